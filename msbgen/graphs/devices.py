@@ -1,14 +1,14 @@
 """Device sheets: the cores, clocks, caches, memory, power and cooling of a small computer.
 
-A sheet is a TOML file.  Amounts that nobody gives have no defaults but noise (none):
+A sheet is a TOML file.  Only the noise is optional (none by default):
 
     name = "tx2"
-    base_power = 4.0            # [W] whatever runs
+    base_power = 4.0            # [W] at all times
     [cache]
-    ways = [8, 16]              # that a program may be given of each shared cache
+    ways = [8, 16]              # allocations of each shared cache
     shared_by = "cluster"       # or "device": one cache for all clusters
     [memory]
-    bandwidth = [700, 2100]     # [MB/s] that a program may be given
+    bandwidth = [700, 2100]     # [MB/s] allocations
     miss_energy = 40            # [nJ] of a miss of the last-level cache
     [thermal]
     ambient = 25                # [°C]
@@ -25,9 +25,9 @@ A sheet is a TOML file.  Amounts that nobody gives have no defaults but noise (n
     clocks = [0.3456, 2.0352]   # [GHz]
     speed = 1.1                 # core cycles done per cycle, 1: of the profiles' processor
     dispatch = 2e-5             # [s] to start a task at the highest clock
-    power = 1.3                 # [W] of a core that runs at the highest clock and never stalls
-    on_power = 0.9              # [W] of the cluster at the highest clock while a core is given
-    idle_power = 0.1            # [W] of a core that is given and waits, at the highest clock
+    power = 1.3                 # [W] of a core at the highest clock that never stalls
+    on_power = 0.9              # [W] of the cluster at the highest clock while a core is used
+    idle_power = 0.1            # [W] of an idle core at the highest clock
     voltage = [0.8, 1.1]        # [V] at the lowest and the highest clock
     [[cluster.cache]]
     level = 1
@@ -36,8 +36,8 @@ A sheet is a TOML file.  Amounts that nobody gives have no defaults but noise (n
     line = 64                   # [B]
     cores = 1                   # that share it
 
-A *context* of a device is what a program is given: cores and clock of each cluster, ways of the
-caches, bandwidth.
+A *context* is an allocation to a program: cores and clock of each cluster, ways of the caches,
+bandwidth.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ _CLOCKS = (0.01, 20.0)
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache of a cluster's cores.
+    """A cache of the cores of a cluster.
 
     Attributes
     ----------
     level, ways, cores : int
-        `cores` share one of it.
+        `cores` is the number of cores that share one such cache.
     size : float
         [KiB]
     line : float
@@ -89,7 +89,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Cores that are alike and have one clock.
+    """Equal cores with one clock.
 
     Attributes
     ----------
@@ -102,10 +102,9 @@ class Cluster:
     dispatch : float
         Time to start a task at the highest clock [s].
     power : float
-        Of a core that runs at the highest clock and never stalls [W].
+        Of a core at the highest clock that never stalls [W].
     on_power, idle_power : float
-        Of the cluster while any core is given; of a given core that waits; at the highest clock
-        [W].
+        Of the cluster while a core is used, and of an idle core, at the highest clock [W].
     voltage : tuple of float, (2,)
         At the lowest and the highest clock, linear between [V].
     caches : tuple of Cache
@@ -149,7 +148,7 @@ class Cluster:
             )
 
     def activity(self, clock: ArrayLike) -> Floats:
-        """Dynamic power at a clock over that at the highest: V²f."""
+        """Dynamic power (V²f) at a clock, relative to that at the highest clock."""
         f = np.asarray(clock, dtype=float) / self.clocks[-1]
         return f * (self.volts(clock) / self.voltage[1]) ** 2
 
@@ -173,11 +172,11 @@ class Device:
     base_power : float
         [W]
     cache_ways : tuple of float
-        Amounts of ways that may be given of each shared cache, ascending.
+        Allocations of each shared cache, ascending.
     shared_by : {"cluster", "device"}
-        Whose cores share a cache.
+        Unit whose cores share a cache.
     bandwidth : tuple of float
-        Amounts that may be given, ascending [MB/s].
+        Allocations, ascending [MB/s].
     miss_energy : float
         [nJ]
     ambient, cap : float
@@ -224,7 +223,7 @@ class Device:
             if not levels or levels[0] <= 0 or np.any(np.diff(levels) <= 0):
                 raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
         _check_amount(self.resistance, "resistance", positive=True)
-        # clocks that step up and down a million times a second would never let a run end
+        # smaller ones make clocks step up and down millions of times a second
         for what, least, units in (("time_constant", 0.01, "s"), ("hysteresis", 0.1, "K")):
             if not least <= getattr(self, what) < float("inf"):
                 raise ArgumentError(
@@ -245,23 +244,23 @@ class Device:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of what a context says: cores and clock of each cluster, ways, bandwidth."""
-        own = [f"{what}_{c.name}" for c in self.clusters for what in ("cores", "clock")]
-        return (*own, "cache_ways", "bandwidth")
+        """Names of the columns of contexts: cores and clock of each cluster, ways, bandwidth."""
+        names = [f"{what}_{c.name}" for c in self.clusters for what in ("cores", "clock")]
+        return (*names, "cache_ways", "bandwidth")
 
     @property
     def levels(self) -> dict[str, tuple[float, ...]]:
-        """What each column of a context may be."""
-        found: dict[str, tuple[float, ...]] = {}
+        """Possible values of each column of contexts."""
+        levels: dict[str, tuple[float, ...]] = {}
         for cluster in self.clusters:
-            found[f"cores_{cluster.name}"] = tuple(map(float, range(cluster.cores + 1)))
-            found[f"clock_{cluster.name}"] = cluster.clocks
-        return {**found, "cache_ways": self.cache_ways, "bandwidth": self.bandwidth}
+            levels[f"cores_{cluster.name}"] = tuple(map(float, range(cluster.cores + 1)))
+            levels[f"clock_{cluster.name}"] = cluster.clocks
+        return {**levels, "cache_ways": self.cache_ways, "bandwidth": self.bandwidth}
 
     @property
     def labels(self) -> dict[str, dict[str, Any]]:
-        """Attributes of each column of a context, as profiles have them of resources."""
-        found: dict[str, dict[str, Any]] = {}
+        """Attributes of each column of contexts, as those of resources in profiles."""
+        labels: dict[str, dict[str, Any]] = {}
         for column, levels in self.levels.items():
             what, _, cluster = column.partition("_")
             units, text = {
@@ -270,22 +269,22 @@ class Device:
                 "cache": ("1", "ways given of the shared caches"),
                 "bandwidth": ("MB s-1", "memory bandwidth given"),
             }[what]
-            found[column] = {"units": units, "long_name": text, "levels": list(levels)}
-        return found
+            labels[column] = {"units": units, "long_name": text, "levels": list(levels)}
+        return labels
 
     def describe(self, context: ArrayLike) -> str:
-        """What a context gives, in words with units: ``cores_a57=4, clock_a57=2.0352 GHz``..."""
+        """Text of a context with units: ``cores_a57=4, clock_a57=2.0352 GHz``..."""
         values = np.asarray(context, dtype=float)
         return ", ".join(f"{c}={v:g}{_unit(c)}" for c, v in zip(self.columns, values))
 
     @property
     def largest(self) -> Floats:
-        """The context with all cores at their highest clocks and all of cache and memory."""
+        """Context with all cores at their highest clocks and all of cache and memory."""
         return np.array([levels[-1] for levels in self.levels.values()])
 
 
 def _unit(column: str) -> str:
-    """Unit of a column of contexts, as it stands behind a number."""
+    """Unit of a column of contexts, to be written after a number."""
     return {"clock": " GHz", "bandwidth": " MB/s"}.get(column.partition("_")[0], "")
 
 
@@ -308,19 +307,19 @@ def device_contexts(
     cache_ways: ArrayLike | None = None,
     bandwidth: ArrayLike | None = None,
 ) -> Floats:
-    """Contexts of a device: every combination of what may be given, at least one core in each.
+    """Contexts of a device: every combination of its levels with at least one core.
 
     Parameters
     ----------
     device : Device
     cores : mapping of str to array_like
-        Numbers of cores of a cluster; all, none included, where a cluster is not named.
+        Numbers of cores of a cluster; for clusters that are not named, all from 0 on.
     clocks : int
-        So many clocks, evenly spread over the levels; all where not given.
+        Number of clocks, evenly spread over the levels; all where not given.
     paired : bool
-        Whether the clocks of all clusters go up and down together; else every combination.
+        Whether the clocks of all clusters rise together; otherwise every combination.
     cache_ways, bandwidth : array_like
-        Amounts; all of the sheet's where not given.
+        Allocations; all of the sheet's where not given.
 
     Returns
     -------
@@ -332,10 +331,10 @@ def device_contexts(
     ArgumentError
         A cluster or level that the device does not have.
     """
-    known = {cluster.name for cluster in device.clusters}
+    names = {cluster.name for cluster in device.clusters}
     for cluster in cores or {}:
-        if cluster not in known:
-            raise ArgumentError(f"'{cluster}' is no cluster of {device.name}; {sorted(known)} are.")
+        if cluster not in names:
+            raise ArgumentError(f"'{cluster}' is no cluster of {device.name}; {sorted(names)} are.")
     numbers = [
         np.atleast_1d(np.asarray((cores or {}).get(c.name, np.arange(c.cores + 1)), dtype=float))
         for c in device.clusters
@@ -355,9 +354,9 @@ def device_contexts(
     ways = device.cache_ways if cache_ways is None else np.atleast_1d(cache_ways)
     flow = device.bandwidth if bandwidth is None else np.atleast_1d(bandwidth)
     rows = [
-        [x for pair in zip(given, clock) for x in pair] + [float(w), float(b)]
-        for given in product(*(n.tolist() for n in numbers))
-        if sum(given) > 0
+        [x for pair in zip(counts, clock) for x in pair] + [float(w), float(b)]
+        for counts in product(*(n.tolist() for n in numbers))
+        if sum(counts) > 0
         for clock in together
         for w in ways
         for b in flow
@@ -366,7 +365,7 @@ def device_contexts(
 
 
 def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
-    """Contexts with each value moved to the level that it means, (n_contexts, n_columns).
+    """Contexts with each value replaced by the nearest equal level, (n_contexts, n_columns).
 
     Raises
     ------
@@ -380,8 +379,8 @@ def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
             f"is wanted."
         )
     for column, (what, levels) in zip(table.T, device.levels.items()):
-        known = np.array(levels)
-        nearest = known[np.abs(column[:, None] - known).argmin(axis=1)]
+        table_levels = np.array(levels)
+        nearest = table_levels[np.abs(column[:, None] - table_levels).argmin(axis=1)]
         off = ~(same_level(column, nearest) | (column == nearest))
         if off.any():
             raise ArgumentError(
@@ -390,10 +389,10 @@ def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
                 f"wanted."
             )
         column[:] = nearest
-    given = table[:, : 2 * len(device.clusters) : 2].sum(axis=1)
-    if not np.all(given > 0):
+    n_cores = table[:, : 2 * len(device.clusters) : 2].sum(axis=1)
+    if not np.all(n_cores > 0):
         raise ArgumentError(
-            f"context {int(np.argmin(given))} has no core; at least one of a cluster is wanted."
+            f"context {int(np.argmin(n_cores))} has no core; at least one of a cluster is wanted."
         )
     return table
 
@@ -420,7 +419,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
     Raises
     ------
     ProfileError
-        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+        No such file, no TOML, a missing or unknown key, a value out of range.
     """
     path, content = read_toml(path)
     where = path.name
@@ -454,7 +453,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
 
 
 def shipped_device(sheet: str) -> Device:
-    """One of the sheets that ship: ``tx2``, ``orin-nx``, ``rubik-pi``.
+    """Device of a sheet that ships: ``tx2``, ``orin-nx``, ``rubik-pi``.
 
     Raises
     ------

@@ -1,9 +1,11 @@
-"""DOT, the language of Graphviz: its directed graphs as tasks and edges, and back.
+"""Reader and writer of DOT, the language of Graphviz: directed graphs of tasks.
 
-Read is what the grammar of the language has: attributes of nodes and edges and their defaults,
-chains, groups of nodes in braces, joined texts, HTML (as a text), comments, words in any case.
-Attributes of a node are those of a task (``kind``, ``work``, ``time``...); what drawings need
-(``label``, ``shape``...) is passed over.
+The reader supports the whole grammar: attributes of nodes and edges and their defaults, chains,
+subgraphs, concatenated strings, HTML strings, comments, keywords in any case.  Attributes of a node
+are those of a task (``kind``, ``work``, ``time``...); others (``label``, ``shape``...) are ignored.
+
+The parser is our own: pydot 4 gives no line of a node for messages, does not apply defaults,
+and turns ``--`` in a directed graph into ``->`` without an error.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ _TOKENS = re.compile(
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _WORDS = ("graph", "node", "edge", "digraph", "subgraph", "strict")
 _KEYS = ("kind", *NUMBERS)
-# Attributes this alike to a task's are mistyped ones; those of drawings are not.
+# Attributes at least this similar to those of tasks count as mistyped.
 _NEAR = 0.75
-# Groups of nodes inside groups beyond this are no program's.
+# Most levels of nested subgraphs.
 _DEEPEST = 100
 
 
@@ -44,19 +46,19 @@ class _Token:
 
 @dataclass
 class _Scope:
-    """Defaults that hold where a statement stands."""
+    """Default attributes in a subgraph."""
 
     node: dict[str, str] = field(default_factory=dict)
     edge: dict[str, str] = field(default_factory=dict)
 
 
 def read_dot(text: str, source: str) -> GraphRecords:
-    """Tasks and edges of a directed graph.
+    """Tasks and edges of a directed graph in DOT.
 
     Raises
     ------
     ProfileError
-        It is no DOT, not directed, or a node says no kind; the message names the line.
+        No valid DOT, not directed, or a node without kind; the message names the line.
     """
     parser = _Parser(text, GraphRecords(source))
     parser.read()
@@ -69,7 +71,7 @@ class _Parser:
         self._tokens = list(_tokens(text, records))
         self._at = 0
         self._nodes: dict[str, tuple[dict[str, str], int]] = {}
-        self._own: dict[str, str] = {}
+        self._graph_attributes: dict[str, str] = {}
 
     def read(self) -> None:
         if self._see("strict"):
@@ -83,8 +85,8 @@ class _Parser:
         self._statements(_Scope(), 0)
         if self._at < len(self._tokens):
             raise self._error(self._tokens[self._at], "nothing more is wanted after the graph")
-        self.records.name = self._own.get("name", self.records.name)
-        self.records.family = self._own.get("family", "")
+        self.records.name = self._graph_attributes.get("name", self.records.name)
+        self.records.family = self._graph_attributes.get("family", "")
         for name, (given, line) in self._nodes.items():
             place = f"line {line}"
             if not given.get("kind", "").strip():
@@ -100,7 +102,7 @@ class _Parser:
             self.records.tasks.append(GraphTask(name, given["kind"], numbers, place))
 
     def _check_keys(self, given: dict[str, str], place: str) -> None:
-        """Refuse attributes that are nearly those of a task; all others are for drawings."""
+        """Check for mistyped attributes of tasks; all others are for drawings."""
         import difflib
 
         for key in given:
@@ -111,7 +113,7 @@ class _Parser:
                 )
 
     def _statements(self, scope: _Scope, depth: int) -> list[str]:
-        """Statements up to a closing brace; returns the nodes that they name."""
+        """Parse statements up to a closing brace; returns the names of their nodes."""
         if depth > _DEEPEST:
             raise self._error(self._tokens[self._at - 1], "fewer braces inside braces are wanted")
         found: list[str] = []
@@ -124,7 +126,7 @@ class _Parser:
                 self._next()
                 given = self._attributes()
                 if token.value == "graph":
-                    self._set_own(given, depth)
+                    self._set_attributes(given, depth)
                 else:
                     getattr(scope, token.value).update(given)
                 continue
@@ -133,12 +135,12 @@ class _Parser:
         return found
 
     def _statement(self, scope: _Scope, depth: int) -> list[str]:
-        """A node, a chain of edges, a group, or an attribute of the graph."""
+        """Parse a node, a chain of edges, a subgraph, or an attribute of the graph."""
         first = self._peek()
         if first.kind in ("word", "text") and self._see("=", 1):
             name = self._name()
             self._take("=")
-            self._set_own({name: self._name()}, depth)
+            self._set_attributes({name: self._name()}, depth)
             return []
         ends, group = self._end(scope, depth)
         chain = [ends]
@@ -167,7 +169,7 @@ class _Parser:
         return [name for part in chain for name in part]
 
     def _end(self, scope: _Scope, depth: int) -> tuple[list[str], bool]:
-        """One node, or those of a group."""
+        """Parse one node or a subgraph; returns its nodes, and whether it is a subgraph."""
         if self._see("subgraph"):
             self._next()
             if not self._see("{"):
@@ -178,15 +180,15 @@ class _Parser:
             return self._statements(inner, depth + 1), True
         line = self._peek().line
         name = self._name()
-        while self._see(":"):  # a port, where drawings attach edges
+        while self._see(":"):  # a port, which only drawings need
             self._next()
             self._name()
         self._nodes.setdefault(name, (dict(scope.node), line))
         return [name], False
 
-    def _set_own(self, given: dict[str, str], depth: int) -> None:
+    def _set_attributes(self, given: dict[str, str], depth: int) -> None:
         if depth == 0:
-            self._own.update(given)
+            self._graph_attributes.update(given)
 
     def _attributes(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -220,7 +222,7 @@ class _Parser:
 
     @staticmethod
     def _text(token: _Token) -> str:
-        """What stands between quotes."""
+        """The text between quotes, unescaped."""
         return re.sub(r'\\(["\\])', r"\1", token.value[1:-1].replace("\\\n", ""))
 
     def _see(self, value: str, ahead: int = 0) -> bool:
@@ -265,7 +267,7 @@ def _tokens(text: str, records: GraphRecords) -> Iterator[_Token]:
         if not found:
             raise records.error(f"line {line}: {shown(text[at : at + 10])!r} is no DOT; mend it")
         if found.lastgroup != "space":
-            # the words of the language are the same in any case, names are not
+            # keywords are case-insensitive, names are not
             word = found.lastgroup == "word" and found[0].lower() in _WORDS
             yield _Token(str(found.lastgroup), found[0].lower() if word else found[0], line)
         line += found[0].count("\n")
@@ -273,7 +275,7 @@ def _tokens(text: str, records: GraphRecords) -> Iterator[_Token]:
 
 
 def _end_of_html(text: str, at: int) -> int | None:
-    """Where the bracket that opens here is closed again, if it is."""
+    """End of the bracket that opens here; None if it is never closed."""
     depth = 0
     for found in re.compile("[<>]").finditer(text, at):
         depth += 1 if found[0] == "<" else -1
@@ -282,11 +284,11 @@ def _end_of_html(text: str, at: int) -> int | None:
     return None
 
 
-# --------------------------------------------------------------------------- and back
+# --------------------------------------------------------------------------- writer
 
 
 def dot_lines(graph: xr.Dataset) -> Iterator[str]:
-    """Lines of a valid graph as DOT, which :func:`read_dot` reads back whole."""
+    """Lines of a valid graph in DOT; :func:`read_dot` reads the same graph back."""
     names = graph["task"].values.astype(str).tolist()
     numbers = ["work", *(key for key in TASK_NUMBERS if key in graph)]
     arrays = {key: graph[key].values.tolist() for key in ("kind", *numbers)}

@@ -1,4 +1,4 @@
-"""Where task graphs come from: netCDF, JSON, workflow traces (WfFormat), DOT, lists of parents."""
+"""Readers of task graphs: netCDF, JSON, workflow traces (WfFormat), DOT, lists of parents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from msbgen.graphs.dot import read_dot
 from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
 
 WFFORMAT = "1.5"
-# How files of each sort end.
+# Format of each ending of a file.
 ENDINGS = {
     ".nc": "netCDF",
     ".json": "JSON or WfFormat",
@@ -34,12 +34,12 @@ ENDINGS = {
 def read(
     path: str | os.PathLike[str], *, tasks: str | os.PathLike[str] | None = None
 ) -> xr.Dataset:
-    """Read a task graph from a file of any known sort, told by how its name ends.
+    """Read a task graph from a file; the ending of its name gives the format.
 
     Parameters
     ----------
     path : str or path
-        ``.nc`` (schema ``msbgen-graph/1``), ``.json`` (of ours, or a workflow in WfFormat 1.5),
+        ``.nc`` (schema ``msbgen-graph/1``), ``.json`` (of msbgen, or a workflow in WfFormat 1.5),
         ``.dot`` or ``.gv``, ``.csv`` or ``.txt`` (a list of parents).
     tasks : str or path
         For lists of parents without kinds: a table with ``task``, ``kind`` and ``time [s]`` or
@@ -52,8 +52,8 @@ def read(
     Raises
     ------
     ProfileError
-        The file cannot be read as what it seems to be, or the graph is none; the message names
-        file and place.
+        The file cannot be read in its format, or is no valid graph; the message names file and
+        place.
     """
     path = check_input(path)
     ending = path.suffix.lower()
@@ -69,7 +69,7 @@ def read(
     elif ending == ".json":
         document = _json(path)
         workflow = "workflow" in document
-        records = (_workflow if workflow else _own)(document, GraphRecords(path.name))
+        records = (_workflow if workflow else _graph_json)(document, GraphRecords(path.name))
         graph = records.graph()
     else:
         graph = _parents(path, tasks).graph()
@@ -98,17 +98,17 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
-    """An object whose keys are there once; JSON would take the last and say nothing."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """A JSON object without duplicate keys; the json module would silently take the last."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
         names = [key for key, _ in pairs]
-        twice = next(key for key in found if names.count(key) > 1)
+        twice = next(key for key in content if names.count(key) > 1)
         raise ProfileError(f"{source}: '{shown(twice)}' is twice in one object; drop one.")
-    return found
+    return content
 
 
-def _own(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:
-    """JSON of ours: ``schema``, ``name``, ``family``, ``tasks`` and ``edges``."""
+def _graph_json(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:
+    """Read JSON of msbgen: ``schema``, ``name``, ``family``, ``tasks`` and ``edges``."""
     if document.get("schema") != GRAPH_SCHEMA:
         raise records.error(
             f"'schema' is {shown(repr(document.get('schema')))}; a graph says '{GRAPH_SCHEMA}', a "
@@ -140,8 +140,8 @@ def _own(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:
 def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:
     """Read a workflow trace in WfFormat 1.5 (wfcommons.org).
 
-    A task's kind is the program that it ran, its time the ``runtimeInSeconds`` of its execution;
-    an edge hands over what files its source writes and its target reads.
+    The kind of a task is its program, its time the ``runtimeInSeconds`` of its execution.  The data
+    of an edge are the files that its source writes and its target reads.
     """
     version = document.get("schemaVersion")
     if version != WFFORMAT:
@@ -213,7 +213,7 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
 def _program(
     task: Mapping[str, Any], execution: Mapping[str, Any], place: str, records: GraphRecords
 ) -> str:
-    """The program that a task ran, or where that is a script, what its name begins with."""
+    """Program of a task; if it is no single word, the first part of the task's name."""
     command = execution.get("command", {})
     program = command.get("program") if isinstance(command, dict) else None
     if isinstance(program, str) and program.split() == [program]:
@@ -237,11 +237,11 @@ def _list(
 
 
 def _parents(path: Path, table: str | os.PathLike[str] | None) -> GraphRecords:
-    """A line a task: its name, a comma, the tasks that it waits for with spaces between.
+    """Read a line for each task: its name, a comma, its predecessors with spaces in between.
 
-    A header ``task,parents,kind,time [s]`` (or ``work``, and other numbers) may name more columns;
-    else kinds and times are in a table of tasks.  A parent without a line of its own is a task that
-    waits for nobody.
+    A header ``task,parents,kind,time [s]`` (or ``work``, and other numbers) may add columns.
+    Without it, kinds and times are in a table of tasks.  A parent without a line is a task without
+    predecessors.
     """
     records = GraphRecords(path.name)
     lines = read_lines(path)
@@ -284,7 +284,7 @@ def _parents(path: Path, table: str | os.PathLike[str] | None) -> GraphRecords:
 
 
 def _table(path: Path) -> dict[str, dict[str, str]]:
-    """Rows of a table of tasks, by task."""
+    """Rows of a table of tasks, by name of the task."""
     records = GraphRecords(path.name)
     lines = read_lines(path)
     if not lines:
@@ -303,7 +303,7 @@ def _table(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _titles(header: list[str], needed: tuple[str, ...], records: GraphRecords) -> list[str]:
-    """Names of columns without their units."""
+    """Names of the columns, without units."""
     units = {n: v.unit for n, v in TASK_NUMBERS.items() if v.unit in ("s", "B")}
     known = {f"{n} [{units[n]}]" if n in units else n: n for n in NUMBERS}
     known |= {n: n for n in ("task", "parents", "kind")}

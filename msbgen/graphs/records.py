@@ -1,4 +1,4 @@
-"""Task graphs as readers find them: tasks and edges by name, each with its place for errors."""
+"""Tasks and edges of a file, by name, each with its place in the file for messages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS
 from msbgen.graphs.dataset import make as make_graph
 
-# What a task may be given in a file of ours, beside name and kind.
+# Numbers of a task in a file, besides name and kind.
 NUMBERS = ("work", *TASK_NUMBERS)
-# Characters of a name that a message shows.
+# Most characters of a name in a message.
 _SHOWN = 60
 
 
@@ -29,7 +29,7 @@ class GraphTask:
     numbers : dict of str to float
         Any of :data:`NUMBERS`.
     place : str
-        Where it stands, as errors say it: ``line 3``.
+        Place in the file for messages: ``line 3``.
     """
 
     name: str
@@ -40,7 +40,7 @@ class GraphTask:
 
 @dataclass(frozen=True)
 class GraphEdge:
-    """An edge of a file between named tasks; ``amount`` is what it hands over [B], where known."""
+    """An edge of a file between named tasks; ``amount`` is the data that it hands over [B]."""
 
     source: str
     target: str
@@ -51,12 +51,12 @@ class GraphEdge:
 
 @dataclass
 class GraphRecords:
-    """What a file holds.
+    """Tasks and edges of a file.
 
     Attributes
     ----------
     source : str
-        The file, as errors name it.
+        Name of the file for messages.
     tasks : list of GraphTask
     edges : list of GraphEdge
     name, family : str
@@ -69,13 +69,13 @@ class GraphRecords:
     family: str = ""
 
     def graph(self) -> xr.Dataset:
-        """The graph; where tasks have times only, a run of a kind is the mean of its tasks.
+        """The graph.  Works of tasks with times only are relative to the mean of their kind.
 
         Raises
         ------
         ProfileError
-            A task that is listed twice, an edge that leads nowhere or contradicts another, a cycle,
-            a task with neither work nor time, a number that only some tasks have.
+            A duplicate task, an edge to a missing task, contradicting edges, a cycle, a task with
+            neither work nor time, a number that only some tasks have.
         """
         number: dict[str, int] = {}
         for i, task in enumerate(self.tasks):
@@ -109,7 +109,7 @@ class GraphRecords:
             mean = {kind: np.mean(time[np.array(kinds) == kind]) for kind in set(kinds)}
             work = time / np.array([mean[kind] for kind in kinds])
         amounts = [edge.amount for edge in pairs.values()]
-        known = [amount for amount in amounts if amount is not None]
+        numbers = [amount for amount in amounts if amount is not None]
         try:
             return make_graph(
                 kinds,
@@ -117,7 +117,7 @@ class GraphRecords:
                 list(pairs),
                 names=[task.name for task in self.tasks],
                 types=[edge.type for edge in pairs.values()],
-                edge_bytes=known if known and len(known) == len(amounts) else None,
+                edge_bytes=numbers if numbers and len(numbers) == len(amounts) else None,
                 name=self.name or self.source.partition(".")[0],
                 family=self.family,
                 **columns,
@@ -127,7 +127,7 @@ class GraphRecords:
 
     def _columns(self) -> dict[str, Any]:
         """Numbers that all tasks have, (n,) each."""
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for key in NUMBERS:
             having = [key in task.numbers for task in self.tasks]
             if not any(having):
@@ -138,25 +138,25 @@ class GraphRecords:
                     f"{task.place}: task '{shown(task.name)}' has no '{key}', though others have; "
                     f"give it one"
                 )
-            found[key] = np.array([task.numbers[key] for task in self.tasks])
+            columns[key] = np.array([task.numbers[key] for task in self.tasks])
             least = {"work": 1e-12, **{k: v.least for k, v in TASK_NUMBERS.items()}}[key]
-            for task, value in zip(self.tasks, found[key]):
+            for task, value in zip(self.tasks, columns[key]):
                 if not least <= value < float("inf"):
                     wanted = "a positive number" if least > 0 else "a number from 0 on"
                     raise self.error(
                         f"{task.place}: '{key}' of task '{shown(task.name)}' is {value:g}; "
                         f"{wanted} is wanted"
                     )
-        if "work" not in found and "time" not in found:
+        if "work" not in columns and "time" not in columns:
             task = self.tasks[0]
             raise self.error(
                 f"{task.place}: task '{shown(task.name)}' has neither 'work' [runs of its kind] "
                 f"nor 'time' [s]; one of them is wanted"
             )
-        return found
+        return columns
 
     def number(self, value: Any, key: str, place: str) -> float:
-        """A number out of a text or JSON."""
+        """A number from text or JSON."""
         if not isinstance(value, bool) and isinstance(value, (int, float, str)):
             try:
                 return float(value)
@@ -165,7 +165,7 @@ class GraphRecords:
         raise self.error(f"{place}: '{key}' is {shown(value)!r}; a number is wanted")
 
     def edge_type(self, value: Any, place: str) -> str:
-        """A type of edges."""
+        """Type of an edge, checked."""
         if value not in EDGE_TYPES:
             raise self.error(
                 f"{place}: the edge's type is {shown(value)!r}; {', '.join(EDGE_TYPES)} are known"
@@ -173,12 +173,12 @@ class GraphRecords:
         return str(value)
 
     def error(self, sentence: str) -> ProfileError:
-        """An error with the file in front."""
+        """A ProfileError that names the file."""
         return ProfileError(f"{self.source}: {sentence}{'' if sentence.endswith('?') else '.'}")
 
 
 def shown(value: Any) -> str:
-    """A value of a file as a sentence shows it: short, in one line."""
+    """A value of a file for a message: shortened, on one line."""
     text = "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
 
@@ -190,7 +190,7 @@ def checked(
     place: str,
     fail: Callable[[str], Exception],
 ) -> Any:
-    """A part of a JSON document, if it is of the kind that is wanted there."""
+    """A part of a JSON document, checked for its type."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         state = "missing" if value is None else f"{shown(repr(value))}"
         raise fail(f"{place} is {state}; {wanted} is wanted")
@@ -198,7 +198,7 @@ def checked(
 
 
 def only(keys: Sequence[str], known: Sequence[str], place: str, records: GraphRecords) -> None:
-    """Refuse keys that nobody knows."""
+    """Check that all keys are known."""
     import difflib
 
     for key in keys:

@@ -1,4 +1,4 @@
-"""What families of graphs are made with: operations, and tasks that wait for tasks."""
+"""Building blocks of families of graphs: task templates and a builder of graphs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from msbgen.core.errors import ArgumentError
 
 @dataclass(frozen=True)
 class TaskTemplate:
-    """What a task of a family does.
+    """Kind and work of the tasks of one operation of a family.
 
     Attributes
     ----------
     kind : str
-        The program whose profile it runs as.
+        Program whose profile the tasks have.
     work : float
-        Runs of it.
+        In runs of the kind.
     loops : int
-        Loops nested in its code.
+        Depth of nested loops in the code.
     spread : float
-        Standard deviation of the logarithm of its work, where that depends on data.
+        Standard deviation of the logarithm of the work, if it depends on data.
     """
 
     kind: str
@@ -34,14 +34,14 @@ class TaskTemplate:
 
 @dataclass
 class GraphBuilder:
-    """A graph while it is being drawn.
+    """Tasks and edges of a graph under construction.
 
     Attributes
     ----------
     operations : mapping of str to TaskTemplate
     rng : numpy.random.Generator
     most : int
-        Tasks that it may have.
+        Most tasks.
     """
 
     operations: Mapping[str, TaskTemplate]
@@ -62,13 +62,13 @@ class GraphBuilder:
         Parameters
         ----------
         name : str
-            Its operation, then what tells it from others behind a dash: ``gemm-0-1-2``.
+            Its operation, a dash, and a distinct suffix: ``gemm-0-1-2``.
         after : iterable of int
-            What it waits for; who is named twice counts once.
+            Predecessors; duplicates count once.
         by : {"data", "spawn", "join"}
-            Type of those edges.
+            Type of the edges from them.
         work : float
-            Times that of its operation.
+            Factor of the work of the operation.
         """
         if len(self.names) >= self.most:
             raise ArgumentError(f"size makes more than {self.most} tasks; a smaller one is wanted.")
@@ -87,13 +87,13 @@ class GraphBuilder:
 
 @dataclass(frozen=True)
 class Family:
-    """A sort of graphs.
+    """A family of graphs.
 
     Attributes
     ----------
     name : str
     shape : callable
-        Adds the tasks of a size to a program.
+        Adds the tasks of a size to a builder.
     sizes : tuple of int
         Sizes that make about 10 to 200 tasks, ascending.
     operations : mapping of str to TaskTemplate

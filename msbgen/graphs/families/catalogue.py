@@ -1,8 +1,8 @@
-"""Task graphs of well-known parallel programs, drawn in any size, with nothing measured.
+"""Task graphs of well-known parallel programs, in any size; nothing is measured.
 
 Each family is the graph of an algorithm (tiled factorisations, wavefronts, butterflies, recursive
-sorts and searches, workflows); its operations run as the programs whose traces ship, each family's
-as its own.  Families are what predictors hold back as a whole.  The shapes are in
+sorts and searches, workflows).  Its operations have the profiles of programs whose traces ship.
+Predictors hold out whole families.  The shapes are in
 :mod:`msbgen.graphs.families.shapes` and :mod:`msbgen.graphs.families.recursions`.
 """
 
@@ -22,7 +22,7 @@ from msbgen.graphs.families.builder import Family
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (*shapes.FAMILIES, *recursions.FAMILIES)
 }
-# Graphs of more tasks take minutes to draw, and nobody schedules them one by one.
+# Graphs of more tasks take minutes to build.
 _MOST_TASKS = 20_000
 
 
@@ -36,11 +36,11 @@ def family_graph(
     family : str
         A name of :data:`FAMILIES`.
     size : int
-        What the family calls its size: tiles, levels, width; its middle size where not given.
+        Number of tiles, levels or parts, by family; a middle size where not given.
     scale : float
-        Times the works of all tasks.
+        Factor of the works of all tasks.
     rng : numpy.random.Generator or int
-        Draws shapes that depend on data, and works that vary.
+        For random shapes and works.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def family_graph(
     Raises
     ------
     ArgumentError
-        No such family, or a size that it does not have.
+        No such family, or an invalid size.
 
     Examples
     --------

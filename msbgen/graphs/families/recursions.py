@@ -1,4 +1,4 @@
-"""Graphs of recursive and irregular programs: sorts, searches, trees, what depends on data."""
+"""Graphs of recursive and irregular programs: sorts, searches, trees, data-dependent shapes."""
 
 from __future__ import annotations
 

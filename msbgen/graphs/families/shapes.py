@@ -1,7 +1,6 @@
 """Graphs of regular programs: linear algebra, grids, butterflies, stages, iterations.
 
-What a task waits for is what it reads of what others write, as in the tiled or blocked algorithm
-of that name.
+Edges follow the data that tasks read and write in the tiled or blocked algorithm of that name.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Normal-inverse-gamma heads: a Student-t for each answer, with the likelihood corrected.
+"""Normal-inverse-gamma heads: a Student-t distribution for each output, with a correct likelihood.
 
-A head says (γ, ν, α, β): y ~ N(μ, σ²), μ ~ N(γ, σ²/ν), σ² ~ Γ⁻¹(α, β).  What is observed of that
-is y alone, a Student-t with 2α degrees of freedom at γ of scale² β(1+ν)/(να), so that
+A head outputs (γ, ν, α, β): y ~ N(μ, σ²), μ ~ N(γ, σ²/ν), σ² ~ Γ⁻¹(α, β).  Only y is observed.  It
+has a Student-t distribution with 2α degrees of freedom, location γ and scale² β(1+ν)/(να), so that
 
     −log p(y) = ½ log(π/ν) − α log Ω + (α+½) log(ν(y−γ)² + Ω) + log Γ(α)/Γ(α+½),  Ω = 2β(1+ν)
 
 (Amini et al., *Deep evidential regression*, 2020, equation 8).  Equation 20 of the GraphPerf-RT
-paper writes other terms in its place, and is the logarithm of no density: it integrates to
-anything from .5 to 34.
+paper has other terms and is not the logarithm of a density: it integrates to .5 to 34.
 
-Only β(1+ν)/ν and α enter: the likelihood does not tell ν from β, and what the paper calls
-epistemic, β/(ν(α−1)), is whatever the network made of what it could not learn.  Contexts are
-therefore gated by the whole interval (:func:`within`), and ranked by its upper end: to rank costs
-by the lower end is to prefer what is least known.
+The likelihood depends on β(1+ν)/ν and α only, so ν and β are not identified separately.  The
+paper's epistemic variance, β/(ν(α−1)), is therefore arbitrary.  Contexts are gated by the whole
+interval (:func:`within`) and ranked by its upper end.  Ranking costs by the lower end would prefer
+the most uncertain contexts.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ else:
 
 Floats = NDArray[np.float64]
 
-# From this α on the ratio of Gamma functions is taken from its series: the difference of their
+# From this α on, the ratio of Gamma functions is computed by its series: the difference of their
 # logarithms, which grow as α log α, would lose its digits.
 _SERIES_FROM = 30.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the heads say of some rows and outputs, arrays of one shape.
+    """Outputs of the heads for some rows, arrays of one shape.
 
     Attributes
     ----------
@@ -89,29 +88,29 @@ class Evidence:
 
 
 def widening(evidence: Evidence, y: Floats, miscoverage: float) -> Floats:
-    """Factor τ of each output that intervals are widened by to cover what was held back.
+    """Factor τ of each output by which intervals are widened to cover held-back rows.
 
     The smallest for which at least 1 − `miscoverage` of the rows lie within γ ± τ · half width.
 
     Raises
     ------
     MeasurementError
-        No row was held back.
+        No held-back row.
     """
     if len(y) == 0:
-        raise MeasurementError("no run is held back; some are wanted to widen intervals by.")
+        raise MeasurementError("no run is held back; some are wanted to widen the intervals.")
     ratio = np.sort(np.abs(y - evidence.gamma) / evidence.half_width(miscoverage), axis=0)
     return ratio[math.ceil((1.0 - miscoverage) * len(y) - 1e-9) - 1]
 
 
 def within(upper: Floats, limit: Floats | float) -> NDArray[np.bool_]:
-    """Whether contexts may be proposed: the upper ends of all their intervals keep the limits.
+    """Whether the upper ends of all intervals of a context keep the limits, (n,).
 
     Parameters
     ----------
     upper : ndarray, (n, n_outputs)
     limit : float or ndarray, (n_outputs,)
-        Infinite where there is none.
+        Infinite for no limit.
     """
     return np.all(upper <= np.asarray(limit), axis=-1)
 
@@ -133,7 +132,7 @@ def evidential_loss(y: Tensor, gamma: Tensor, nu: Tensor, alpha: Tensor, beta: T
 
 
 def overconfidence(y: Tensor, gamma: Tensor, nu: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """max(0, |y−γ| − 2σ) ν of the paper (Appendix M.5), σ² = β(ν+1)/(ν(α−1)); wants α > 1."""
+    """max(0, |y−γ| − 2σ) ν of the paper (Appendix M.5), σ² = β(ν+1)/(ν(α−1)); α > 1."""
     import torch
 
     deviation = torch.sqrt(beta * (nu + 1.0) / (nu * (alpha - 1.0)))
@@ -143,7 +142,7 @@ def overconfidence(y: Tensor, gamma: Tensor, nu: Tensor, alpha: Tensor, beta: Te
 def ranking_loss(y: Tensor, upper: Tensor, margin: float = 0.01) -> Tensor:
     """Mean over pairs with yᵢ < yⱼ of max(0, upperᵢ − upperⱼ + margin); 0 where there is no pair.
 
-    The paper ranks by lower ends; of a cost the lower end is optimistic.
+    The paper ranks by lower ends, which are optimistic for costs.
     """
     import torch
 

@@ -1,19 +1,19 @@
 """The paper's network: attention over tasks, cores and memories, in plain torch.
 
-Nodes are tasks, resources (cores) and memories; edges are of seven *relations*, the paper's four
-with both directions of each told apart (:data:`RELATIONS`).  With N_r(v) the neighbours that a
-relation r leads to v from,
+Nodes are tasks, resources (cores) and memories.  Edges have seven *relations*: the paper's four,
+with separate relations for both directions (:data:`RELATIONS`).  N_r(v) are the sources of the
+edges of relation r to v:
 
     h_v ← ELU(h_v + Σ_r Σ_{u ∈ N_r(v)} α_uvr W_r h_u)
     α_uvr = softmax over all u and all r of LeakyReLU(a_r · [W_r h_u ‖ W_r h_v ‖ φ_r(e_uvr)])
 
-with several heads side by side (GraphPerf-RT, equations 11 to 13: one softmax over all relations);
-before that an MLP for each type of node, after it pooling of each type and a normal-inverse-gamma
-head for each output (equations 10, 14, 15).
+with several heads (GraphPerf-RT, equations 11 to 13: one softmax over all relations).  An MLP for
+each type of node comes before.  Pooling of each type and a normal-inverse-gamma head for each
+output follow (equations 10, 14, 15).
 
-A network is its parameters, named tensors, and functions of them; graphs of a batch lie one after
-another, edges as pairs of indices, so that nothing is padded.  `torch` is imported when a network
-is first made: nothing else here needs it.
+A network is a set of parameters, named tensors, and functions of them.  The graphs of a batch are
+concatenated, edges are pairs of indices, and nothing is padded.  `torch` is imported when a network
+is first made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Parameters = dict[str, Tensor]
 Hidden = dict[str, Tensor]
 
 TYPES = ("task", "resource", "memory")
-# Name, and the types of node that it leads from and to.
+# Relations, with the types of their source and target nodes.
 RELATIONS = {
     "precedes": ("task", "task"),
     "follows": ("task", "task"),
@@ -49,10 +49,10 @@ RELATIONS = {
     "uses": ("resource", "memory"),
     "serves": ("memory", "resource"),
 }
-# Slope of LeakyReLU where it leaks, and the size of φ of an edge's features.
+# Slope of LeakyReLU below 0, and the size of φ.
 _LEAK = 0.2
 _EDGE_WIDTH = 16
-# What a softplus of evidence starts from, so that the first intervals have a sensible size.
+# Least values of the evidence, so that first intervals are finite.
 _LEAST = 1e-4
 
 
@@ -64,9 +64,9 @@ class NetworkSettings:
     ----------
     width, layers, heads : int
     dropout : float
-        Share of the hidden values of encoders and heads that training leaves out.
+        Probability of dropout in encoders and heads.
     typed_edges : bool
-        Whether each relation has weights of its own; without, all share those of one.
+        Whether each relation has weights of its own, or all share one set.
     memories : bool
         Whether memories are part of the graph.
     """
@@ -88,32 +88,32 @@ class NetworkSettings:
 
     @property
     def relations(self) -> dict[str, tuple[str, str]]:
-        """Those that are part of the graph."""
+        """Relations that the network uses."""
         if self.memories:
             return RELATIONS
         return {name: ends for name, ends in RELATIONS.items() if "memory" not in ends}
 
     def weights_of(self, relation: str) -> str:
-        """Under which name the weights of a relation stand."""
+        """Name of the weights of a relation."""
         return relation if self.typed_edges else "any"
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Graphs one after another.
+    """Concatenated graphs.
 
     Attributes
     ----------
     features : mapping of str to ndarray or tensor, (n_nodes, d)
         Of each type of node.
     member : mapping of str to ndarray or tensor, (n_nodes,)
-        The graph that each node is part of.
+        Number of the graph of each node.
     edges : mapping of str to ndarray or tensor, (2, n_edges)
-        Of each relation: indices of the nodes that they lead from and to.
+        Of each relation: indices of source and target nodes.
     weights : mapping of str to ndarray or tensor, (n_edges, d)
         Features of the edges.
     n : int
-        Graphs.
+        Number of graphs.
     """
 
     features: Mapping[str, Any]
@@ -130,7 +130,7 @@ class Batch:
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Batches of arrays as one."""
+    """Concatenation of batches of arrays."""
     offset = {name: np.cumsum([0, *(len(b.features[name]) for b in batches)]) for name in TYPES}
     graph = np.cumsum([0, *(b.n for b in batches)])
     member = {
@@ -157,7 +157,7 @@ def joined(batches: list[Batch]) -> Batch:
 
 
 def on_tensors(batch: Batch, dtype: Any = None) -> Batch:
-    """The batch with tensors in place of arrays; numbers as float32 unless said otherwise."""
+    """The batch with tensors in place of arrays; numbers of type `dtype`, by default float32."""
     torch = _torch()
 
     def tensors(arrays: Mapping[str, Any], dtype: Any) -> dict[str, Tensor]:
@@ -178,7 +178,7 @@ def on_tensors(batch: Batch, dtype: Any = None) -> Batch:
 def new_network(
     settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int, seed: int
 ) -> Parameters:
-    """Parameters to begin with.
+    """Initial parameters.
 
     Parameters
     ----------
@@ -220,12 +220,12 @@ def parameter_shapes(
 
 
 def pooled_width(settings: NetworkSettings) -> int:
-    """Numbers that pooling makes of a graph."""
+    """Number of pooled features of a graph."""
     return settings.width * (4 if settings.memories else 3)
 
 
 class Initial:
-    """Draws parameters from a generator of its own."""
+    """Initial parameters, drawn from a separate generator."""
 
     def __init__(self, seed: int) -> None:
         self.parameters: Parameters = {}
@@ -233,18 +233,18 @@ class Initial:
         self._generator = self._torch.Generator().manual_seed(seed % 2**63)
 
     def matrix(self, name: str, rows: int, columns: int) -> None:
-        """Glorot's uniform numbers."""
+        """Add a matrix of Glorot's uniform numbers."""
         limit = (6.0 / (rows + columns)) ** 0.5
         value = self._torch.rand(rows, columns, generator=self._generator) * 2 * limit - limit
         self.parameters[name] = value.requires_grad_()
 
     def linear(self, name: str, rows: int, columns: int) -> None:
-        """A matrix and a constant."""
+        """Add a matrix and a bias."""
         self.matrix(f"{name} weight", rows, columns)
         self.parameters[f"{name} bias"] = self._torch.zeros(columns).requires_grad_()
 
     def heads(self, pooled: int, width: int, n_outputs: int) -> None:
-        """The trunk that all outputs share, and four numbers for each of them."""
+        """Add the trunk that outputs share, and the head with four numbers for each."""
         self.linear("trunk 0", pooled, width)
         self.linear("trunk 1", width, width)
         self.linear("head", width, 4 * n_outputs)
@@ -263,31 +263,31 @@ def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> Parameters:
 
 # -------------------------------------------------------------------------------------- forward
 
-# What turns the states of all nodes into those of the next layer.
+# Computes the hidden states of the next layer.
 Layer = Callable[[Parameters, int, Hidden, Batch, NetworkSettings], Hidden]
-# Multiplies by a mask of what training leaves out; the identity otherwise.
+# Dropout; the identity outside of training.
 Drop = Callable[[Tensor], Tensor]
 
 
 def attend(
     parameters: Parameters, layer: int, hidden: Hidden, batch: Batch, settings: NetworkSettings
 ) -> Hidden:
-    """One layer of attention: equations 11 to 13."""
+    """Hidden states after one layer of attention (equations 11 to 13)."""
     import torch
 
     first, total = node_places(hidden)
     heads, width = settings.heads, settings.width
     logits, messages, goals = [], [], []
     for name, (start, end) in settings.relations.items():
-        own = f"{layer} {settings.weights_of(name)}"
-        transform = parameters[f"{own} transform"]
+        prefix = f"{layer} {settings.weights_of(name)}"
+        transform = parameters[f"{prefix} transform"]
         sent = hidden[start] @ transform
         split = sent.view(-1, heads, width // heads)
-        by_source = (split * parameters[f"{own} from"]).sum(-1)
-        # a · W h_v = (W a) · h_v: no need to transform the goals
-        toward = (transform.view(width, heads, -1) * parameters[f"{own} to"]).sum(-1)
+        by_source = (split * parameters[f"{prefix} from"]).sum(-1)
+        # a · W h_v = (W a) · h_v saves transforming the targets
+        toward = (transform.view(width, heads, -1) * parameters[f"{prefix} to"]).sum(-1)
         by_goal = hidden[end] @ toward
-        by_edge = edge_terms(parameters, own, batch.weights[name])
+        by_edge = edge_terms(parameters, prefix, batch.weights[name])
         source, goal = batch.edges[name]
         logit = by_source.index_select(0, source) + by_goal.index_select(0, goal) + by_edge
         logits.append(torch.nn.functional.leaky_relu(logit, _LEAK))
@@ -301,17 +301,17 @@ def attend(
     return {name: torch.nn.functional.elu(hidden[name] + part) for name, part in zip(hidden, parts)}
 
 
-def edge_terms(parameters: Parameters, own: str, weights: Tensor) -> Tensor:
-    """What the features of edges add to their logits, (n_edges, n_heads)."""
+def edge_terms(parameters: Parameters, prefix: str, weights: Tensor) -> Tensor:
+    """Terms of the logits from the features of edges, (n_edges, n_heads)."""
     import torch
 
-    matrix = parameters[f"{own} edge weight"][: weights.shape[1]]
-    projected = torch.relu(weights @ matrix + parameters[f"{own} edge bias"])
-    return projected @ parameters[f"{own} along"]
+    matrix = parameters[f"{prefix} edge weight"][: weights.shape[1]]
+    projected = torch.relu(weights @ matrix + parameters[f"{prefix} edge bias"])
+    return projected @ parameters[f"{prefix} along"]
 
 
 def node_places(hidden: Hidden) -> tuple[dict[str, int], int]:
-    """Where the nodes of each type begin when all stand in one row, and how many there are."""
+    """Offset of the nodes of each type in their concatenation, and the number of nodes."""
     first, total = {}, 0
     for name, value in hidden.items():
         first[name] = total
@@ -320,7 +320,7 @@ def node_places(hidden: Hidden) -> tuple[dict[str, int], int]:
 
 
 def softmax_by(logits: Tensor, goal: Tensor, n: int) -> Tensor:
-    """Softmax over the edges that lead to one node, for each head, (n_edges, n_heads)."""
+    """Softmax over the edges to the same node, for each head, (n_edges, n_heads)."""
     import torch
 
     where = goal[:, None].expand_as(logits)
@@ -339,7 +339,7 @@ def forward(
     layer: Layer = attend,
     drop: Drop = lambda value: value,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the heads say of each graph: γ, ν, α, β, each (n, n_outputs).
+    """Outputs of the heads for each graph: γ, ν, α, β, each (n, n_outputs).
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def forward(
         Of tensors (:func:`on_tensors`).
     settings : NetworkSettings
     layer : callable
-        Of attention; peers bring their own.
+        Of attention; peers use their own.
     drop : callable
         Dropout, while training.
     """
@@ -371,7 +371,7 @@ def forward(
 
 
 def linear(parameters: Parameters, name: str, value: Tensor) -> Tensor:
-    """A matrix and a constant of the network, applied."""
+    """Apply a linear layer of the network."""
     return value @ parameters[f"{name} weight"] + parameters[f"{name} bias"]
 
 
@@ -390,9 +390,9 @@ def _largest_by(values: Tensor, member: Tensor, n: int) -> Tensor:
     return start.scatter_reduce(0, member[:, None].expand_as(values), values, "amax")
 
 
-def evidence_of(said: tuple[Tensor, Tensor, Tensor, Tensor]) -> Evidence:
-    """What the heads say, as arrays."""
-    return Evidence(*(value.detach().double().numpy() for value in said))
+def evidence_of(outputs: tuple[Tensor, Tensor, Tensor, Tensor]) -> Evidence:
+    """Outputs of the heads as arrays."""
+    return Evidence(*(value.detach().double().numpy() for value in outputs))
 
 
 def _torch() -> Any:

@@ -1,12 +1,12 @@
-"""Train a network in the paper's three stages: squared errors, evidence, widening.
+"""Training of a network in the paper's three stages: squared errors, evidence, widening.
 
-1. AdamW on the squared error of γ, in units of each output's deviation;
-2. with a smaller rate on the evidential loss, the squared error beside it, a charge for evidence
-   where errors are large, and one for pairs of rows whose upper ends are in the wrong order;
-3. intervals widened by one factor for each output, fit to rows held back.
+1. AdamW on the squared error of γ, in units of each output's standard deviation.
+2. A smaller rate on the evidential loss, the squared error, a penalty of evidence with large
+   errors, and a penalty of pairs of rows whose upper ends are in the wrong order.
+3. Intervals are widened by one factor for each output, fitted to held-back rows.
 
-After each epoch rows held back are scored; what scored best is kept (GraphPerf-RT, Section 4.4 and
-Appendix J: edges dropped, noise on features, gradients clipped).
+Held-back rows are scored after each epoch, and the best parameters are kept.  Edges are dropped,
+features get noise, gradients are clipped (GraphPerf-RT, Section 4.4 and Appendix J).
 """
 
 from __future__ import annotations
@@ -52,33 +52,33 @@ else:
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# A feature that varies by less than this share of its size is constant.
+# A feature counts as constant if its deviation is below this share of its size.
 _CONSTANT = 1e-9
-# Where gradients are cut off.
+# Largest norm of gradients.
 _CLIP = 1.0
-# Rows that are answered together.
+# Rows that are evaluated together.
 _ROWS = 64
 
 
 @dataclass(frozen=True)
 class NetworkTraining:
-    """How a network is trained.
+    """Settings of the training of a network.
 
     Attributes
     ----------
     epochs, evidential_epochs : int
-        Of the first and of the second stage; none of the second trains on squared errors alone.
+        Of the first and of the second stage; 0 of the second trains on squared errors alone.
     rate, evidential_rate : float
-        Of learning.
+        Learning rates.
     rows : int
         Of a batch.
     squares, charge, ranking : float
-        What squared errors, evidence in spite of large errors, and pairs in the wrong order weigh
-        beside the evidential loss.
+        Weights, beside the evidential loss, of squared errors, of evidence with large errors, and
+        of pairs in the wrong order.
     lost_edges : float
-        Share of the edges that a batch is shown without.
+        Share of the edges that are dropped from a batch.
     noise : float
-        Deviation of what is added to features, in units of theirs.
+        Standard deviation of the noise on features, in units of theirs.
     """
 
     epochs: int = 30
@@ -107,7 +107,7 @@ class NetworkTraining:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What features and outputs are shifted and divided by.
+    """Shift and unit of features and outputs.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Scaling:
 
     @classmethod
     def of(cls, batches: Sequence[Batch], outputs: Floats) -> Scaling:
-        """That of graphs to learn from."""
+        """Means and standard deviations of training graphs."""
         shift, unit = {}, {}
         groups = {name: [b.features[name] for b in batches] for name in TYPES}
         groups |= {name: [b.weights[name] for b in batches] for name in RELATIONS}
@@ -135,7 +135,7 @@ class Scaling:
         return cls(shift, unit)
 
     def scaled(self, batch: Batch) -> Batch:
-        """The batch with features of mean 0 and deviation 1."""
+        """The batch with scaled features."""
         return replace(
             batch,
             features={n: (v - self.shift[n]) / self.unit[n] for n, v in batch.features.items()},
@@ -145,7 +145,7 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """A network, what its inputs and outputs are measured in, and how its intervals are widened.
+    """A trained network with the scaling of its inputs and outputs and the widening of intervals.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class TrainedNetwork:
     scaling : Scaling
     settings : NetworkSettings
     rate : float
-        Miscoverage that intervals were widened for.
+        Miscoverage for which intervals were widened.
     tau : ndarray, (n_outputs,)
     """
 
@@ -170,20 +170,20 @@ class TrainedNetwork:
         return tensors_of(self.arrays)
 
     def predict(self, batches: Sequence[Batch]) -> Evidence:
-        """Evidence of each graph, in units of the outputs, γ in theirs."""
-        return self._said(batches, lambda value: value)
+        """Evidence of each graph, in units of the outputs."""
+        return self._evidence(batches, lambda value: value)
 
     def predict_dropped(self, batches: Sequence[Batch], seed: int) -> Floats:
-        """One draw of γ of each graph, (n, n_outputs), dropout left on: Monte Carlo dropout."""
-        return self._said(batches, _dropout(self.settings.dropout, seed)).gamma
+        """One draw of γ of each graph with dropout (Monte Carlo dropout), (n, n_outputs)."""
+        return self._evidence(batches, _dropout(self.settings.dropout, seed)).gamma
 
     def interval(self, batches: Sequence[Batch]) -> tuple[Floats, Floats]:
-        """Lower and upper ends, widened, of the rate that they were widened for."""
-        said = self.predict(batches)
-        half = self.tau * said.half_width(self.rate)
-        return said.gamma - half, said.gamma + half
+        """Lower and upper ends of the widened intervals, (n, n_outputs) each."""
+        evidence = self.predict(batches)
+        half = self.tau * evidence.half_width(self.rate)
+        return evidence.gamma - half, evidence.gamma + half
 
-    def _said(self, batches: Sequence[Batch], drop: Callable[[Tensor], Tensor]) -> Evidence:
+    def _evidence(self, batches: Sequence[Batch], drop: Callable[[Tensor], Tensor]) -> Evidence:
         parts = [
             _evaluate(self._parameters, self.scaling, part, self.settings, self.layer, drop)
             for part in _pieces(batches, _ROWS)
@@ -194,7 +194,7 @@ class TrainedNetwork:
 def fit_network(
     batches: Sequence[Batch],
     outputs: Floats,
-    held: NDArray[np.bool_],
+    held_back: NDArray[np.bool_],
     *,
     settings: NetworkSettings | None = None,
     training: NetworkTraining | None = None,
@@ -211,15 +211,15 @@ def fit_network(
     batches : sequence of Batch
         One graph each.
     outputs : ndarray, (n, n_outputs)
-    held : ndarray of bool, (n,)
-        Graphs that are not trained on: the best epoch and the widening are theirs.
+    held_back : ndarray of bool, (n,)
+        Graphs that are not trained on; they choose the best epoch and the widening.
     settings : NetworkSettings or None
     training : NetworkTraining or None
     miscoverage : float
-        That intervals are widened for.
+        For which intervals are widened.
     seed : int
     layer, start : callable
-        Another network's layer and its first parameters.
+        Layer and initial parameters of another network.
     progress : callable
         Called with (done, total) epochs.
 
@@ -228,32 +228,32 @@ def fit_network(
     ArgumentError
         torch is not installed; arrays of other lengths.
     MeasurementError
-        No graph to train on, or none held back.
+        No graph to train on, or no held-back graph.
     """
     settings, training = settings or NetworkSettings(), training or NetworkTraining()
     n = len(batches)
-    if outputs.shape[:1] != (n,) or held.shape != (n,):
+    if outputs.shape[:1] != (n,) or held_back.shape != (n,):
         raise ArgumentError(
-            f"outputs and held are of {len(outputs)} and {len(held)} graphs; {n} are wanted."
+            f"outputs are of {len(outputs)}, held_back of {len(held_back)} graphs; {n} are wanted."
         )
-    if held.all() or not held.any():
+    if held_back.all() or not held_back.any():
         raise MeasurementError(
-            f"{int(held.sum())} of {n} graphs are held back; some to train on and some to score "
-            f"are wanted."
+            f"{int(held_back.sum())} of {n} graphs are held back; some to train on and some to "
+            f"score are wanted."
         )
-    shown, scored = np.flatnonzero(~held), np.flatnonzero(held)
-    scaling = Scaling.of([batches[i] for i in shown.tolist()], outputs[shown])
+    train, test = np.flatnonzero(~held_back), np.flatnonzero(held_back)
+    scaling = Scaling.of([batches[i] for i in train.tolist()], outputs[train])
     scaled = [scaling.scaled(batch) for batch in batches]
-    wanted = (outputs - scaling.shift["output"]) / scaling.unit["output"]
+    target = (outputs - scaling.shift["output"]) / scaling.unit["output"]
     parameters = start(settings, scaled[0].sizes, outputs.shape[1], seed)
     trainer = _Trainer(parameters, settings, training, layer, np.random.default_rng(seed), seed)
     for stage, epochs in enumerate((training.epochs, training.evidential_epochs)):
         best, kept = np.inf, numbers_of(parameters)
-        trainer.begin(stage, epochs * -(-len(shown) // training.rows))
+        trainer.begin(stage, epochs * -(-len(train) // training.rows))
         for epoch in range(epochs):
-            trainer.epoch([scaled[i] for i in shown], wanted[shown])
-            said = trainer.evaluate([scaled[i] for i in scored])
-            error = trainer.score(said, wanted[scored])
+            trainer.epoch([scaled[i] for i in train], target[train])
+            evidence = trainer.evaluate([scaled[i] for i in test])
+            error = trainer.score(evidence, target[test])
             if error < best:
                 best, kept = error, numbers_of(parameters)
             if progress:
@@ -261,13 +261,13 @@ def fit_network(
                 progress(done, training.epochs + training.evidential_epochs)
         if epochs:
             trainer.restore(kept)
-    said = trainer.evaluate([scaled[i] for i in scored])
-    tau = widening(said, wanted[scored], miscoverage)
+    evidence = trainer.evaluate([scaled[i] for i in test])
+    tau = widening(evidence, target[test], miscoverage)
     return TrainedNetwork(numbers_of(parameters), scaling, settings, miscoverage, tau, layer)
 
 
 class _Trainer:
-    """Parameters on their way."""
+    """Parameters in training."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ class _Trainer:
         self.drop = _dropout(settings.dropout, seed)
 
     def begin(self, stage: int, steps: int) -> None:
-        """Start a stage: a new optimiser, whose rate falls to a tenth over the stage."""
+        """Start a stage with a new optimiser; its rate falls to a tenth over the stage."""
         import torch
 
         self.stage = stage
@@ -293,24 +293,26 @@ class _Trainer:
             self.optimiser, max(steps, 1), eta_min=rate / 10
         )
 
-    def epoch(self, batches: Sequence[Batch], wanted: Floats) -> None:
+    def epoch(self, batches: Sequence[Batch], target: Floats) -> None:
         """Train on every graph once."""
         import torch
 
         order = self.rng.permutation(len(batches))
         for rows in np.split(order, range(self.training.rows, len(order), self.training.rows)):
             batch = on_tensors(self._disturbed(joined([batches[i] for i in rows.tolist()])))
-            y = torch.as_tensor(wanted[rows], dtype=torch.float32)
-            said = forward(self.parameters, batch, self.settings, layer=self.layer, drop=self.drop)
-            loss = self._loss(y, said)
+            y = torch.as_tensor(target[rows], dtype=torch.float32)
+            outputs = forward(
+                self.parameters, batch, self.settings, layer=self.layer, drop=self.drop
+            )
+            loss = self._loss(y, outputs)
             self.optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), _CLIP)
             self.optimiser.step()
             self.schedule.step()
 
-    def _loss(self, y: Tensor, said: tuple[Tensor, ...]) -> Tensor:
-        gamma, nu, alpha, beta = said
+    def _loss(self, y: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
+        gamma, nu, alpha, beta = outputs
         squares = ((y - gamma) ** 2).mean()
         if self.stage == 0:
             return squares
@@ -324,7 +326,7 @@ class _Trainer:
         )
 
     def _disturbed(self, batch: Batch) -> Batch:
-        """The batch with noise on features of nodes, and without some edges between tasks."""
+        """The batch with noise on the features of nodes and dropped edges between tasks."""
         training, rng = self.training, self.rng
         features = {
             name: value + training.noise * rng.standard_normal(value.shape)
@@ -333,12 +335,12 @@ class _Trainer:
         edges, weights = dict(batch.edges), dict(batch.weights)
         kept = rng.random(edges["precedes"].shape[1]) >= training.lost_edges
         for name in ("precedes", "follows"):
-            # both directions of an edge lie at the same place
+            # both directions of an edge have the same index
             edges[name], weights[name] = edges[name][:, kept], weights[name][kept]
         return replace(batch, features=features, edges=edges, weights=weights)
 
     def evaluate(self, scaled: Sequence[Batch]) -> Evidence:
-        """Evidence of graphs that are scaled, in units of the scaled outputs."""
+        """Evidence of scaled graphs, in units of the scaled outputs."""
         return _concatenated(
             [
                 _evaluate(
@@ -348,14 +350,14 @@ class _Trainer:
             ]
         )
 
-    def score(self, said: Evidence, wanted: Floats) -> float:
-        """What the best epoch has least of: absolute errors, then the evidential loss."""
+    def score(self, evidence: Evidence, target: Floats) -> float:
+        """Loss that chooses the best epoch: absolute error, in stage two the evidential loss."""
         if self.stage == 0:
-            return float(np.abs(said.gamma - wanted).mean())
-        return float(said.negative_log_likelihood(wanted).mean())
+            return float(np.abs(evidence.gamma - target).mean())
+        return float(evidence.negative_log_likelihood(target).mean())
 
     def restore(self, arrays: dict[str, NDArray[np.float32]]) -> None:
-        """Go back to parameters kept before."""
+        """Set the parameters to stored ones."""
         import torch
 
         with torch.no_grad():
@@ -389,15 +391,15 @@ def _concatenated(parts: Sequence[Evidence]) -> Evidence:
     )
 
 
-def _in_units(said: Evidence, scaling: Scaling) -> Evidence:
-    """Evidence of outputs as they are: of the scaled ones, shifted and multiplied."""
+def _in_units(evidence: Evidence, scaling: Scaling) -> Evidence:
+    """Evidence in units of the outputs from that of the scaled ones."""
     unit = scaling.unit["output"]
-    gamma = said.gamma * unit + scaling.shift["output"]
-    return Evidence(gamma, said.nu, said.alpha, said.beta * unit**2)
+    gamma = evidence.gamma * unit + scaling.shift["output"]
+    return Evidence(gamma, evidence.nu, evidence.alpha, evidence.beta * unit**2)
 
 
 def _dropout(share: float, seed: int) -> Callable[[Tensor], Tensor]:
-    """Leaves out a share of the values, by a generator of its own."""
+    """Dropout of a share of the values, with a separate generator."""
     import torch
 
     generator = torch.Generator().manual_seed(seed % 2**63)
