@@ -182,11 +182,8 @@ class FaultModel:
         self, explanation: Explanation, hypothesis: Hypothesis, log_odds: float
     ) -> Explanation:
         """The explanation with one more hypothesis, of these log odds."""
-        precision, values, source = (
-            list(explanation.precision),
-            list(explanation.values),
-            explanation.source,
-        )
+        precision, values = list(explanation.precision), list(explanation.values)
+        source = explanation.source
         if hypothesis.kind == "exchanged":
             i, j = hypothesis.contexts
             source = source.copy()

@@ -8,7 +8,7 @@ windows of the same length in other runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,17 +103,18 @@ def narrow_slowness(
         first, last = _best_window(typical * (values - np.log(factor)))
         times = np.exp(np.average(values[first:last], weights=typical[first:last]))
         n = len(values)
-        found.append(_stretched(context, run, first / n, last / n, times, 0.0))
+        found.append(_stretched((context, int(run)), first / n, last / n, float(times), 0.0))
     return found
 
 
 def _stretched(
-    context: int, run: int, begin: float, end: float, factor: float, log_odds: float
+    place: Sequence[int], begin: float, end: float, factor: float, log_odds: float
 ) -> StretchedRun:
+    """The stretched run of a context and run."""
+    context, run = place
     return StretchedRun(
-        contexts=(int(context),), run=int(run), begin=float(begin), end=float(end),
-        factor=float(factor), log_odds=float(log_odds),
-    )  # fmt: skip
+        contexts=(context,), run=run, begin=begin, end=end, factor=factor, log_odds=log_odds
+    )
 
 
 def _best_window(values: Floats) -> tuple[int, int]:
@@ -243,11 +244,10 @@ def _scan(
     windows = sum(segments - length + 1 for length in range(1, longest + 1))
     prior = np.log(_PRIOR_ODDS / windows)
     for length in range(1, longest + 1):
-        mean = (sums[:, length:] - sums[:, :-length]) / (size[length:] - size[:-length])
+        widths = size[length:] - size[:-length]
+        mean = (sums[:, length:] - sums[:, :-length]) / widths
         chance = _NORMAL * np.median(np.abs(mean), axis=0) + LEAST_SPREAD
-        differ = (usual_sums[:, length:] - usual_sums[:, :-length]) / (
-            size[length:] - size[:-length]
-        )
+        differ = (usual_sums[:, length:] - usual_sums[:, :-length]) / widths
         log_odds = 0.5 * (mean / np.maximum(chance, differ)) ** 2 + prior
         times = np.exp(mean)
         added = (times - 1.0) * (share[length:] - share[:-length])
@@ -257,7 +257,7 @@ def _scan(
         better = top > best
         best[better], factor[better] = top[better], times[np.arange(n), first][better]
         window[better] = np.column_stack([first, first + length])[better]
-    return [
-        _stretched(*places[i], *(window[i] / segments), factor[i], best[i])
-        for i in np.flatnonzero(best > 0)
-    ]
+    found = best > 0
+    shares = (window[found] / segments).tolist()
+    scores = zip(places[found].tolist(), shares, factor[found].tolist(), best[found].tolist())
+    return [_stretched(place, *ends, times, log_odds) for place, ends, times, log_odds in scores]
