@@ -90,7 +90,7 @@ def test_bounds_lie_above_medians_and_cover_the_truth(calibration, between):
     assert np.mean(bound[:, None] / truth - 1) < 0.1
 
 
-def test_bands_hold_the_runs_of_new_contexts(calibration, between):
+def test_bands_cover_the_runs_of_new_contexts(calibration, between):
     truth = synthetic_task(between, n_runs=4)
     centre = calibration.held_out.centre
     own = sharpen(
@@ -153,7 +153,7 @@ def test_margins_grow_with_the_gap_to_the_measured_levels():
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
-def test_the_order_of_contexts_and_of_runs_is_nothing(seed):
+def test_bounds_do_not_depend_on_the_order_of_contexts_and_runs(seed):
     rng = np.random.default_rng(seed)
     contexts = np.array([(w, f) for w in (1.0, 2.0, 4.0) for f in (1.0, 1.3, 2.0)])
     runs = np.exp(0.05 * rng.standard_normal((9, 1)) + 0.02 * rng.standard_normal((9, 3)))
@@ -169,7 +169,7 @@ def test_the_order_of_contexts_and_of_runs_is_nothing(seed):
     np.testing.assert_allclose(*bands, rtol=1e-8)
 
 
-def test_levels_that_err_together_have_one_vote():
+def test_a_level_with_a_common_error_has_the_weight_of_one_group():
     """Of 5 × 5 contexts with one level far off, a ninth of what was left out is far off."""
     held = levels_off(np.random.default_rng(9), 0.0)
     far = np.flatnonzero(held.left_out.sum(axis=1) > 1)[:5]
@@ -182,7 +182,7 @@ def test_levels_that_err_together_have_one_vote():
     assert np.log(bounds_of(spoilt).duration_bound(at_known, 0.1)) < 0.2
 
 
-def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others():
+def test_a_segment_of_small_errors_does_not_widen_the_band_of_the_others():
     rng = np.random.default_rng(8)
     n, segments, runs = 200, 10, 2
     noise = np.full(segments, 0.02)
@@ -198,7 +198,7 @@ def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others()
     assert upper[:, 3, 0].mean() < 0.99 * upper[:, 4, 0].mean()
 
 
-def test_many_contexts_are_bounded_as_few_are(calibration):
+def test_bounds_do_not_depend_on_the_number_of_contexts(calibration):
     rng = np.random.default_rng(9)
     query = rng.uniform([2.0, 1.0], [8.0, 2.0], (1200, 2))
     some = rng.choice(1200, 7)
@@ -209,7 +209,7 @@ def test_many_contexts_are_bounded_as_few_are(calibration):
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_runs_that_are_equal_or_lie_worlds_apart_give_finite_bounds_without_a_warning(seed):
+def test_equal_or_extreme_runs_give_finite_bounds_without_a_warning(seed):
     rng = np.random.default_rng(seed)
     contexts = np.unique(rng.integers(1, 4, (12, 2)).astype(float), axis=0)
     n = len(contexts)
@@ -227,7 +227,7 @@ def test_runs_that_are_equal_or_lie_worlds_apart_give_finite_bounds_without_a_wa
         assert np.all((lower >= 0) & (lower <= upper) & np.isfinite(upper))
 
 
-def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monkeypatch):
+def test_quantiles_are_computed_once(calibration, between, monkeypatch):
     def query():
         return [
             calibration.duration_bound(between[:1], 0.07),
@@ -250,7 +250,7 @@ def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monke
 WAYS = (1.0, 2.0, 4.0, 8.0)
 
 
-def test_a_resource_that_was_never_varied_makes_other_values_guesses():
+def test_new_levels_of_a_constant_resource_are_guesses():
     contexts = [(w, 2.3) for w in WAYS]
     held = held_out(contexts, np.ones((4, 2)), groups=grid_groups(contexts), deviation=np.ones(6))
     beyond = bounds_of(held).beyond([(3.0, 2.3), (3.0, 1.2), (3.0, 2.4)])
@@ -259,7 +259,7 @@ def test_a_resource_that_was_never_varied_makes_other_values_guesses():
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 8))
-def test_known_contexts_are_no_guesses_and_the_order_of_resources_is_nothing(seed, m, n):
+def test_known_contexts_are_no_guesses_in_any_order_of_resources(seed, m, n):
     rng = np.random.default_rng(seed)
     contexts = np.unique(rng.integers(1, 5, (n, m)).astype(float), axis=0)
     if len(contexts) == 1:
@@ -281,7 +281,7 @@ def test_known_contexts_are_no_guesses_and_the_order_of_resources_is_nothing(see
     np.testing.assert_array_equal(*beyond)
 
 
-def test_what_is_farther_in_the_learned_metric_than_all_left_out_is_a_guess():
+def test_contexts_farther_than_all_left_out_ones_are_guesses():
     contexts = np.array([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
     held = held_out(contexts, np.ones((5, 2)))
     inner = held.query([[5.6]]).deviation[0]

@@ -52,9 +52,7 @@ def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
 
 
 @pytest.mark.parametrize("folds", [None, 4])
-def test_what_was_measured_at_left_out_contexts_does_not_reach_their_predictions(
-    task, model, folds
-):
+def test_predictions_do_not_depend_on_the_left_out_runs(task, model, folds):
     law, counts = model.law, count_array(task)
     states = law.known_states()
     other = states.copy()
@@ -72,7 +70,7 @@ def with_trend(law, trend):
     return replace(law, centre=replace(law.centre, trend=trend))
 
 
-def test_a_law_of_all_intervals_is_left_out_of_with_the_rest(task, model, grid):
+def test_a_time_law_is_fitted_without_the_left_out_contexts(task, model, grid):
     trend = model.law.centre.trend
     assert trend.time_law
     held = leave_out(model.law, count_array(task))
@@ -118,7 +116,7 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
             np.testing.assert_allclose(got, departed.reshape(5, 8).sum(axis=1), rtol=2e-3)
 
 
-def test_a_trend_of_the_whole_time_is_left_out_of_with_the_rest(task, model, grid):
+def test_a_trend_of_the_total_time_is_fitted_without_the_left_out_contexts(task, model, grid):
     trend = replace(model.law.centre.trend, time_law=())
     sums = model.law.known_states().sum(axis=1, keepdims=True)
     whole = fit_trend(grid, sums, find_caps=False)
@@ -135,7 +133,7 @@ def test_a_trend_of_the_whole_time_is_left_out_of_with_the_rest(task, model, gri
     )
 
 
-def test_random_folds_part_the_contexts_and_equal_seeds_part_them_alike(task, model):
+def test_random_folds_partition_the_contexts_and_equal_seeds_give_equal_folds(task, model):
     counts = count_array(task)
     held = leave_out(model.law, counts, folds=3, rng=0)
     assert sorted(held.context) == list(range(25))
@@ -154,12 +152,12 @@ def test_progress_counts_the_groups(task, model):
 
 
 @pytest.mark.parametrize("folds", [0, 1, 2.5, 26, -3])
-def test_folds_that_the_contexts_do_not_make_are_refused(task, model, folds):
+def test_impossible_numbers_of_folds_are_refused(task, model, folds):
     with pytest.raises(ArgumentError, match=f"folds is {folds}; 2 to 25"):
         leave_out(model.law, count_array(task), folds=folds)
 
 
-def test_what_has_no_trend_over_contexts_is_refused(task, quick):
+def test_laws_without_a_trend_over_contexts_are_refused(task, quick):
     few = task.isel(context=slice(0, 6))
     counts = count_array(few)
     with pytest.raises(ArgumentError, match="default preset is wanted"):
@@ -193,7 +191,7 @@ def test_deviation_of_new_contexts_is_that_of_the_trend(calibration, between):
         assert held.query(context[None]).deviation == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
-def test_neighbours_weigh_by_their_distance_and_not_when_left_out(calibration, between):
+def test_weights_of_neighbours_fall_with_distance_and_are_zero_when_left_out(calibration, between):
     held, trend = calibration.held_out, calibration.held_out.trend
     known = trend.scaled(trend.contexts)
     metric = np.exp(np.mean([np.log(lengths) for lengths in trend.lengths], axis=0))
@@ -212,7 +210,7 @@ def test_neighbours_weigh_by_their_distance_and_not_when_left_out(calibration, b
     assert np.all(of_rows[~held.left_out] > 0)
 
 
-def test_contexts_are_answered_alike_alone_and_together(calibration, between):
+def test_features_of_a_context_do_not_depend_on_the_others(calibration, between):
     together = calibration.held_out.query(between)
     for i, context in enumerate(between):
         alone = calibration.held_out.query(context[None])
@@ -227,7 +225,7 @@ def test_contexts_are_answered_alike_alone_and_together(calibration, between):
 # ------------------------------------------------------------------ levels and gaps
 
 
-def test_what_was_left_out_with_its_level_is_told_from_what_was_alone(calibration, grid):
+def test_left_out_levels_are_distinguished_from_single_contexts(calibration, grid):
     held = calibration.held_out
     np.testing.assert_array_equal(held.alone, np.arange(55) < 25)
     assert sorted(r for r, _ in held.levels) == [0, 0, 0, 1, 1, 1]
@@ -240,7 +238,7 @@ def test_what_was_left_out_with_its_level_is_told_from_what_was_alone(calibratio
     np.testing.assert_array_equal(groups, np.arange(55))
 
 
-def test_the_gap_is_that_to_the_levels_of_one_resource(calibration, grid):
+def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid):
     held, trend = calibration.held_out, calibration.held_out.trend
     query = np.array([(3.0, 1.5), (3.0, 1.35), (5.0, 1.35), (5.0, 1.0)])
     gap = held.query(query).gap
@@ -266,31 +264,31 @@ def made(contexts, groups=None):
     return held_out(contexts, [np.ones(2)] * len(contexts), groups=groups)
 
 
-def test_a_resource_of_one_level_was_never_tried():
+def test_a_resource_of_one_level_was_not_tested():
     held = made([(w, 2.3) for w in WAYS])
     query = [(3.0, 2.3), (4.0, 1.2), (3.0, 2.31), (8.0, 2.3 + 1e-12)]
     assert held.untested(query).tolist() == [False, True, True, False]
 
 
-def test_between_two_levels_nothing_was_tried():
+def test_between_two_levels_nothing_was_tested():
     held = made([(w, f) for w in WAYS for f in (1.0, 2.0)])
     query = [(3.0, 1.0), (3.0, 2.0), (4.0, 1.5), (3.0, 1.99)]
     assert held.untested(query).tolist() == [False, False, True, True]
 
 
-def test_within_a_grid_inner_levels_tell_and_outside_nothing_does():
+def test_on_a_grid_inner_levels_were_tested_and_outside_was_not():
     held = made([(w, f) for w in WAYS for f in CLOCKS])
     query = [(3.0, 1.2), (1.0, 2.3), (8.5, 2.0), (3.0, 0.99), (0.9, 2.4)]
     assert held.untested(query).tolist() == [False, False, True, True, True]
 
 
-def test_random_groups_on_a_grid_try_no_level():
+def test_random_groups_on_a_grid_test_no_level():
     contexts = [(w, f) for w in WAYS for f in CLOCKS]
     held = made(contexts, groups=[[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]])
     assert held.untested([(2.0, 1.5), (3.0, 1.5), (2.0, 1.7)]).tolist() == [False, True, True]
 
 
-def test_scattered_contexts_try_what_lies_as_far_outside_as_they_did():
+def test_scattered_contexts_test_as_far_outside_as_they_lie():
     # left out alone, 1 lies 1 below the rest and 16 lies 8 above, in a coordinate of octaves 1/4
     held = made([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
     assert held.trend.coordinates == ("log",)
@@ -300,7 +298,7 @@ def test_scattered_contexts_try_what_lies_as_far_outside_as_they_did():
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 8))
-def test_known_contexts_are_tried_and_the_order_of_resources_is_nothing(seed, m, n):
+def test_known_contexts_are_tested_in_any_order_of_resources(seed, m, n):
     rng = np.random.default_rng(seed)
     contexts = np.unique(rng.integers(1, 4, (n, m)).astype(float), axis=0)
     order, groups = rng.permutation(m), None
@@ -324,7 +322,7 @@ def stored(arrays):
     return StoredArrays("some.nc", arrays, "calibration_")
 
 
-def test_what_is_stored_comes_back(model, calibration):
+def test_stored_predictions_are_read_unchanged(model, calibration):
     held = calibration.held_out
     again = HeldOut.from_arrays(model.law, stored(plain(held)))
     for name in ("context", "left_out", "weight", "deviation", "predicted", "duration", "state"):
@@ -373,7 +371,7 @@ def change(name, how):
         (change("doubt", lambda x: x[:0]), "shape of variable 'calibration_doubt'"),
     ],
 )
-def test_what_no_calibration_holds_is_refused_in_one_sentence(model, calibration, mutate, message):
+def test_damaged_calibrations_are_refused_in_one_sentence(model, calibration, mutate, message):
     arrays = plain(calibration.held_out)
     mutate(arrays)
     with pytest.raises(ProfileError, match=message) as error:
@@ -381,7 +379,7 @@ def test_what_no_calibration_holds_is_refused_in_one_sentence(model, calibration
     assert "\n" not in str(error.value)
 
 
-def test_runs_that_were_cut_say_nothing_of_bounds(task, quick, grid):
+def test_runs_that_were_cut_do_not_enter_bounds(task, quick, grid):
     places = [(2, 0), (2, 1), *((7, r) for r in range(4))]
     spoilt = partials.cut(task.copy(deep=True), places)
     model = fit_profiles(spoilt, quick)
@@ -397,7 +395,7 @@ def test_runs_that_were_cut_say_nothing_of_bounds(task, quick, grid):
     assert calibrated.bounds(grid[[2, 7]], 0.1)["extrapolated"].values.tolist() == [0, 1]
 
 
-def test_what_some_runs_hold_is_bounded_and_banded_by_these(task, quick, grid):
+def test_a_counter_of_some_runs_has_bounds_and_bands_from_these(task, quick, grid):
     grouped = partials.in_groups(task.copy(deep=True))
     calibrated = calibrate_model(fit_profiles(grouped, quick), grouped)
     held = calibrated.calibration.held_out

@@ -16,7 +16,7 @@ from msbgen.generate.elapsed_law import ElapsedSettings
 from msbgen.generate.model import ProfileModel, fit_profiles
 
 
-def test_folds_make_every_choice_anew(task, model, between):
+def test_folds_fit_the_trend_anew(task, model, between):
     folded = calibrate_model(model, task, folds=3)
     assert sorted(folded.calibration.held_out.context) == list(range(25))
     bound = folded.duration_bound(between, 0.1)
@@ -48,7 +48,7 @@ def test_bounds_carry_their_labels(calibrated, between):
         calibrated.bounds([[1.0]])
 
 
-def test_other_values_of_what_was_never_varied_are_guesses(quick):
+def test_bounds_at_new_levels_of_a_constant_resource_are_guesses(quick):
     """0.30 s were promised at 1.2 GHz where runs take 0.58 s: all had been measured at 2.3 GHz."""
     ways = np.array([(w, 2.3) for w in (2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0)])
     task = synthetic_task(ways, n_runs=4)
@@ -58,7 +58,7 @@ def test_other_values_of_what_was_never_varied_are_guesses(quick):
     assert bounds["extrapolated"].values.tolist() == [0, 1, 1, 0]
 
 
-def test_one_context_is_answered_as_many_are(calibrated, between):
+def test_one_answer_equals_that_of_many_contexts(calibrated, between):
     answer = calibrated.answer(between[5], 0.1)
     mean = calibrated.generate(between[[5]], kind="mean")
     np.testing.assert_array_equal(answer.counts, count_array(mean)[0, 0])
@@ -79,7 +79,7 @@ def test_other_datasets_are_refused(task, model):
         calibrate_model(model, task.drop_vars("cache_misses"))
 
 
-def test_laws_that_have_no_trend_are_refused(task, quick):
+def test_models_without_a_trend_are_refused(task, quick):
     few = task.isel(context=slice(0, 6))
     with pytest.raises(ArgumentError, match="default preset"):
         calibrate_model(fit_profiles(few, ElapsedSettings()), few)
@@ -90,7 +90,7 @@ def test_laws_that_have_no_trend_are_refused(task, quick):
 # ------------------------------------------------------------------ files
 
 
-def test_what_is_saved_answers_alike(calibrated, model, between, tmp_path):
+def test_a_saved_calibration_gives_the_same_bounds(calibrated, model, between, tmp_path):
     path = tmp_path / "calibrated.nc"
     calibrated.save(path)
     again = CalibratedModel.load(path)
@@ -162,7 +162,7 @@ def fails(ds, monkeypatch):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_mutated_files_are_refused_or_answered_finitely(calibrated, between, part, monkeypatch):
+def test_mutated_files_are_refused_or_give_finite_bounds(calibrated, between, part, monkeypatch):
     """What a file may hold after an accident: one sentence, or answers; nothing in between."""
     ds, rng, refused = calibrated._as_dataset(), np.random.default_rng(part), 0
     for _ in range(75):

@@ -54,7 +54,7 @@ def test_widths_equal_those_of_slow_loops(seed, placed):
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_runs_that_hold_nothing_of_it_say_nothing(seed, placed):
+def test_runs_without_the_quantity_do_not_enter_widths(seed, placed):
     held, error = drawn(seed)
     holds = np.random.default_rng(seed).random(len(error)) < 0.7
     holds[np.unique(held.row, return_index=True)[1]] = True  # one run of each context
@@ -64,7 +64,7 @@ def test_runs_that_hold_nothing_of_it_say_nothing(seed, placed):
     assert np.all(one < 2.0)
 
 
-def test_parts_that_agree_are_drawn_towards_the_others():
+def test_widths_of_parts_are_shrunk_towards_their_mean():
     held, error = drawn(1, parts=3)
     quiet = error * [1.0, 1.0, 0.0]
     width = Widths(held, quiet, every(held), deconvolved=True).at(held.left_out_rows)
@@ -74,14 +74,14 @@ def test_parts_that_agree_are_drawn_towards_the_others():
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_a_score_is_what_a_bound_has_to_reach(seed, placed):
+def test_a_score_times_its_width_is_the_error(seed, placed):
     held, error = drawn(seed, parts=2)
     widths = Widths(held, error, every(held), placed)
     reached = widths.scores * widths.at(held.left_out_rows)[held.row]
     np.testing.assert_allclose(reached, error, atol=1e-12)
 
 
-def test_single_runs_tell_nothing_of_the_noise_and_all_of_the_error():
+def test_single_runs_have_no_noise_and_all_of_the_error():
     held, _ = drawn(2, most_runs=1)
     width = Widths(held, np.full((len(held.row), 1), 0.1), every(held), deconvolved=False).at(
         held.left_out_rows
@@ -89,7 +89,7 @@ def test_single_runs_tell_nothing_of_the_noise_and_all_of_the_error():
     np.testing.assert_allclose(width, np.sqrt(1.3) * 0.1, rtol=1e-6)
 
 
-def test_a_new_level_is_one_step_for_what_was_placed_and_a_gap_for_totals():
+def test_a_new_level_is_one_step_after_deconvolution_and_a_gap_for_totals():
     contexts = np.array([(w, 1.0) for w in (1.0, 2.0, 3.0, 4.0, 5.0) for _ in (0,)])
     contexts = np.vstack([contexts, contexts + [0.0, 1.0]])
     held = held_out(contexts, np.ones((10, 2)), groups=grid_groups(contexts))

@@ -44,7 +44,7 @@ def test_missing_runs_do_not_enter_the_mean(measured):
 
 
 @pytest.mark.parametrize("name", ["bracketing", "nearest_context", "multilinear"])
-def test_a_known_context_gets_its_own_mean_profile(measured, name):
+def test_a_known_context_gets_its_mean_profile(measured, name):
     generated = BASELINES[name](measured, context_table(measured))
     mean = mean_profiles(measured)
     for row in range(measured.sizes["context"]):
@@ -149,7 +149,7 @@ def test_kernel_mean_equals_a_plain_kernel_regression(measured, rough):
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_one_context_serves_every_query(measured, name):
+def test_a_single_known_context_answers_every_query(measured, name):
     one = measured.isel(context=[2])
     generated = BASELINES[name](one, context_table(one))
     np.testing.assert_allclose(profile(generated, 0), profile(mean_profiles(one), 0), rtol=1e-5)
@@ -189,7 +189,7 @@ def test_means_are_over_the_runs_that_hold_a_counter_and_until_they_were_cut():
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_contexts_that_nobody_saw_the_end_of_are_left_out(name):
+def test_contexts_without_a_complete_run_are_not_used(name):
     spoilt = partials.cut(partials.whole(), [(4, r) for r in range(4)])
     kept = partials.whole().isel(context=[0, 1, 2, 3, 5, 6, 7, 8])
     asked = [[4.0, 1.5]]

@@ -35,7 +35,7 @@ def test_mean_distance_is_the_sum_over_all_pairs(x, data):
     assert _kernels.mean_distance(x, wx, y, wy) == pytest.approx(wanted, rel=1e-12, abs=1e-9)
 
 
-def test_what_is_not_finite_stays_so():
+def test_values_that_are_not_finite_stay_so():
     """The kernels may contract, not assume that all is finite."""
     a, one = np.ones((4, 2)), np.ones(4)
     for value in (np.nan, np.inf):

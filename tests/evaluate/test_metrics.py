@@ -24,7 +24,7 @@ def test_exact_dtw_equals_the_recursive_oracle(a, data):
 
 
 @given(clouds(max_rows=12))
-def test_dtw_of_a_profile_with_its_own_stretching_is_zero(a):
+def test_dtw_of_a_profile_and_its_stretching_is_zero(a):
     assert dtw_distance(np.repeat(a, 3, axis=0), a) == 0
 
 

@@ -70,7 +70,7 @@ ROWS = np.ones((25, 1))
 TRAIN = two_counters(ROWS * [10.0, 1.0], ROWS * [5.0, 1000.0])  # largest counts 10 and 1000
 
 
-def test_scores_of_constant_profiles_are_those_worked_out_by_hand():
+def test_scores_of_constant_profiles_equal_those_by_hand():
     got = scores_of(two_counters(ROWS * [7.0, 460.0]), two_counters(ROWS * [4.0, 500.0]), TRAIN)
     # the diagonal is the cheapest path: 25 equal steps
     assert got["ndtw"] == pytest.approx(np.hypot(3, 40) / np.hypot(4, 500), rel=1e-6)
@@ -142,7 +142,7 @@ def test_leaving_one_context_out_is_evaluating_on_it(measured):
     )
 
 
-def test_contexts_where_a_method_is_undefined_count_for_none(measured):
+def test_contexts_where_a_method_is_undefined_are_excluded_for_all(measured):
     scores = leave_contexts_out(measured, 1, CHEAP, rng=np.random.default_rng(0))
     undefined = scores["score"].sel({"method": "bracketing", "metric": "ndtw"}).isnull()
     assert 0 < undefined.sum() < 6  # the corners have nothing that brackets them
@@ -171,7 +171,7 @@ def test_a_summary_holds_the_means_and_improvements(measured, truth):
             assert gain == pytest.approx(1 - mean / other, abs=1e-12)
 
 
-def test_without_its_baseline_a_summary_says_nothing_of_it(measured, truth):
+def test_a_summary_without_its_baseline_has_no_improvements(measured, truth):
     summary = summarise(score_methods(measured, truth, ["multilinear"]))
     assert "baseline" not in summary
     assert "improvement" not in summary["methods"]["multilinear"]
@@ -209,12 +209,12 @@ def test_a_changed_dataset_is_fitted_again(measured, truth):
     assert float(again.sum() / first.sum()) == pytest.approx(3, rel=1e-6)
 
 
-def test_known_contexts_in_the_truth_are_said(measured, caplog):
+def test_known_contexts_in_the_truth_are_logged(measured, caplog):
     score_methods(measured, measured.isel(context=[1, 2]), ["nearest_context"])
     assert "2 contexts of the truth were measured too" in caplog.text
 
 
-def test_a_method_that_mixes_things_up_is_refused(measured, truth):
+def test_a_method_that_mixes_up_contexts_or_counters_is_refused(measured, truth):
     def scored(change):
         return score_methods(measured, truth, {"odd": lambda *given: change(mean_profiles(truth))})
 
@@ -273,7 +273,7 @@ def test_halves_of_the_runs_are_scored_as_methods_are(measured, truth):
     assert np.isnan(alone).all()
 
 
-def test_a_partial_truth_is_compared_with_what_it_holds():
+def test_a_partial_truth_is_compared_where_it_was_measured():
     whole, grouped = partials.whole(), partials.in_groups(partials.whole())
     plain, partial = (
         score_methods(whole, truth, ["nearest_context"])["score"].sel({"method": "nearest_context"})
@@ -288,7 +288,7 @@ def test_a_partial_truth_is_compared_with_what_it_holds():
         score_methods(whole, cut, ["nearest_context"])
 
 
-def test_contexts_of_which_every_run_was_cut_judge_nobody(measured, caplog):
+def test_contexts_of_which_every_run_was_cut_are_not_scored(measured, caplog):
     runs = measured.sizes["run"]
     cut = partials.cut(measured.copy(deep=True), [(0, r) for r in range(runs)])
     scores = leave_contexts_out(cut, 3, ["nearest_context"], rng=0)
@@ -301,7 +301,7 @@ def test_contexts_of_which_every_run_was_cut_judge_nobody(measured, caplog):
         leave_contexts_out(none, 3, ["nearest_context"])
 
 
-def test_what_was_measured_wrongly_judges_nobody(caplog):
+def test_faulty_contexts_are_not_scored(caplog):
     grid = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.25, 1.5, 2.0)])
     clean = synthetic_task(grid)
     scores = leave_contexts_out(spoilt(clean, **EVERY_FAULT), 7, ["kernel_mean"])
@@ -312,7 +312,7 @@ def test_what_was_measured_wrongly_judges_nobody(caplog):
     assert any("3 contexts are learned from but not left out, first context 2 " in s for s in said)
 
 
-def test_an_absurd_count_is_not_what_others_are_scaled_by(truth):
+def test_an_absurd_count_is_not_the_scale_of_others(truth):
     grid = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
     clean = synthetic_task(grid)
     methods = {"mean": lambda train, contexts: mean_profiles(truth.isel(run=[0]))}

@@ -15,7 +15,7 @@ from msbgen.generate.clock import (
 from strategies import measured_runs
 
 
-def own_knots(counts, duration, interval, clock=1):
+def sampling_knots(counts, duration, interval, clock=1):
     """Progress at the start and at every sampling time of one run: with these nothing is lost."""
     ends = np.append(interval * np.arange(1, len(counts)), duration)
     reached = np.diff(ends, prepend=0.0) if clock == 0 else counts[:, clock - 1]
@@ -23,10 +23,10 @@ def own_knots(counts, duration, interval, clock=1):
 
 
 @given(measured_runs(), st.integers(0, 2))
-def test_own_knots_give_the_run_back_exactly(run, clock):
+def test_knots_at_sampling_times_give_the_run_back_exactly(run, clock):
     counts, duration, interval = run
     counts[0] += 1  # every counter is a clock here
-    knots = own_knots(counts, duration, interval, clock)
+    knots = sampling_knots(counts, duration, interval, clock)
     progress = to_progress(counts, duration, interval, knots=knots, clock=clock)
     back, ended = to_wall_time(progress.state, progress.total, interval, knots=knots, clock=clock)
     assert ended == pytest.approx(duration, rel=1e-12)
@@ -117,7 +117,7 @@ def test_a_hole_in_the_clock_spoils_the_run():
 
 
 @given(arrays(np.float64, (5, 3), elements=st.floats(0.01, 100)))
-def test_wall_time_as_clock_shares_each_counter_out_over_time(counts):
+def test_wall_time_as_clock_keeps_each_counter_over_time(counts):
     progress = to_progress(counts, 5.0, 1.0, knots=uniform_knots(5), clock=0)
     np.testing.assert_allclose(progress.state, counts)
     assert progress.total == 5.0
@@ -179,9 +179,9 @@ def test_a_uniform_prior_changes_nothing(run, n_bins):
 
 
 @given(measured_runs(least_clock=1.0), st.data())
-def test_a_prior_keeps_what_every_interval_holds(run, data):
+def test_a_prior_keeps_the_counts_of_every_interval(run, data):
     counts, duration, interval = run
-    own = own_knots(counts, duration, interval)
+    own = sampling_knots(counts, duration, interval)
     knots = np.unique(np.concatenate([own, uniform_knots(7)]))
     bins = len(knots) - 1
     prior = data.draw(arrays(np.float64, (bins, 2), elements=st.floats(0, 10, width=16)))
@@ -223,7 +223,7 @@ def test_a_bad_prior_is_refused():
 
 
 @pytest.mark.parametrize("clock", [0, 1])
-def test_a_run_that_was_cut_is_known_until_there(clock):
+def test_a_run_that_was_cut_has_a_state_until_its_cut(clock):
     """As the same run whole, in the bins that it reached the end of."""
     counts = np.stack([np.arange(1.0, 11.0), 20 - np.arange(1.0, 11.0)], axis=1)
     knots = np.linspace(0, 1, 8)
@@ -244,7 +244,7 @@ def test_a_run_that_was_cut_is_known_until_there(clock):
     assert np.isnan(sharp.state[1]).any(axis=1).tolist() == [j >= seen for j in range(7)]
 
 
-def test_a_run_that_was_cut_had_not_ended_whatever_it_was_expected_to_count():
+def test_a_run_that_was_cut_with_more_counts_than_expected_had_not_ended():
     counts = np.full((4, 1), 10.0)
     runs = to_progress(counts, 0.4, 0.1, knots=[0.0, 0.5, 1.0], clock=1, expected=20.0)
     assert runs.total == pytest.approx(40.0)

@@ -37,6 +37,6 @@ def test_findings_are_read_or_refused():
             stored_findings(STORED, wrong)
 
 
-def test_numbers_of_numpy_become_plain():
+def test_numbers_of_numpy_become_plain_json():
     assert plain(np.float64(2.5)) == 2.5
     assert plain(np.arange(2)) == [0, 1]

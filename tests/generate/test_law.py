@@ -14,7 +14,7 @@ from msbgen.generate.size import most_rows
 
 
 @pytest.mark.parametrize("law", [ProgressLaw, ElapsedLaw])
-def test_every_law_takes_the_arguments_of_the_protocol(law):
+def test_every_law_has_the_arguments_of_the_protocol(law):
     for name, wanted in vars(Law).items():
         if callable(wanted) and not name.startswith("_"):
             got = inspect.signature(getattr(law, name)).parameters
@@ -44,7 +44,7 @@ def test_no_profile_is_longer_than_the_longest(measured, settings, clock):
     assert longest < 2 * np.nanmax(model.law.duration)
 
 
-def test_a_law_without_a_trend_says_so(measured):
+def test_a_law_without_a_trend_raises_an_error(measured):
     law = fit_profiles(measured, PAPER).law
     for ask in (lambda: law.centre, lambda: law.residuals, law.known_states):
         with pytest.raises(ArgumentError, match="default preset is wanted"):

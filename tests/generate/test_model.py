@@ -146,7 +146,7 @@ def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
 
 @pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_context_is_answered_alike_in_any_company_and_order(settings, kind):
+def test_profiles_of_a_context_do_not_depend_on_order_or_other_contexts(settings, kind):
     """To the bit: alone, in blocks of any size, after any others; a bandwidth away, and far off."""
     model = fitted(settings)
     grid = [(w, f) for w in np.linspace(2, 8, 13) for f in np.linspace(1, 2, 11)]
@@ -163,7 +163,7 @@ def test_a_context_is_answered_alike_in_any_company_and_order(settings, kind):
         np.testing.assert_array_equal(own, counts[rows, :, : own.shape[2]])
 
 
-def test_a_block_knows_no_contexts_but_its_own():
+def test_a_block_holds_its_contexts_only():
     """Bad arguments are found before the first block is asked for."""
     model = fitted()
     with pytest.raises(ValueError, match="not positive at row 1"):
@@ -198,7 +198,7 @@ def test_memory_does_not_grow_with_the_contexts(monkeypatch, tmp_path):
     assert many - few < size / 20  # the list of contexts, nothing of their profiles
 
 
-def test_a_saved_model_answers_the_same(tmp_path):
+def test_a_saved_model_generates_the_same(tmp_path):
     model = fitted()
     model.save(tmp_path / "model.nc")
     loaded = ProfileModel.load(tmp_path / "model.nc")
@@ -263,7 +263,7 @@ def damaged(ds, rng):
 
 @pytest.mark.parametrize("settings", [QUICK, COARSE], ids=["progress", "elapsed"])
 @pytest.mark.parametrize("part", range(2))
-def test_damaged_models_are_refused_in_a_sentence_or_answer(settings, part):
+def test_damaged_models_are_refused_in_a_sentence_or_generate(settings, part):
     ds, rng = fitted(settings)._as_dataset().copy(deep=True), np.random.default_rng(part)
     refused = 0
     for _ in range(100):
@@ -302,7 +302,7 @@ def test_equal_fits_are_equal_to_the_last_bit(measured):
         xr.testing.assert_identical(one, two)
 
 
-def test_one_context_that_memory_does_not_hold_is_refused_before_it_is_tried():
+def test_a_context_larger_than_memory_is_refused_at_once():
     model = fitted(QUICK)
     with pytest.raises(ArgumentError, match=r"one context is .* GB of counts; at most"):
         model.stream([[2.0, 1.0]], kind="mean", times=1e-12)
@@ -371,7 +371,7 @@ def test_missing_runs_and_constant_resources_are_no_obstacle(measured):
     assert generated["extrapolated"].values.tolist() == [0, 1]
 
 
-def test_generation_knows_no_names(measured):
+def test_generation_does_not_depend_on_names(measured):
     renamed = measured.rename(
         cache_ways="flux", frequency="knob", instructions="apples", cache_misses="pears"
     ).rename(cache_requests="plums")

@@ -14,20 +14,20 @@ def draws(key, contexts):
 
 
 @given(st.permutations(range(4)), st.integers(0, 2**63 - 1))
-def test_order_and_company_change_no_stream(order, seed):
+def test_streams_do_not_depend_on_order_or_other_contexts(order, seed):
     key = stream_key(seed, "task")
     whole = draws(key, CONTEXTS)
     np.testing.assert_array_equal(draws(key, CONTEXTS[order]), whole[order])
     np.testing.assert_array_equal(draws(key, CONTEXTS[order[:1]]), whole[order[:1]])
 
 
-def test_seed_task_and_every_level_count():
+def test_streams_depend_on_seed_task_and_every_level():
     keys = [stream_key(seed, task) for seed in (0, 1) for task in ("", "a", "b")]
     both = np.concatenate([draws(key, CONTEXTS) for key in keys])
     assert len(np.unique(both)) == both.size
 
 
-def test_zero_has_one_stream_whatever_its_sign():
+def test_both_signs_of_zero_have_one_stream():
     np.testing.assert_array_equal(draws(5, np.array([[0.0]])), draws(5, np.array([[-0.0]])))
 
 

@@ -76,7 +76,7 @@ def test_updates_equal_one_factorisation(seed, n, steps):
     )
 
 
-def test_the_gain_is_what_the_error_loses():
+def test_the_gain_is_the_decrease_of_the_error():
     q = quantity(3)
     noise = np.full(24, 0.07)
     gain = Posterior.of(q).gain(noise)
@@ -87,7 +87,7 @@ def test_the_gain_is_what_the_error_loses():
         assert before - posterior.error == pytest.approx(gain[i], rel=1e-6)
 
 
-def test_many_observations_are_as_good_as_one_factorisation():
+def test_many_observations_equal_one_factorisation():
     q, rng = quantity(1, sizes=(6, 5, 4)), np.random.default_rng(1)
     posterior, index = Posterior.of(q), rng.permutation(120)[:90]
     for i in index:
@@ -97,7 +97,7 @@ def test_many_observations_are_as_good_as_one_factorisation():
 
 
 @given(st.floats(0, 0.1), st.floats(1e-6, 1), st.integers(1, 9), st.integers(1, 9))
-def test_runs_in_two_steps_tell_what_they_tell_in_one(misfit, noise, first, then):
+def test_runs_in_two_steps_are_as_precise_as_in_one(misfit, noise, first, then):
     q = quantity(0, misfit=misfit, noise=noise)
     none, some = np.zeros(24), np.full(24, float(first))
     precision = 1 / q.step_noise(none, first) + 1 / q.step_noise(some, then)

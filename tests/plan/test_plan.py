@@ -23,7 +23,7 @@ LEVELS = {"cache_ways": [2.0, 4, 8, 16, 20], "frequency": [1.0, 1.4, 1.8, 2.2]}
 
 
 @pytest.mark.parametrize(("little", "much"), [(12, 30), ("9s", "20s")])
-def test_a_plan_from_nothing_is_cut_from_one_order(little, much):
+def test_plans_without_measurements_are_prefixes_of_one_order(little, much):
     plan = plan_contexts(PLATFORM, little, run_seconds=0.5)
     more = plan_contexts(PLATFORM, much, run_seconds=0.5)
     assert 3 < len(plan.runs) < len(more.runs)
@@ -36,7 +36,7 @@ def test_a_plan_from_nothing_is_cut_from_one_order(little, much):
     assert costs[min(costs)] > costs[max(costs)]
 
 
-def test_a_plan_from_a_model_knows_what_runs_take_and_does_not_repeat(gzip):
+def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
     trace, model = gzip
     plan = plan_contexts(model, "10s")
     known = {tuple(row) for row in model.law.contexts}
@@ -63,7 +63,7 @@ def test_a_model_of_a_single_context_can_be_planned_from():
     assert np.all(np.ptp(plan.contexts, axis=0) > 0)
 
 
-def test_measuring_pays_while_the_error_falls():
+def test_rows_are_worth_their_time_while_the_error_falls():
     rows = np.arange(1, 201)
 
     def plan(error):
@@ -87,18 +87,18 @@ def test_measuring_pays_while_the_error_falls():
     assert few.advice in few.describe()
 
 
-def test_rows_that_cost_ever_more_still_pay():
+def test_rows_of_rising_cost_can_be_worth_their_time():
     cost, error = np.array([1.0, 1.1, 1.2]), np.array([10.0, 5.0, 2.0, 0.3])
     assert Plan(("a",), np.ones((3, 1)), np.ones(3, int), cost, error, 0.03, True).pays == 3
 
 
-def test_a_number_of_contexts_buys_no_repetitions():
+def test_a_budget_of_contexts_has_no_repetitions():
     plan = plan_contexts(LEVELS, 1000)
     assert len(plan.contexts) == 20
     assert (plan.runs == 1).all()
 
 
-def test_of_a_number_of_contexts_corners_are_among_the_first_whatever_they_take():
+def test_a_budget_of_contexts_starts_with_corners_of_any_cost():
     plan = plan_contexts(PLATFORM, 20, overhead=3.0)
     ends = [(levels[0], levels[-1]) for levels in PLATFORM.values()]
     assert set(product(*ends)) <= {tuple(row) for row in plan.contexts}
@@ -108,7 +108,7 @@ def test_of_a_number_of_contexts_corners_are_among_the_first_whatever_they_take(
     assert once[slowest] > 5 * once[fastest]
 
 
-def test_no_more_contexts_than_a_fit_may_hold_are_planned():
+def test_plans_respect_the_largest_number_of_contexts():
     trace = read_trace(TRACES / "gzip.nc")
     model = fit_profiles(replay_trace(trace, platform_contexts("grid:2x2x2"), 2))
     plan = plan_contexts(model, "30s", most_contexts=10)
@@ -138,7 +138,7 @@ def test_a_plan_is_written_and_replayed_with_its_runs(tmp_path):
         plan.write(tmp_path / "plan.csv")
 
 
-def test_groups_of_counters_take_turns_in_rounds_of_runs(tmp_path):
+def test_groups_of_counters_alternate_in_rounds_of_runs(tmp_path):
     groups = [("a", "b"), ("a", "c"), ("a", "d")]
     plan = plan_contexts(LEVELS, "60s", run_seconds=0.4, overhead=2.0, groups=groups)
     whole = plan_contexts(LEVELS, "60s", run_seconds=1.2, overhead=2.0)  # as long as a round
@@ -201,7 +201,7 @@ def test_levels_are_ranges_or_lists():
         (LEVELS, 3, {"candidates": [[3.0, 1.0]]}, "which the platform cannot set"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(source, budget, options, message):
+def test_impossible_plans_are_refused(source, budget, options, message):
     with pytest.raises(ArgumentError, match=message):
         plan_contexts(source, budget, **options)
 
@@ -218,7 +218,7 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
     assert len(given.runs) == 3
 
 
-def test_a_run_that_others_stand_beside_is_not_measured_again_first(gzip):
+def test_a_faulty_run_beside_others_is_not_repeated_first(gzip):
     model = gzip[1]
     level = tuple(model.law.contexts[5].tolist())
     duration = np.full((len(model.law.contexts), 3), 1.0)
@@ -235,7 +235,7 @@ def test_a_run_that_others_stand_beside_is_not_measured_again_first(gzip):
     assert [again(stretched), again(count), again(stretched, count)] == [1, 1, 1]
 
 
-def test_what_looks_wrong_is_measured_again_first(gzip):
+def test_faulty_contexts_are_repeated_first(gzip):
     model = gzip[1]
     levels = tuple(model.law.contexts[5].tolist())
     fault = SlowContext(contexts=(5,), factor=2.0, weight=0.5, log_odds=9.0, levels=(levels,))

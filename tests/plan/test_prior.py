@@ -29,7 +29,7 @@ def test_points_are_all_combinations_the_last_axis_fastest():
 
 
 @given(st.integers(0, 11), st.floats(-1e-8, 1e-8))
-def test_contexts_are_found_but_for_rounding(index, rounding):
+def test_contexts_are_found_up_to_rounding(index, rounding):
     context = all_points(AXES)[index] * (1 + rounding)
     assert is_on_axes(AXES, context)
     assert nearest_index(AXES, context) == index
@@ -38,7 +38,7 @@ def test_contexts_are_found_but_for_rounding(index, rounding):
     assert not is_on_axes(AXES, np.array([np.nan, 1.0]))
 
 
-def test_from_nothing_low_levels_cost_more_and_nothing_is_known():
+def test_without_measurements_low_levels_cost_more():
     prior = prior_of_levels(AXES, run_seconds=3.0)
     points = all_points(AXES)
     assert prior.cost[-1] == pytest.approx(3.0)  # at the highest levels
@@ -54,12 +54,12 @@ def test_from_nothing_low_levels_cost_more_and_nothing_is_known():
         prior_of_levels([np.array([1e-300, 1e300])])
 
 
-def test_a_law_of_the_paper_tells_no_prior(measured):
+def test_the_paper_s_law_has_no_prior(measured):
     with pytest.raises(ArgumentError, match="preset"):
         prior_of_law(fit_profiles(measured, PAPER).law, AXES)
 
 
-def test_few_contexts_bring_the_guess_to_what_they_took(gzip):
+def test_few_contexts_scale_the_default_costs(gzip):
     trace, _ = gzip
     known = np.array([[20.0, 1400.0, 2.3], [10.0, 700.0, 1.2]])
     measured = replay_trace(trace, known, 2)
@@ -72,7 +72,7 @@ def test_few_contexts_bring_the_guess_to_what_they_took(gzip):
     assert prior.n_known == 2
 
 
-def test_a_law_knows_runs_costs_and_what_one_run_is_off(gzip):
+def test_a_prior_of_a_law_has_its_runs_costs_and_noise(gzip):
     _, model = gzip
     axes = [np.unique(column) for column in platform_contexts("all").T]
     prior = prior_of_law(model.law, axes)
@@ -91,7 +91,7 @@ def test_a_law_knows_runs_costs_and_what_one_run_is_off(gzip):
 BINS = 40
 
 
-def test_the_importance_of_a_quantity_is_what_its_error_does_to_the_profile():
+def test_the_importance_of_a_quantity_is_its_effect_on_the_profile():
     """Scaled squared distances of counts per interval, by wiggling amounts bin by bin."""
     rng = np.random.default_rng(0)
     time = 0.05 * (1 + 0.3 * np.sin(np.arange(BINS) / 3))
@@ -113,7 +113,7 @@ def test_the_importance_of_a_quantity_is_what_its_error_does_to_the_profile():
         assert expected == pytest.approx(square.mean(), rel=0.1)
 
 
-def test_the_expected_error_is_that_of_a_typical_context_not_seen(gzip):
+def test_the_expected_error_is_that_of_a_typical_unseen_context(gzip):
     trace, model = gzip
     rng = np.random.default_rng(3)
     unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
