@@ -321,7 +321,8 @@ def means(
 
 def error_table(results: dict[str, Any]) -> str:
     rows = []
-    named = [(method, method, "") for method in METHODS]
+    titles = {SHEET: "true simulator, data-sheet values"}
+    named = [(titles.get(method, method), method, "") for method in METHODS]
     named += [(f"{OURS}, on splits of networks", OURS, "network")]
     for title, method, beside in named:
         cells = []
