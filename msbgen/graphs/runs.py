@@ -19,9 +19,10 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.columns import Table
 from msbgen.data.schema import resource_names
 from msbgen.data.store import load_netcdf
-from msbgen.data.tables import read_lines, shown, with_line, write_table
+from msbgen.data.tables import shown, with_line, write_table
 from msbgen.data.variables import Schema, Variable
 from msbgen.graphs.devices import Device, check_contexts
 
@@ -262,49 +263,27 @@ def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     path = Path(path)
     if path.suffix.lower() == ".nc":
         return validate_runs(load_netcdf(path), device, source=path.name)
-    lines = read_lines(path)
-    if not lines:
-        raise ProfileError(f"{path.name}: is empty; a header and a row a run are wanted.")
-    (_, header), *rest = lines
-    titles = {name: f"{name} [{variable.unit}]" for name, variable in NUMBERS.items()}
-    known = {**{name: name for name in (*_WORDS, *device.columns, "stretched")}, **titles}
-    named = {title: name for name, title in known.items()}
-    for title in header:
-        if title not in named or header.count(title) > 1:
-            state = "named twice" if title in named else "no column of runs"
+    needed = ("graph", *_NEEDED, *device.columns)
+    known = (*_WORDS, *device.columns, *NUMBERS, "stretched")
+    table = Table(path, needed=needed, known=known)
+    for name, variable in NUMBERS.items():
+        if name in table.names and table.unit(name) != variable.unit:
             raise ProfileError(
-                f"{path.name}: column {shown([title])} is {state}; {', '.join(named)} are."
+                f"{path.name}: column '{name}' is in '{table.unit(name)}'; "
+                f"'{name} [{variable.unit}]' is wanted."
             )
-    for name in ("graph", *_NEEDED, *device.columns):
-        if known[name] not in header:
-            raise ProfileError(f"{path.name}: column '{known[name]}' is missing; add it.")
-    if not rest:
-        raise ProfileError(f"{path.name}: there are no runs below the header; list some.")
-    columns: dict[str, list[Any]] = {named[title]: [] for title in header}
-    for line, cells in rest:
-        if len(cells) != len(header):
-            raise ProfileError(
-                f"{path.name}: line {line} has {len(cells)} cells; {len(header)} are wanted."
-            )
-        for title, cell in zip(header, cells):
-            name = named[title]
-            columns[name].append(
-                cell if name in _WORDS else _cell_number(cell, title, line, path.name)
-            )
-    n = len(rest)
-    lines_of = [line for line, _ in rest]
-    table = np.array([columns.pop(name) for name in device.columns]).T
-    words_of = {"graph": columns.pop("graph"), "family": columns.pop("family", [""] * n)}
-    attrs = _one_order(columns.pop("order", []), lines_of, path.name)
-    numbers: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    values = {name: table.numbers(name) for name in table.names if name not in _WORDS}
+    contexts = np.array([values.pop(name) for name in device.columns]).T
+    texts = {"graph": table.texts("graph"), "family": table.texts("family")}
+    attrs = _one_order(table.texts("order"), table.lines, path.name)
     try:
-        runs = make_runs(device, table, **words_of, **numbers, attrs=attrs)
+        runs = make_runs(device, contexts, **texts, **values, attrs=attrs)  # pyright: ignore[reportArgumentType]
         return validate_runs(runs, device)
     except ArgumentError as error:
-        raise ProfileError(f"{path.name}: {with_line(str(error), lines_of)}") from None
+        raise ProfileError(f"{path.name}: {with_line(str(error), table.lines)}") from None
     except ProfileError as error:
         sentence = error.problems[0].removeprefix("runs: ")
-        raise ProfileError(f"{path.name}: {with_line(sentence, lines_of)}") from None
+        raise ProfileError(f"{path.name}: {with_line(sentence, table.lines)}") from None
 
 
 def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -360,21 +339,6 @@ def _one_order(cells: Sequence[str], lines: Sequence[int], source: str) -> dict[
                 f"line {lines[0]}; runs of one order are wanted."
             )
     return {"order": cells[0]} if cells and cells[0] else {}
-
-
-def _cell_number(cell: str, title: str, line: int, source: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = float("nan")
-    if not np.isfinite(value):
-        raise ProfileError(
-            f"{source}: line {line}, column '{title}' is {shown([cell])}; a number is wanted."
-        )
-    return value
-
-
-# --------------------------------------------------------------------------- problems
 
 
 def _contradictions(ds: xr.Dataset) -> Iterator[str]:
