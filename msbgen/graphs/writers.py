@@ -16,12 +16,8 @@ from msbgen.graphs.dataset import (
     TASK_NUMBERS,
     edges_of,
 )
-from msbgen.graphs.dataset import (
-    validate as validate_graph,
-)
-from msbgen.graphs.dataset import (
-    write_netcdf as write_graph_file,
-)
+from msbgen.graphs.dataset import validate as validate_graph
+from msbgen.graphs.dataset import write_netcdf as write_graph_file
 from msbgen.graphs.dot import dot_lines
 
 # Endings of the formats that can be written.

@@ -43,9 +43,7 @@ from msbgen.machines.dataset import (
     runtimes_of,
     words_of,
 )
-from msbgen.machines.dataset import (
-    validate as validate_relative,
-)
+from msbgen.machines.dataset import validate as validate_relative
 from msbgen.machines.features import Seen, learn_features
 from msbgen.machines.intervals import MachineCalibration, calibrate_widths
 from msbgen.machines.kriging import Kriging, KrigingSettings, fit_kriging

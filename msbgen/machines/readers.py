@@ -19,12 +19,8 @@ from msbgen.machines.dataset import (
     MOST,
     SHORTEST,
 )
-from msbgen.machines.dataset import (
-    make as make_relative,
-)
-from msbgen.machines.dataset import (
-    validate as validate_relative,
-)
+from msbgen.machines.dataset import make as make_relative
+from msbgen.machines.dataset import validate as validate_relative
 
 # Columns of a table that are neither the runtime nor counters.
 _COLUMNS = ("program", "machine", "input", "scale", "configuration", "nodes", "run")

@@ -20,9 +20,7 @@ from msbgen.evaluate.scores import (
     score_methods,
     summarise,
 )
-from msbgen.evaluate.scores import (
-    methods as evaluate_methods,
-)
+from msbgen.evaluate.scores import methods as evaluate_methods
 
 CHEAP = ("bracketing", "nearest_context", "multilinear")
 

@@ -21,12 +21,8 @@ from msbgen.kernels.readers import (
     read_nv_dvfs,
     read_zeus,
 )
-from msbgen.kernels.readers import (
-    from_profiles as kernels_from_profiles,
-)
-from msbgen.kernels.readers import (
-    read_table as read_kernels_table,
-)
+from msbgen.kernels.readers import from_profiles as kernels_from_profiles
+from msbgen.kernels.readers import read_table as read_kernels_table
 
 TABLE = """kind,runtime [ms],power [W],clock [MHz],m,node,run
 matmul,2,10,500,64,a,0

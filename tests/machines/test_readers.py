@@ -7,15 +7,9 @@ import xarray as xr
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import make_profiles
 from msbgen.machines.dataset import counters_of, machines_of, runtimes_of, words_of
-from msbgen.machines.readers import (
-    from_profiles as relative_from_profiles,
-)
-from msbgen.machines.readers import (
-    from_runtimes as relative_from_runtimes,
-)
-from msbgen.machines.readers import (
-    read_table as read_relative_table,
-)
+from msbgen.machines.readers import from_profiles as relative_from_profiles
+from msbgen.machines.readers import from_runtimes as relative_from_runtimes
+from msbgen.machines.readers import read_table as read_relative_table
 from msbgen.runtimes.dataset import make as make_runtimes
 
 TABLE = """program,input,machine,runtime [ms],instructions [1],read [B]

@@ -35,9 +35,7 @@ from msbgen.kernels.dataset import (
     runtimes_of,
     units_of,
 )
-from msbgen.kernels.dataset import (
-    validate as validate_kernels,
-)
+from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.predictor.intervals import Scores, half_width
 from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.power import PowerModel, fit_power
