@@ -1,0 +1,70 @@
+"""Tables whose columns go by names, and maps of columns."""
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.columns import ColumnMap, Table, read_column_map
+
+MAP = """
+totals = ["events"]
+separator = ";"
+[columns]
+"runtime [ms]" = "t"
+"kind" = "name/variant"
+"events [1e6]" = "E"
+"""
+
+
+def written(tmp_path, text, name="t.csv"):
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+def test_a_map_names_columns_gives_units_and_joins_texts(tmp_path):
+    columns = read_column_map(
+        written(tmp_path, MAP, "map.toml"), ("columns", "totals", "separator"), ("columns",)
+    )
+    assert columns.totals == ("events",)
+    text = "name;t;left out;variant;E\na;2;x;small;3\n\nb;1e3;;large;\n"
+    table = Table(written(tmp_path, text), columns, needed=("runtime",), joined=("kind",))
+    assert table.names == ["runtime", "kind", "events"]
+    assert table.lines == [2, 4]
+    assert table.texts("kind") == ["a/small", "b/large"]
+    np.testing.assert_allclose(table.seconds("runtime", 1e-9, 1e9), [2e-3, 1.0])
+    assert table.unit("events") == "1e6"
+    np.testing.assert_array_equal(table.numbers("events", empty=True), [3, np.nan])
+    assert table.texts("node") == ["", ""]
+
+
+REFUSED = {
+    "line 1 is ''; a column 'a' is wanted": ("", {}),
+    "a header and at least one row": ("a\n", {}),
+    "line 2 has 2 cells; 1 are wanted": ("a\n1,2\n", {}),
+    "column 'a' is there twice": ("a,a [s]\n1,2\n", {}),
+    "line 1 has an unknown column 'b'; a, c are known": ("a,b\n1,2\n", {"known": ("a", "c")}),
+    "'aa' is no column; did you mean 'a'?": ("a\n1\n", {"columns": ColumnMap(columns={"a": "aa"})}),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_a_table_of_another_form_is_refused(tmp_path, sentence):
+    text, more = REFUSED[sentence]
+    with pytest.raises(ProfileError) as caught:
+        Table(written(tmp_path, text), needed=("a",), **more)
+    assert str(caught.value).startswith("t.csv: ")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("cell", ["x", "1_0", "inf", "1e999", "nan", ""])
+def test_a_cell_that_is_no_number_is_refused_with_its_line(tmp_path, cell):
+    table = Table(written(tmp_path, f"a,b\n1,1\n{cell},1\n"))
+    with pytest.raises(ProfileError, match=f"line 3 has the a '{cell}'; a number is wanted"):
+        table.numbers("a")
+
+
+def test_times_need_a_known_unit_and_a_sensible_value(tmp_path):
+    with pytest.raises(ProfileError, match=r"a has no known unit \('h'\); 'a \[s\]', or one of s"):
+        Table(written(tmp_path, "a [h]\n1\n")).seconds("a", 0.1, 10)
+    with pytest.raises(ProfileError, match="line 2 has the a '50'; a positive number is wanted"):
+        Table(written(tmp_path, "a [ms]\n50\n")).seconds("a", 0.1, 10)
