@@ -83,8 +83,8 @@ def prepare_graph(graph: xr.Dataset, kinds: Sequence[Kind]) -> PreparedGraph:
     """Graph in the arrays of the kernel; ranks are those of HEFT at the full allocation.
 
     Which of several tasks that become ready together starts first depends on the run-time system.
-    It matters where cores differ.  Schedules are therefore averages over some orders, which are the
-    same for equal graphs, whatever the order of the tasks in the file.
+    It matters where cores differ.  Schedules are therefore averages over some orders.  Equal graphs
+    have the same orders, even if their files list the tasks in other orders.
 
     Raises
     ------

@@ -456,7 +456,7 @@ def find_cycle(n_tasks: int, pairs: Indices) -> list[int]:
     sorted_out[topological_order(n_tasks, pairs)] = True
     if sorted_out.all():
         return []
-    # whoever is not sorted out waits for somebody who is not either: walk back until one recurs
+    # a task outside the order has a predecessor outside of it: walk back until one recurs
     waits_for = {t: s for s, t in pairs.tolist() if not (sorted_out[s] or sorted_out[t])}
     at, path = int(np.argmin(sorted_out)), {}
     while at not in path:

@@ -264,10 +264,10 @@ class Device:
         for column, levels in self.levels.items():
             what, _, cluster = column.partition("_")
             units, text = {
-                "cores": ("1", f"cores given of {cluster}"),
+                "cores": ("1", f"cores of {cluster}"),
                 "clock": ("GHz", f"clock of {cluster}"),
-                "cache": ("1", "ways given of the shared caches"),
-                "bandwidth": ("MB s-1", "memory bandwidth given"),
+                "cache": ("1", "ways of the shared caches"),
+                "bandwidth": ("MB s-1", "memory bandwidth"),
             }[what]
             labels[column] = {"units": units, "long_name": text, "levels": list(levels)}
         return labels

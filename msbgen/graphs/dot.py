@@ -87,25 +87,27 @@ class _Parser:
             raise self._error(self._tokens[self._at], "nothing more is wanted after the graph")
         self.records.name = self._graph_attributes.get("name", self.records.name)
         self.records.family = self._graph_attributes.get("family", "")
-        for name, (given, line) in self._nodes.items():
+        for name, (attributes, line) in self._nodes.items():
             place = f"line {line}"
-            if not given.get("kind", "").strip():
-                drawn = " (its label is for drawings)" if "label" in given else ""
+            if not attributes.get("kind", "").strip():
+                hint = " (its label is for drawings)" if "label" in attributes else ""
                 raise self.records.error(
-                    f"{place}: node '{shown(name)}' has no 'kind'{drawn}; that of its profile is "
+                    f"{place}: node '{shown(name)}' has no 'kind'{hint}; that of its profile is "
                     f"wanted, as {_quoted(shown(name))} [kind=gzip, work=1]"
                 )
-            self._check_keys(given, f"{place}: node '{shown(name)}'")
+            self._check_keys(attributes, f"{place}: node '{shown(name)}'")
             numbers = {
-                key: self.records.number(given[key], key, place) for key in NUMBERS if key in given
+                key: self.records.number(attributes[key], key, place)
+                for key in NUMBERS
+                if key in attributes
             }
-            self.records.tasks.append(GraphTask(name, given["kind"], numbers, place))
+            self.records.tasks.append(GraphTask(name, attributes["kind"], numbers, place))
 
-    def _check_keys(self, given: dict[str, str], place: str) -> None:
+    def _check_keys(self, attributes: dict[str, str], place: str) -> None:
         """Check for mistyped attributes of tasks; all others are for drawings."""
         import difflib
 
-        for key in given:
+        for key in attributes:
             near = difflib.get_close_matches(key, _KEYS, 1, _NEAR)
             if near and key not in _KEYS:
                 raise self.records.error(
@@ -116,7 +118,7 @@ class _Parser:
         """Parse statements up to a closing brace; returns the names of their nodes."""
         if depth > _DEEPEST:
             raise self._error(self._tokens[self._at - 1], "fewer braces inside braces are wanted")
-        found: list[str] = []
+        nodes: list[str] = []
         while not self._see("}"):
             if self._see(";"):
                 self._next()
@@ -124,15 +126,15 @@ class _Parser:
             token = self._peek()
             if token.kind == "word" and token.value in ("graph", "node", "edge"):
                 self._next()
-                given = self._attributes()
+                attributes = self._attributes()
                 if token.value == "graph":
-                    self._set_attributes(given, depth)
+                    self._set_attributes(attributes, depth)
                 else:
-                    getattr(scope, token.value).update(given)
+                    getattr(scope, token.value).update(attributes)
                 continue
-            found += self._statement(scope, depth)
+            nodes += self._statement(scope, depth)
         self._take("}")
-        return found
+        return nodes
 
     def _statement(self, scope: _Scope, depth: int) -> list[str]:
         """Parse a node, a chain of edges, a subgraph, or an attribute of the graph."""
@@ -149,17 +151,21 @@ class _Parser:
             if arrow.value == "--":
                 raise self._error(arrow, "'->' is wanted (edges of tasks have a direction)")
             chain.append(self._end(scope, depth)[0])
-        given = self._attributes() if self._see("[") else {}
+        attributes = self._attributes() if self._see("[") else {}
         if len(chain) == 1:
             if not group:
-                own = self._nodes[ends[0]][0]
-                own.update(given)
-                self._nodes[ends[0]] = own, first.line  # rather than an edge before it
+                node_attributes = self._nodes[ends[0]][0]
+                node_attributes.update(attributes)
+                self._nodes[ends[0]] = node_attributes, first.line  # rather than an edge before it
             return ends
-        given = {**scope.edge, **given}
+        attributes = {**scope.edge, **attributes}
         place = f"line {first.line}"
-        kind = self.records.edge_type(given.get("type", EDGE_TYPES[-1]), place)
-        amount = self.records.number(given["bytes"], "bytes", place) if "bytes" in given else None
+        kind = self.records.edge_type(attributes.get("type", EDGE_TYPES[-1]), place)
+        amount = (
+            self.records.number(attributes["bytes"], "bytes", place)
+            if "bytes" in attributes
+            else None
+        )
         for sources, targets in pairwise(chain):
             self.records.edges += [
                 GraphEdge(source, target, place, kind, amount)
@@ -186,22 +192,22 @@ class _Parser:
         self._nodes.setdefault(name, (dict(scope.node), line))
         return [name], False
 
-    def _set_attributes(self, given: dict[str, str], depth: int) -> None:
+    def _set_attributes(self, attributes: dict[str, str], depth: int) -> None:
         if depth == 0:
-            self._graph_attributes.update(given)
+            self._graph_attributes.update(attributes)
 
     def _attributes(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        attributes: dict[str, str] = {}
         while self._see("["):
             self._next()
             while not self._see("]"):
                 name = self._name()
                 self._take("=")
-                found[name] = self._name()
+                attributes[name] = self._name()
                 if self._see(",") or self._see(";"):
                     self._next()
             self._take("]")
-        return found
+        return attributes
 
     def _name(self) -> str:
         token = self._next()
@@ -255,7 +261,7 @@ class _Parser:
 def _tokens(text: str, records: GraphRecords) -> Iterator[_Token]:
     at, line = 0, 1
     while at < len(text):
-        found = _TOKENS.match(text, at)
+        match = _TOKENS.match(text, at)
         if text[at] == "<":
             end = _end_of_html(text, at)
             if end is None:
@@ -264,23 +270,23 @@ def _tokens(text: str, records: GraphRecords) -> Iterator[_Token]:
             line += text.count("\n", at, end)
             at = end
             continue
-        if not found:
+        if not match:
             raise records.error(f"line {line}: {shown(text[at : at + 10])!r} is no DOT; mend it")
-        if found.lastgroup != "space":
+        if match.lastgroup != "space":
             # keywords are case-insensitive, names are not
-            word = found.lastgroup == "word" and found[0].lower() in _WORDS
-            yield _Token(str(found.lastgroup), found[0].lower() if word else found[0], line)
-        line += found[0].count("\n")
-        at = found.end()
+            word = match.lastgroup == "word" and match[0].lower() in _WORDS
+            yield _Token(str(match.lastgroup), match[0].lower() if word else match[0], line)
+        line += match[0].count("\n")
+        at = match.end()
 
 
 def _end_of_html(text: str, at: int) -> int | None:
     """End of the bracket that opens here; None if it is never closed."""
     depth = 0
-    for found in re.compile("[<>]").finditer(text, at):
-        depth += 1 if found[0] == "<" else -1
+    for bracket in re.compile("[<>]").finditer(text, at):
+        depth += 1 if bracket[0] == "<" else -1
         if not depth:
-            return found.end()
+            return bracket.end()
     return None
 
 
@@ -296,14 +302,14 @@ def dot_lines(graph: xr.Dataset) -> Iterator[str]:
     if graph.attrs.get("family"):
         yield f"  family={_quoted(str(graph.attrs['family']))};"
     for i, name in enumerate(names):
-        given = [f"kind={_quoted(str(arrays['kind'][i]))}"]
-        given += [f"{key}={arrays[key][i]!r}" for key in numbers]
-        yield f"  {_quoted(name)} [{', '.join(given)}];"
+        attributes = [f"kind={_quoted(str(arrays['kind'][i]))}"]
+        attributes += [f"{key}={arrays[key][i]!r}" for key in numbers]
+        yield f"  {_quoted(name)} [{', '.join(attributes)}];"
     types = graph["type"].values.astype(str)
     amounts = graph["edge_bytes"].values.tolist() if "edge_bytes" in graph else None
     for i, (source, target) in enumerate(edges_of(graph).tolist()):
-        handed = "" if amounts is None else f", bytes={amounts[i]!r}"
-        yield f"  {_quoted(names[source])} -> {_quoted(names[target])} [type={types[i]}{handed}];"
+        amount = "" if amounts is None else f", bytes={amounts[i]!r}"
+        yield f"  {_quoted(names[source])} -> {_quoted(names[target])} [type={types[i]}{amount}];"
     yield "}"
 
 

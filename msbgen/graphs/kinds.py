@@ -77,9 +77,9 @@ class Kind:
 
     def outside(self, ways: ArrayLike, bandwidth: ArrayLike, clock: ArrayLike) -> NDArray[np.bool_]:
         """Whether contexts lie beyond the levels; arrays broadcast."""
-        given = np.broadcast_arrays(*(np.asarray(a, float) for a in (ways, bandwidth, clock)))
-        out = np.zeros(given[0].shape, dtype=bool)
-        for levels, axis in zip(self.levels, given):
+        axes = np.broadcast_arrays(*(np.asarray(a, float) for a in (ways, bandwidth, clock)))
+        out = np.zeros(axes[0].shape, dtype=bool)
+        for levels, axis in zip(self.levels, axes):
             out |= (axis < levels[0] * (1 - _NEAR)) | (axis > levels[-1] * (1 + _NEAR))
         return out
 

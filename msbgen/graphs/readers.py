@@ -58,8 +58,8 @@ def read(
     path = check_input(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        known = ", ".join(ENDINGS)
-        raise ProfileError(f"{path.name}: ends like no graph; one of {known} is wanted.")
+        endings = ", ".join(ENDINGS)
+        raise ProfileError(f"{path.name}: ends like no graph; one of {endings} is wanted.")
     if tasks is not None and ENDINGS[ending] != "a list of parents":
         raise ProfileError(f"{path.name}: has its tasks in it; drop the table of tasks.")
     if ending == ".nc":
@@ -256,7 +256,7 @@ def _parents(path: Path, table: str | os.PathLike[str] | None) -> GraphRecords:
         raise records.error("says kinds itself; drop the table of tasks")
     if not inline and table is None:
         raise records.error("says neither kinds nor times; a table of tasks with them is wanted")
-    known = {} if table is None else _table(Path(table))
+    table_rows = {} if table is None else _table(Path(table))
     waits: dict[str, tuple[str, dict[str, str]]] = {}
     for line, cells in lines:
         place = f"line {line}"
@@ -275,11 +275,11 @@ def _parents(path: Path, table: str | os.PathLike[str] | None) -> GraphRecords:
     names = dict.fromkeys([*waits, *(edge.source for edge in records.edges)])
     for name in names:
         place = waits[name][0] if name in waits else f"parent '{shown(name)}'"
-        if name not in known:
+        if name not in table_rows:
             raise records.error(
                 f"{place}: task '{shown(name)}' is not in the table of tasks; add it"
             )
-        records.tasks.append(_task(name, known[name], place, records))
+        records.tasks.append(_task(name, table_rows[name], place, records))
     return records
 
 
@@ -291,30 +291,30 @@ def _table(path: Path) -> dict[str, dict[str, str]]:
         raise records.error("is empty; a header 'task,kind,time [s]' and a row a task are wanted")
     header = lines[0][1]
     titles = _titles(header, ("task", "kind"), records)
-    found: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = {}
     for line, cells in lines[1:]:
         if len(cells) != len(header):
             raise records.error(f"line {line} has {len(cells)} cells; {len(header)} are wanted")
         row = dict(zip(titles, cells))
-        if row["task"] in found:
+        if row["task"] in rows:
             raise records.error(f"line {line}: task '{shown(row['task'])}' is there already")
-        found[row["task"]] = row
-    return found
+        rows[row["task"]] = row
+    return rows
 
 
 def _titles(header: list[str], needed: tuple[str, ...], records: GraphRecords) -> list[str]:
     """Names of the columns, without units."""
     units = {n: v.unit for n, v in TASK_NUMBERS.items() if v.unit in ("s", "B")}
-    known = {f"{n} [{units[n]}]" if n in units else n: n for n in NUMBERS}
-    known |= {n: n for n in ("task", "parents", "kind")}
+    columns = {f"{n} [{units[n]}]" if n in units else n: n for n in NUMBERS}
+    columns |= {n: n for n in ("task", "parents", "kind")}
     for title in header:
-        if title not in known or header.count(title) > 1:
-            state = "named twice" if title in known else "no column of tasks"
-            raise records.error(f"column '{shown(title)}' is {state}; {', '.join(known)} are")
+        if title not in columns or header.count(title) > 1:
+            state = "named twice" if title in columns else "no column of tasks"
+            raise records.error(f"column '{shown(title)}' is {state}; {', '.join(columns)} are")
     for name in needed:
         if name not in header:
             raise records.error(f"column '{name}' is missing; add it")
-    return [known[title] for title in header]
+    return [columns[title] for title in header]
 
 
 def _task(name: str, row: Mapping[str, str], place: str, records: GraphRecords) -> GraphTask:

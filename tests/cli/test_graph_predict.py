@@ -137,3 +137,20 @@ def test_predict_needs_no_torch(here, msbgen):
     lines = anew(f"{code}print(main({asked}))", missing=("torch",))
     assert lines[0].startswith("cores_denver,")
     assert lines[-1] == "0"
+
+
+def test_the_papers_network_is_a_choice_of_model(msbgen, refused, here):
+    pytest.importorskip("torch")
+    lines = (here / "runs.csv").read_text().splitlines()
+    (here / "few.csv").write_text("\n".join(lines[:15]) + "\n")
+    done = msbgen("graph", "fit", "few.csv", *FIT, "-o", "n.nc", "--model", "network")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a network trained on runs on tx2; intervals at a miscoverage of 0.05" in done.stdout
+    asked = ("n.nc", f"graphs/{SOME[0]}.json", "--device", "tx2", "--contexts", "grid:2x2x2x2x1x1")
+    done = msbgen("graph", "predict", *asked, "--miscoverage", "0.05")
+    assert (done.returncode, done.stderr) == (0, "")
+    for row in csv.DictReader(done.stdout.splitlines()):
+        assert float(row["time low [s]"]) < float(row["time [s]"]) < float(row["time high [s]"])
+    refused(3, "0.05 is wanted", "graph", "predict", *asked, "--miscoverage", "0.1")
+    fit = ("graph", "fit", "few.csv", *FIT, "-o", "o.nc", "--model", "network")
+    refused(2, "--model network has no --schedule-only", *fit, "--schedule-only")

@@ -75,11 +75,11 @@ def _queens(p: GraphBuilder, n: int) -> None:
     most = max([*boards.values(), 1])
     root = p.add("start")
     rows = {i: p.add(f"row-{i}", [root], by="spawn") for i in dict.fromkeys(i for i, _ in boards)}
-    found = [
+    placements = [
         p.add(f"board-{i}-{j}", [rows[i]], by="spawn", work=max(visited, 1) / most)
         for (i, j), visited in boards.items()
     ]
-    p.add("count", found or [root], by="join")
+    p.add("count", placements or [root], by="join")
 
 
 def _visited(n: int, placed: tuple[int, ...]) -> int:
@@ -147,17 +147,17 @@ def _health(p: GraphBuilder, n: int) -> None:
 
 def _knapsack(p: GraphBuilder, n: int) -> None:
     """Branch and bound over n items: with and without, branches cut at random, the best kept."""
-    level, found = [p.add("root")], []
+    level, ends = [p.add("root")], []
     for depth in range(n):
         below = []
         for node in level:
             if depth > 2 and p.rng.random() < 0.35:
-                found.append(node)
+                ends.append(node)
                 continue
             below += [p.add(f"branch-{depth}-{len(p.names)}", [node], by="spawn") for _ in range(2)]
         level = below[:12]
-        found += below[12:]
-    p.add("best", [*found, *level], by="join")
+        ends += below[12:]
+    p.add("best", [*ends, *level], by="join")
 
 
 def _reduction(p: GraphBuilder, n: int) -> None:

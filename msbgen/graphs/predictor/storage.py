@@ -59,10 +59,10 @@ def save(
     if not hasattr(predictor, "devices_"):
         raise ArgumentError("the predictor is not fitted; call fit first.")
     arrays = kind_arrays(predictor.kinds_)
-    for d, known in enumerate(predictor.devices_.values()):
-        arrays[f"device{d}_factors"] = known.factors.values
-        arrays[f"device{d}_trust"] = known.residual_share
-        arrays[f"device{d}_scores"] = known.scores
+    for d, fitted in enumerate(predictor.devices_.values()):
+        arrays[f"device{d}_factors"] = fitted.factors.values
+        arrays[f"device{d}_trust"] = fitted.residual_share
+        arrays[f"device{d}_scores"] = fitted.scores
     for residual in predictor.residual_:
         arrays["residual_weight"] = residual.weight
         arrays |= residual.boosting.arrays("residual_boosting_")
@@ -75,7 +75,7 @@ def save(
     labels = {
         "parameters": parameters,
         "kinds": [kind.name for kind in predictor.kinds_],
-        "devices": [asdict(known.board.device) for known in predictor.devices_.values()],
+        "devices": [asdict(fitted.board.device) for fitted in predictor.devices_.values()],
         "families": predictor.families_,
         "residual": len(predictor.residual_),
         "calibrated": len(predictor.calibration_),
