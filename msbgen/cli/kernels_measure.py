@@ -48,15 +48,15 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files([options.spec], beside, force=options.force)
 
     from msbgen.kernels import dataset as kernels
-    from msbgen.kernels.measure import campaign, measure
+    from msbgen.kernels.measure import campaign, run_campaign
 
     wanted = campaign.read_campaign(options.spec)
     if options.dry_run or out is None:
-        for line in measure.rehearse_kernels(wanted):
+        for line in run_campaign.describe_kernels_dry_run(wanted):
             shared.show(line)
         return
     with Progress("measuring") as step:
-        measured = measure.measure_kernels(
+        result = run_campaign.measure_kernels(
             wanted,
             out,
             resume=options.resume,
@@ -64,6 +64,6 @@ def run(options: argparse.Namespace) -> None:
             within=options.within,
             progress=step,
         )
-    shared.show(f"{out}:\n{kernels.describe(measured.kernels)}")
-    shared.show(f"{measure.workloads_beside(out)}: {measured.workloads.sizes['launch']} launches")
-    measured.complete()
+    shared.show(f"{out}:\n{kernels.describe(result.kernels)}")
+    shared.show(f"{run_campaign.workloads_path(out)}: {result.workloads.sizes['launch']} launches")
+    result.check_complete()

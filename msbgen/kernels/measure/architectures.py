@@ -1,8 +1,8 @@
 """Twelve networks of computer vision, layer by layer as they were published.
 
-Each is a function of layers (:class:`msbgen.kernels.measure.network.Layers`) and an input; what it
-returns are scores of 1,000 classes.  Ten are those that the paper on kernels measured; shapes are
-those of the papers named, as usually implemented (inference, auxiliary classifiers left out).
+Each is a function of layers (:class:`msbgen.kernels.measure.network.Layers`) and an input, and
+returns scores of 1,000 classes.  Ten of them were measured in the paper on kernels.  Shapes are
+those of the cited papers, as usually implemented (inference, without auxiliary classifiers).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CLASSES = 1000
 
 
 class Layered(Protocol):
-    """Layers that a network is made of; each takes a tensor and returns one."""
+    """Layers of a network; each takes a tensor and returns one."""
 
     def conv(
         self,
@@ -54,7 +54,7 @@ class Layered(Protocol):
         ...
 
     def adaptive_pool(self, x: Tensor, size: int) -> Tensor:
-        """Mean over as many windows as make an image of this size."""
+        """Mean over windows such that the result has this size."""
         ...
 
     def linear(self, x: Tensor, columns: int) -> Tensor:
@@ -78,7 +78,7 @@ class Layered(Protocol):
         ...
 
     def channels(self, x: Tensor) -> int:
-        """How many channels there are."""
+        """Number of channels."""
         ...
 
 
@@ -175,7 +175,7 @@ def _inverted(
     kernel: int,
     stride: int,
 ) -> Tensor:
-    """Expand, convolve each channel, shrink; with what came in, where the shape is the same."""
+    """Expand, convolve each channel, shrink; plus the input if the shape is the same."""
     inner = o.channels(x) * expansion
     y = x
     if expansion > 1:
@@ -340,7 +340,7 @@ def shufflenet_v2(o: Layered, x: Tensor) -> Tensor:
     return _head(o, x)
 
 
-# Every network by its name, and the side of the images that it was published for.
+# Networks by name, and the side of the images that each was published for.
 ARCHITECTURES: dict[str, Callable[[Layered, Tensor], Tensor]] = {
     "alexnet": alexnet,
     "densenet121": densenet121,

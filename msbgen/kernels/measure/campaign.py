@@ -1,12 +1,12 @@
-"""What to measure of kernels and networks: a TOML file whose keys all have defaults.
+"""Settings of a campaign of kernels and networks: a TOML file whose keys all have defaults.
 
 ::
 
-    networks = ["resnet18", "squeezenet", "mine:build"]  # all that ship, if left out
+    networks = ["resnet18", "squeezenet", "mine:build"]  # by default all that ship
     images = [[1, 224], [4, 112]]                        # batch and side
-    random = 1.0       # kernels drawn at random, for each one that a network launches
+    random = 1.0       # random kernels for each kernel of a network
     threads = [1, 2]
-    quotas = [50, 100] # percent of a core; without it, there is none
+    quotas = [50, 100] # percent of a core; by default none
     sessions = 5       # processes for each configuration, in random order (seed = 0)
 
 See :class:`Campaign` for the others.
@@ -29,13 +29,13 @@ from msbgen.kernels.measure.architectures import ARCHITECTURES
 from msbgen.kernels.measure.timing import Effort
 from msbgen.measure.sweep.spec import ResourceSpec, Spec, SpecTable
 
-# Networks have five halvings of their images; sides beyond this are no images [pixels].
+# Networks halve their images five times; larger sides are no images [pixels].
 _LEAST_SIDE, _MOST_SIDE, _MOST_BATCH = 32, 4096, 4096
 _MOST_THREADS = 4096
 # Period of a quota [s], and periods that a timing lasts under one.
 _PERIOD, _PERIODS = 0.002, 5
-# Memory that the allocator got once, it keeps: a network's own passes fault no pages either, after
-# the first ones.
+# The allocator keeps its memory, so that kernels fault no pages; nor does a network after its first
+# passes.
 _ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**34),
@@ -45,38 +45,39 @@ _ALLOCATOR = {
 
 @dataclass(frozen=True)
 class Campaign:
-    """What to measure.
+    """Settings of a campaign.
 
     Attributes
     ----------
     networks : tuple of str
-        Names of networks that ship, or ``module:function``: what the function returns is called
-        with images.
+        Names of networks that ship, or ``module:function``.  The function returns a callable of
+        images.
     images : tuple of (int, int)
-        Batch and side of the images that each network is traced and timed with.
+        Batch and side of the images to trace and time each network with.
     random : float
-        Kernels drawn at random for each kernel of a network.
+        Number of random kernels for each kernel of a network.
     threads : tuple of int
+        Numbers of threads.
     quotas : tuple of float
         Percent of one core; empty for none.
     sessions : int
         Processes for each configuration.
     repetitions, warmups, patience
-        Of each kernel in a session, see :class:`msbgen.kernels.measure.timing.Effort`.
+        See :class:`msbgen.kernels.measure.timing.Effort`; for each kernel in a session.
     passes : int
         Timed passes of each network in a session.
     node : str
-        What this machine is called in the dataset.
+        Name of this machine in the dataset.
     folder : str
-        Where modules of networks are looked for.
+        Folder of the modules of networks.
     seed : int
-        Of kernels drawn, and of every order.
+        Seed of random kernels and of every order.
     cores : tuple of int
-        That sessions are pinned to; the last ones of ours, where none is given.
+        Cores of the sessions; by default the last available ones.
     cooldown, timeout : float
         Pause before each session, and its longest duration [s].
     retries : int
-        How often a session that failed is tried again.
+        Number of retries of a failed session.
     """
 
     networks: tuple[str, ...] = tuple(ARCHITECTURES)
@@ -98,33 +99,33 @@ class Campaign:
     retries: int = 1
 
     def effort(self, burst: float) -> Effort:
-        """How thoroughly kernels are timed."""
+        """Effort of timing kernels."""
         return Effort(self.repetitions, self.warmups, self.patience, burst)
 
     def burst(self, threads: int, quota: float | None) -> float:
-        """How long a timing lasts at least, under a quota that stops these threads [s]."""
+        """Least duration of a timing under a quota [s]; 0 if it does not limit the threads."""
         return 0.0 if quota is None or quota >= 100 * threads else _PERIODS * _PERIOD
 
     def to_json(self) -> str:
-        """Everything, as a line."""
+        """All settings as one line."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Campaign:
-        """What :meth:`to_json` said."""
-        read: dict[str, Any] = json.loads(text)
-        given = {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
-        given["images"] = tuple((batch, side) for batch, side in read["images"])
-        return replace(cls(), **given)
+        """Campaign from the line of :meth:`to_json`."""
+        content: dict[str, Any] = json.loads(text)
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
+        settings["images"] = tuple((batch, side) for batch, side in content["images"])
+        return replace(cls(), **settings)
 
     def spec(self) -> Spec:
-        """The sweep that makes its sessions: each is a run of this program."""
+        """Sweep whose runs are the sessions."""
         resources = [ResourceSpec("threads", "threads", tuple(map(float, sorted(self.threads))))]
         if self.quotas:
             resources.append(
                 ResourceSpec("cpu_quota", "quota", tuple(sorted(self.quotas)), _PERIOD)
             )
-        ours = sorted(os.sched_getaffinity(0))
+        available = sorted(os.sched_getaffinity(0))
         return Spec(
             command=(sys.executable, "-m", "msbgen.kernels.measure.session", self.to_json()),
             resources=tuple(resources),
@@ -136,25 +137,25 @@ class Campaign:
             warmups=0,
             retries=self.retries,
             seed=self.seed,
-            cores=self.cores or tuple(ours[-max(self.threads) :]),
+            cores=self.cores or tuple(available[-max(self.threads) :]),
             cooldown=self.cooldown,
             timeout=self.timeout,
         )
 
 
 def _path() -> dict[str, str]:
-    """Where sessions find this package, wherever they run."""
+    """Environment in which sessions find this package."""
     package = str(Path(__file__).resolve().parents[3])
     return {"PYTHONPATH": os.pathsep.join([package, *filter(None, [os.getenv("PYTHONPATH")])])}
 
 
 def read_campaign(path: str | os.PathLike[str]) -> Campaign:
-    """Read what to measure.
+    """Campaign from a TOML file.
 
     Raises
     ------
     ProfileError
-        No such file, no TOML, a key unknown, a value that makes no sense.
+        No such file, no TOML, an unknown key, an invalid value.
     """
     path, content = read_toml(path)
     at = path.name

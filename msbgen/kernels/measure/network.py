@@ -1,4 +1,4 @@
-"""Networks in torch, from their definitions by layers: weights are made in the first pass."""
+"""Networks in torch, from their definitions by layers; the first pass makes the weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.measure.architectures import ARCHITECTURES, Layered, Tensor
-from msbgen.kernels.measure.torches import load_torch
+from msbgen.kernels.measure.torch_import import load_torch
 
 
 class Network:
@@ -44,14 +44,14 @@ class Network:
 
 
 class Layers:
-    """Layers in the order of the passes through them.
+    """Layers of a network.
 
-    The first pass makes the weights, all others take them in the same order.
+    The first pass makes the weights; all others use them in the same order.
 
     Attributes
     ----------
     weights : list of list of tensor
-        Of each layer that has some, in the order of the first pass.
+        Weights of each layer that has some, in the order of the first pass.
     """
 
     def __init__(self, device: str):
@@ -62,10 +62,10 @@ class Layers:
         self.weights: list[list[Tensor]] = []
 
     def rewind(self) -> None:
-        """Begin a pass."""
+        """Start a pass."""
         self._at = 0
 
-    def _own(self, make: Callable[[], list[Tensor]]) -> list[Tensor]:
+    def _layer_weights(self, make: Callable[[], list[Tensor]]) -> list[Tensor]:
         at = self._at
         self._at += 1
         if at == len(self.weights):
@@ -73,7 +73,7 @@ class Layers:
         return self.weights[at]
 
     def _filters(self, shape: tuple[int, ...], bias: bool) -> list[Tensor]:
-        """Weights that keep what they are fed at about its size."""
+        """Weights that keep the scale of their input."""
         wide = math.sqrt(3 / math.prod(shape[1:]))
         made = [self._torch.empty(shape, device=self._device).uniform_(-wide, wide)]
         return made + [self._torch.zeros(shape[0], device=self._device)] * bias
@@ -92,7 +92,7 @@ class Layers:
         """Convolution."""
         sides = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = (filters, x.shape[1] // groups, *sides)
-        weight, *rest = self._own(lambda: self._filters(shape, bias))
+        weight, *rest = self._layer_weights(lambda: self._filters(shape, bias))
         return self._call.conv2d(x, weight, rest[0] if rest else None, stride, padding, 1, groups)
 
     def norm(self, x: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class Layers:
             made = [self._torch.ones, self._torch.zeros] * 2
             return [some(x.shape[1], device=self._device) for some in made]
 
-        weight, bias, variance, mean = self._own(make)
+        weight, bias, variance, mean = self._layer_weights(make)
         return self._call.batch_norm(x, mean, variance, weight, bias, False, 0.1, 1e-5)
 
     def relu(self, x: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class Layers:
     def linear(self, x: Tensor, columns: int) -> Tensor:
         """Matrix multiplication with a bias; images are flattened first."""
         x = x.flatten(1)
-        weight, bias = self._own(lambda: self._filters((columns, x.shape[1]), True))
+        weight, bias = self._layer_weights(lambda: self._filters((columns, x.shape[1]), True))
         return self._call.linear(x, weight, bias)
 
     def cat(self, parts: Sequence[Tensor]) -> Tensor:

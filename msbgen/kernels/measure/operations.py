@@ -1,4 +1,4 @@
-"""A kernel made ready in torch: its tensors, and a call that runs it once."""
+"""Kernels as calls of torch with their tensors."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from msbgen.kernels.kinds import Point
-from msbgen.kernels.measure.torches import load_torch
+from msbgen.kernels.measure.torch_import import load_torch
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What can be timed.
+    """A call that can be timed.
 
     Attributes
     ----------
     refresh : callable
-        Writes the input once more, as what runs before it in a network would: it is in the caches
-        as far as they reach.
+        Writes the input again, so that it is in the caches as after the previous kernel of a
+        network.
     call : callable
         Runs it once.
     """
@@ -28,7 +28,7 @@ class Operation:
 
 
 def prepare(point: Point) -> Operation:
-    """Tensors of random numbers, and the call of torch that a kernel is."""
+    """Operation of a kernel on tensors of random numbers."""
     torch = load_torch()
     inputs, call = _PREPARED[point.kind](torch, point.parameters)
 
@@ -81,8 +81,8 @@ def _cat(torch: Any, p: Any) -> tuple[list[Any], Callable[[], object]]:
 
 
 def _max_pool(torch: Any, p: Any) -> tuple[list[Any], Callable[[], object]]:
-    # rectified and smooth, as behind a convolution: how often a maximum changes decides how long
-    # it takes
+    # rectified and smooth, as after a convolution, because the time depends on how often the
+    # maximum changes
     x = torch.nn.functional.avg_pool2d(_image(torch, p), 3, 1, 1).relu_()
     run = torch.nn.functional.max_pool2d
     shape, ceil = (p["kernel"], p["stride"], p["padding"]), bool(p["ceil"])

@@ -1,4 +1,4 @@
-"""Everything that a session measures: networks with images, and kernels; the same in each."""
+"""Networks with images and kernels to measure, the same in every session."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from msbgen.kernels.kinds import Point
 from msbgen.kernels.measure.architectures import ARCHITECTURES
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.network import Network, images
-from msbgen.kernels.measure.points import draw_points
-from msbgen.kernels.measure.torches import load_torch
+from msbgen.kernels.measure.sampling import draw_points
+from msbgen.kernels.measure.torch_import import load_torch
 from msbgen.kernels.measure.trace import Trace, trace
 
 
 @dataclass(frozen=True)
-class Pass:
-    """A network with its images.
+class NetworkPass:
+    """A network with the size of its images.
 
     Attributes
     ----------
@@ -39,60 +39,60 @@ class Pass:
 
     @property
     def name(self) -> str:
-        """What its workload is called."""
+        """Name of its workload."""
         return f"{self.network.replace(':', '.')}-{self.batch}x{self.side}"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is measured.
+class MeasurementPlan:
+    """Networks and kernels to measure.
 
     Attributes
     ----------
-    passes : tuple of Pass
+    passes : tuple of NetworkPass
     traces : tuple of Trace
-        What each launches.
+        Launches of each network.
     points : tuple of Point
-        Kernels, those of networks first.
+        Kernels: first those of networks, then random ones.
     drawn : int
-        How many of them, at the end, were drawn at random.
+        Number of random ones.
     """
 
-    passes: tuple[Pass, ...]
+    passes: tuple[NetworkPass, ...]
     traces: tuple[Trace, ...]
     points: tuple[Point, ...]
     drawn: int
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from every other plan."""
+        """Hash of all names and parameters."""
         names = [one.name for one in self.passes]
         whole = [names, [[point.kind, *point.values] for point in self.points]]
         return hashlib.blake2b(json.dumps(whole).encode(), digest_size=16).hexdigest()
 
 
-def make_plan(campaign: Campaign) -> Plan:
+def make_plan(campaign: Campaign) -> MeasurementPlan:
     """Trace the networks of a campaign and draw kernels like theirs.
 
     Raises
     ------
     ProfileError
-        A network of the user's that cannot be had, or run with these images.
+        A network of the user's that cannot be imported, or run with these images.
     ArgumentError
         torch is not installed.
     """
     passes = tuple(
-        Pass(network, batch, side)
+        NetworkPass(network, batch, side)
         for network in campaign.networks
         for batch, side in campaign.images
     )
     traces = tuple(_traced(one, campaign.folder) for one in passes)
     seen = list(dict.fromkeys(point for one in traces for point in one.launches))
     drawn = draw_points(seen, campaign.random, np.random.default_rng(campaign.seed))
-    return Plan(passes, traces, (*seen, *drawn), len(drawn))
+    return MeasurementPlan(passes, traces, (*seen, *drawn), len(drawn))
 
 
-def _traced(one: Pass, folder: str) -> Trace:
+def _traced(one: NetworkPass, folder: str) -> Trace:
     run, x = open_network(one.network, folder, "meta"), images(one.batch, one.side, "meta")
     try:
         with load_torch().inference_mode():
@@ -107,7 +107,7 @@ def _traced(one: Pass, folder: str) -> Trace:
 
 
 def open_network(name: str, folder: str, device: str = "cpu") -> Callable[[Any], Any]:
-    """A network that ships, or what ``module:function`` of the user's returns.
+    """A network that ships, or the result of the user's ``module:function``.
 
     Raises
     ------
@@ -123,8 +123,8 @@ def open_network(name: str, folder: str, device: str = "cpu") -> Callable[[Any],
         build = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise ProfileError(
-            f"network '{name}' cannot be had ({error}); 'module:function' of a module beside the "
-            f"spec is wanted."
+            f"network '{name}' cannot be imported ({error}); 'module:function' of a module beside "
+            f"the spec is wanted."
         ) from None
     with load_torch().device(device):
         network = build()

@@ -1,4 +1,4 @@
-"""Sessions take their own recordings: what a sweep needs to know of them."""
+"""The recorder of a sweep whose runs are sessions, which write their recordings themselves."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from msbgen.core.errors import ProfileError
-from msbgen.kernels.measure.plan import Plan
+from msbgen.kernels.measure.plan import MeasurementPlan
 from msbgen.kernels.measure.session import CONTEXT, RECORDING, read_session
-from msbgen.kernels.measure.torches import REMEDY, torch_version
+from msbgen.kernels.measure.torch_import import REMEDY, torch_version
 from msbgen.measure.sweep.process import ProcessResult
 from msbgen.measure.sweep.spec import Spec
 
 
 class SessionRecorder:
-    """The session writes what it timed; see :class:`msbgen.measure.sweep.recorder.Recorder`."""
+    """Recorder of sessions; see :class:`msbgen.measure.sweep.recorder.Recorder`."""
 
     name = "torch"
 
-    def __init__(self, spec: Spec, plan: Plan):
+    def __init__(self, spec: Spec, plan: MeasurementPlan):
         self._spec = spec
         self._plan = plan
 
     def version(self) -> str | None:
-        """Of torch."""
+        """Version of torch."""
         return torch_version()
 
     def problems(self, folder: Path, runs: int) -> Iterator[str]:
-        """Torch."""
+        """A sentence if torch is missing."""
         if torch_version() is None:
             yield f"torch is not installed; {REMEDY}."
 
     def environment(self, path: Path, context: Sequence[float]) -> Mapping[str, str]:
-        """Where the recording goes, and the context."""
+        """Environment variables with the path of the recording and the context."""
         named = {resource.name: level for resource, level in zip(self._spec.resources, context)}
         return {RECORDING: str(path.resolve()), CONTEXT: json.dumps(named)}
 
     def recording(
         self, pid: int, path: Path, cores: Sequence[int], tag: str, events: Sequence[str]
     ) -> AbstractContextManager[None]:
-        """Nothing to do from outside."""
+        """Does nothing: the session records itself."""
         return nullcontext()
 
     def rejection_reason(self, path: Path, ended: ProcessResult) -> str | None:
-        """No recording of the plan."""
+        """Reason to reject a recording that is not one of the plan, else None."""
         try:
             read_session(path, self._plan)
         except ProfileError as error:
@@ -55,7 +55,7 @@ class SessionRecorder:
     def describe(
         self, cores: Sequence[int], shares_cores: bool, events: Sequence[str]
     ) -> Iterator[str]:
-        """What each session times."""
+        """A line with the numbers of kernels and networks that a session times."""
         plan = self._plan
         seen = len(plan.points) - plan.drawn
         yield (

@@ -1,7 +1,7 @@
-"""One session: a process of its own that times every kernel and network once, in random order.
+"""A session: one process that times every kernel and network, in random order.
 
-``python -m msbgen.kernels.measure.session CAMPAIGN`` is what a sweep runs; where the recording goes
-and what the context is stands in the environment.
+A sweep runs ``python -m msbgen.kernels.measure.session CAMPAIGN``.  Environment variables have the
+context and the path of the recording.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from msbgen.kernels.kinds import work_of
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.network import images
 from msbgen.kernels.measure.operations import Operation, prepare
-from msbgen.kernels.measure.plan import Plan, make_plan, open_network
+from msbgen.kernels.measure.plan import MeasurementPlan, make_plan, open_network
 from msbgen.kernels.measure.timing import Clock, Effort, groups_of, time_in_turn
-from msbgen.kernels.measure.torches import load_torch
+from msbgen.kernels.measure.torch_import import load_torch
 
-# Variables by which a session learns its context and the file to write.
+# Environment variables with the context, as JSON, and the file to write.
 CONTEXT, RECORDING = "MSBGEN_KERNELS_CONTEXT", "MSBGEN_KERNELS_RECORDING"
-# Kernels that are timed in turn, and their memory together [B]: between two calls of a kernel as
-# much else passes through the caches as in a network of middling size.
+# Most kernels that are timed in turn, and most memory of them together [B].  Between two calls of
+# a kernel about as much data passes through the caches as in a network of medium size.
 _MANY, _MOST = 24, 16e6
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a session measured.
+    """Times that a session measured.
 
     Attributes
     ----------
     plan : str
-        Digest of what was measured.
+        Digest of the plan.
     kernels : list of float
         Median time of each kernel of the plan [s].
     passes : list of list of float
         Time of every pass of each network [s].
     torch : str
-        Its version.
+        Version of torch.
     date : str
-        Of its beginning, in UTC.
+        Date of the start, in UTC.
     """
 
     plan: str
@@ -63,20 +63,24 @@ class Session:
 
 
 def run_session(
-    campaign: Campaign, plan: Plan, context: Mapping[str, float], clock: Clock, entropy: int
+    campaign: Campaign,
+    plan: MeasurementPlan,
+    context: Mapping[str, float],
+    clock: Clock,
+    entropy: int,
 ) -> Session:
-    """Time everything in this process.
+    """Time all kernels and networks in this process.
 
     Parameters
     ----------
     campaign : Campaign
-    plan : Plan
+    plan : MeasurementPlan
     context : mapping of str to float
-        ``threads``, and ``cpu_quota`` [percent of a core] where there is one.
+        ``threads``, and optionally ``cpu_quota`` [percent of a core].
     clock : callable
-        Tells the time [s].
+        Returns the time [s].
     entropy : int
-        Beside the campaign's seed, of every order.
+        With the campaign's seed, the seed of every order.
     """
     torch, date = load_torch(), datetime.now(UTC).date().isoformat()
     threads = int(context["threads"])
@@ -85,7 +89,7 @@ def run_session(
     rng = np.random.default_rng([campaign.seed, entropy])
     burst = campaign.burst(threads, context.get("cpu_quota"))
     with torch.inference_mode():
-        # networks before or after kernels: what warms up meanwhile must not look like either
+        # kernels or networks first, at random, so that warming up does not favour either
         parts: list[Callable[[], list[Any]]] = [
             lambda: _kernels(plan, campaign.effort(burst), clock, rng),
             lambda: _passes(plan, campaign, burst, clock, rng),
@@ -95,7 +99,9 @@ def run_session(
     return Session(plan.digest, done[0], done[1], torch.__version__, date)
 
 
-def _kernels(plan: Plan, effort: Effort, clock: Clock, rng: np.random.Generator) -> list[float]:
+def _kernels(
+    plan: MeasurementPlan, effort: Effort, clock: Clock, rng: np.random.Generator
+) -> list[float]:
     medians = np.full(len(plan.points), np.nan)
     sizes = [work_of(point).touched for point in plan.points]
     for group in groups_of(sizes, _MOST, _MANY, rng):
@@ -106,13 +112,13 @@ def _kernels(plan: Plan, effort: Effort, clock: Clock, rng: np.random.Generator)
 
 
 def _passes(
-    plan: Plan, campaign: Campaign, burst: float, clock: Clock, rng: np.random.Generator
+    plan: MeasurementPlan, campaign: Campaign, burst: float, clock: Clock, rng: np.random.Generator
 ) -> list[list[float]]:
     networks = {name: open_network(name, campaign.folder) for name in campaign.networks}
 
     def ready(network: str, batch: int, side: int) -> Operation:
         run, x = networks[network], images(batch, side)
-        # what was timed before left nothing of this network in the caches: a pass brings it there
+        # a pass that is not timed brings the network into the caches
         return Operation(refresh=lambda: run(x), call=lambda: run(x))
 
     timed = [ready(one.network, one.batch, one.side) for one in plan.passes]
@@ -121,12 +127,12 @@ def _passes(
 
 
 def main(text: str) -> None:
-    """Make the session of a campaign that this process was started for."""
+    """Run the session for which this process was started."""
     campaign = Campaign.from_json(text)
     path, context = Path(os.environ[RECORDING]), json.loads(os.environ[CONTEXT])
     for name in _THREADS:  # threads are a part of the context
         os.environ.pop(name, None)
-    # no more cores than threads: a thread that moves leaves its caches behind
+    # as many cores as threads, because a thread that moves loses its caches
     cores = sorted(os.sched_getaffinity(0))[-int(context["threads"]) :]
     os.sched_setaffinity(0, cores)
     entropy = zlib.crc32(path.stem.encode())
@@ -135,31 +141,29 @@ def main(text: str) -> None:
 
 
 def write_session(session: Session, path: Path) -> None:
-    """Write a recording, whole or not at all."""
+    """Write a recording; after an error no file is left."""
     with replace_file(path, overwrite=True) as partial:
         partial.write_text(json.dumps(asdict(session)), encoding="utf-8")
 
 
-def read_session(path: Path, plan: Plan) -> Session:
+def read_session(path: Path, plan: MeasurementPlan) -> Session:
     """Read the recording of a session of a plan.
 
     Raises
     ------
     ProfileError
-        No recording, or one of another plan.
+        The file is no recording, or one of another plan.
     """
     try:
         session = Session(**json.loads(path.read_text(encoding="utf-8")))
-        if _is_of(session, plan):
+        if _matches(session, plan):
             return session
     except (OSError, ValueError, TypeError, RecursionError):
-        pass  # nothing, half of it, or something else: none of them is a recording
-    raise ProfileError(
-        f"{path.name}: is no recording of what is to be measured now; make the session again."
-    )
+        pass  # missing, incomplete or another file
+    raise ProfileError(f"{path.name}: is no recording of this plan; run the session again.")
 
 
-def _is_of(session: Session, plan: Plan) -> bool:
+def _matches(session: Session, plan: MeasurementPlan) -> bool:
     times = [session.kernels, *session.passes]
     return (
         session.plan == plan.digest

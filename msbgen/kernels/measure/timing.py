@@ -1,9 +1,8 @@
 """Timing of many calls in turn.
 
-A kernel that is called again and again finds its weights where it left them; in a network others
-have run since.  So calls are timed in rounds: each once, in random order, then all once more.  What
-drifts while the machine works falls on all of them, and the median over rounds leaves out what
-disturbed a few.
+A kernel that is called repeatedly finds its weights in the caches; in a network other kernels run
+in between.  So calls are timed in rounds: each once, in random order, then all once more.  A drift
+of the machine affects all calls alike, and the median over rounds removes single disturbances.
 """
 
 from __future__ import annotations
@@ -21,34 +20,34 @@ Clock = Callable[[], float]
 
 
 class Timed(Protocol):
-    """What is timed: see :class:`msbgen.kernels.measure.operations.Operation`."""
+    """A call to time: see :class:`msbgen.kernels.measure.operations.Operation`."""
 
     @property
     def refresh(self) -> Callable[[], object]:
-        """What is done before a call, untimed."""
+        """Runs before a timed call and is not timed."""
         ...
 
     @property
     def call(self) -> Callable[[], object]:
-        """What is timed."""
+        """The timed call."""
         ...
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How thoroughly calls are timed.
+    """Number and length of timings.
 
     Attributes
     ----------
     repetitions : int
         Rounds that count.
     warmups : int
-        Rounds before them that do not: torch prepares each kernel when it first runs.
+        Rounds before them that do not count, as torch prepares each kernel in its first run.
     patience : float
-        A call that has taken so long in all, and was timed three times, is left alone [s].
+        A call is not timed again after so much time in all and three timings [s].
     burst : float
-        Each timing repeats the call until so much time has passed, and takes the mean: under a
-        quota a call alone runs at full speed, or waits for the next period [s].
+        Each timing repeats the call for so long and takes the mean [s].  Under a quota a single
+        call would run at full speed or wait for the next period.
     """
 
     repetitions: int = 15
@@ -62,7 +61,7 @@ class Effort:
         check_positive(self, "patience")
 
 
-# Timings of a slow call before it is left alone.
+# Fewest timings of a slow call.
 _LEAST = 3
 
 
@@ -76,14 +75,14 @@ def time_in_turn(
     timed : sequence, (n,)
     effort : Effort
     clock : callable
-        Tells the time [s].
+        Returns the time [s].
     rng : Generator
-        Of the order in each round.
+        Draws the order in each round.
 
     Returns
     -------
     list of ndarray, n times (n_repetitions,) or fewer
-        Time of a call in every round that counts [s].
+        Time of the call in every round that counts [s].
     """
     times: list[list[float]] = [[] for _ in timed]
     spent = np.zeros(len(timed))
@@ -102,22 +101,24 @@ def time_in_turn(
             spent[i] += passed
             if round_number >= effort.warmups:
                 times[i].append(passed / calls)
-    return [np.array(seen) for seen in times]
+    return [np.array(one) for one in times]
 
 
 def groups_of(
     sizes: Sequence[float], most: float, many: int, rng: np.random.Generator
 ) -> Iterator[list[int]]:
-    """Random groups, each of so many at most, and of so much memory together where one fits.
+    """Random groups with a limited number of members and a limited total size.
+
+    A member that is larger than the limit is a group of one.
 
     Parameters
     ----------
     sizes : sequence of float, (n,)
-        Bytes of each.
+        Bytes of each member.
     most : float
-        Bytes of a group.
+        Most bytes of a group.
     many : int
-        Members of a group.
+        Most members of a group.
     rng : Generator
 
     Yields
@@ -126,12 +127,12 @@ def groups_of(
         Every index is in one group.
     """
     group: list[int] = []
-    held = 0.0
+    size = 0.0
     for i in map(int, rng.permutation(len(sizes))):
-        if group and (held + sizes[i] > most or len(group) == many):
+        if group and (size + sizes[i] > most or len(group) == many):
             yield group
-            group, held = [], 0.0
+            group, size = [], 0.0
         group.append(i)
-        held += sizes[i]
+        size += sizes[i]
     if group:
         yield group

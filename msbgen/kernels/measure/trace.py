@@ -1,8 +1,7 @@
-"""Which kernels a network launches, with which parameters, how often.
+"""Trace of a network: the kernels that it launches, with parameters and counts.
 
-torch tells every operation that is called while a network runs (``TorchDispatchMode``), whatever
-module, function or operator it came from; on the device ``meta`` shapes are followed and nothing
-is computed.
+``TorchDispatchMode`` reports every operation of torch while a network runs.  On the device ``meta``
+shapes are tracked and nothing is computed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from msbgen.kernels.kinds import Point
-from msbgen.kernels.measure.torches import load_torch
+from msbgen.kernels.measure.torch_import import load_torch
 
-# Operations that give another view of a tensor, or memory for one, and compute nothing.
+# Operations that return a view of a tensor or allocate one, and compute nothing.
 _FREE = frozenset(
     (
         *("alias", "as_strided", "chunk", "detach", "empty", "empty_like", "expand", "expand_as"),
@@ -29,14 +28,14 @@ _FREE = frozenset(
 
 @dataclass(frozen=True)
 class Trace:
-    """What a network launches.
+    """Launches of a network.
 
     Attributes
     ----------
     launches : dict of Point to int
-        How often each kernel, in the order of their first launches.
+        Number of launches of each kernel, in the order of the first launch.
     others : dict of str to int
-        How often each operation that is no kernel of ours, by torch's name.
+        Number of calls of other operations, by torch's name.
     """
 
     launches: dict[Point, int]
@@ -44,7 +43,7 @@ class Trace:
 
 
 def trace(run: Callable[[], object]) -> Trace:
-    """Follow a call of torch.
+    """Launches during a call of torch.
 
     Parameters
     ----------
@@ -57,38 +56,38 @@ def trace(run: Callable[[], object]) -> Trace:
     launches: Counter[Point] = Counter()
     others: Counter[str] = Counter()
 
-    class Listening(TorchDispatchMode):
+    class Recorder(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
             out = func(*args, **(kwargs or {}))
             name = func._schema.name.removeprefix("aten::")
-            given = _by_name(func._schema, args, kwargs or {})
-            point = _READ[name](given) if name in _READ else None
+            arguments = _by_name(func._schema, args, kwargs or {})
+            point = _POINTS[name](arguments) if name in _POINTS else None
             if point is not None:
                 launches[point] += 1
             elif name not in _FREE and not _is_same(name, args, out):
                 others[name] += 1
             return out
 
-    # not no_grad: under it convolutions and sums of products come apart into what carries them out
-    with torch.inference_mode(), Listening():
+    # under no_grad convolutions and sums of products would be split into lower-level operations
+    with torch.inference_mode(), Recorder():
         run()
     return Trace(dict(launches), dict(others))
 
 
 def _by_name(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of an operation by name, those that were not given with their defaults."""
+    """Arguments of an operation by name, with defaults for missing ones."""
     named = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
     named.update(zip((a.name for a in schema.arguments), args))
     return {**named, **kwargs}
 
 
 def _is_same(name: str, args: Sequence[Any], out: Any) -> bool:
-    """Whether what came in went out: ``contiguous`` had nothing to do, ``dropout`` is off."""
+    """Whether the input is returned, as by ``contiguous`` and ``dropout`` that do nothing."""
     return bool(args) and out is args[0] and not name.endswith("_")
 
 
 def _shape(x: Any) -> dict[str, int]:
-    """Parameters of an image; a table is one of single pixels."""
+    """Parameters of an image; a table is an image of single pixels."""
     sides = [*x.shape, 1, 1, 1][:4] if x.dim() < 4 else x.shape
     return dict(zip(("batch", "channels", "height", "width"), map(int, sides)))
 
@@ -99,12 +98,12 @@ def _pair(value: Any) -> tuple[int, int]:
     return int(pair[0]), int(pair[-1])
 
 
-def _conv2d(given: dict[str, Any]) -> Point | None:
-    x, weight = given["input"], given["weight"]
-    stride, dilation = _pair(given["stride"]), _pair(given["dilation"])
+def _conv2d(args: dict[str, Any]) -> Point | None:
+    x, weight = args["input"], args["weight"]
+    stride, dilation = _pair(args["stride"]), _pair(args["dilation"])
     if x.dim() != 4 or stride[0] != stride[1] or dilation[0] != dilation[1]:
         return None
-    padding = given["padding"]
+    padding = args["padding"]
     if isinstance(padding, str):
         if padding == "same" and any(d % 2 == 0 for d in weight.shape[2:]):
             return None
@@ -121,65 +120,65 @@ def _conv2d(given: dict[str, Any]) -> Point | None:
         padding_height=high,
         padding_width=wide,
         dilation=dilation[0],
-        groups=given["groups"],
-        bias=given["bias"] is not None,
+        groups=args["groups"],
+        bias=args["bias"] is not None,
     )
 
 
-def _product(given: dict[str, Any], left: str, right: str, *, transposed: bool) -> Point | None:
-    x, y = given[left], given[right]
+def _product(args: dict[str, Any], left: str, right: str, *, transposed: bool) -> Point | None:
+    x, y = args[left], args[right]
     if x.dim() < 2 or y.dim() != 2:
         return None
     inner = int(x.shape[-1])
     columns = int(y.shape[0 if transposed else 1])
-    bias = given.get("bias") is not None or left == "mat1"
+    bias = args.get("bias") is not None or left == "mat1"
     return Point.of("matmul", m=x.numel() // inner, k=inner, n=columns, bias=bias)
 
 
-def _batch_norm(given: dict[str, Any]) -> Point | None:
-    return None if given.get("training") else Point.of("batch_norm", **_shape(given["input"]))
+def _batch_norm(args: dict[str, Any]) -> Point | None:
+    return None if args.get("training") else Point.of("batch_norm", **_shape(args["input"]))
 
 
-def _relu(given: dict[str, Any], *, inplace: bool) -> Point:
-    return Point.of("relu", **_shape(given["self"]), inplace=inplace)
+def _relu(args: dict[str, Any], *, inplace: bool) -> Point:
+    return Point.of("relu", **_shape(args["self"]), inplace=inplace)
 
 
-def _cat(given: dict[str, Any]) -> Point | None:
-    parts = given["tensors"]
-    if given["dim"] not in (1, 1 - parts[0].dim()):
+def _cat(args: dict[str, Any]) -> Point | None:
+    parts = args["tensors"]
+    if args["dim"] not in (1, 1 - parts[0].dim()):
         return None
     shape = _shape(parts[0]) | {"channels": sum(int(part.shape[1]) for part in parts)}
     return Point.of("cat", **shape, parts=len(parts))
 
 
-def _windows(given: dict[str, Any], *, kind: str) -> Point | None:
+def _windows(args: dict[str, Any], *, kind: str) -> Point | None:
     """Pooling by square windows, each of all its pixels."""
-    kernel, padding = _pair(given["kernel_size"]), _pair(given["padding"])
-    stride = _pair(given["stride"] or given["kernel_size"])
+    kernel, padding = _pair(args["kernel_size"]), _pair(args["padding"])
+    stride = _pair(args["stride"] or args["kernel_size"])
     square = all(a == b for a, b in (kernel, stride, padding))
-    if not square or _pair(given.get("dilation", 1)) != (1, 1) or given.get("divisor_override"):
+    if not square or _pair(args.get("dilation", 1)) != (1, 1) or args.get("divisor_override"):
         return None
     flags = {"kernel": kernel[0], "stride": stride[0], "padding": padding[0]}
-    return Point.of(kind, **_shape(given["self"]), **flags, ceil=given["ceil_mode"])
+    return Point.of(kind, **_shape(args["self"]), **flags, ceil=args["ceil_mode"])
 
 
-def _add(given: dict[str, Any], *, inplace: bool) -> Point | None:
-    x, other = given["self"], given["other"]
+def _add(args: dict[str, Any], *, inplace: bool) -> Point | None:
+    x, other = args["self"], args["other"]
     if getattr(other, "shape", None) != x.shape or x.dim() > 4:  # a number, or stretched
         return None
     return Point.of("add", **_shape(x), inplace=inplace)
 
 
-def _adaptive_pool(given: dict[str, Any]) -> Point | None:
-    high, wide = _pair(given["output_size"])
-    if high != wide or given["self"].dim() != 4:
+def _adaptive_pool(args: dict[str, Any]) -> Point | None:
+    high, wide = _pair(args["output_size"])
+    if high != wide or args["self"].dim() != 4:
         return None
-    return Point.of("adaptive_pool", **_shape(given["self"]), size=high)
+    return Point.of("adaptive_pool", **_shape(args["self"]), size=high)
 
 
-def _shuffle(given: dict[str, Any]) -> Point | None:
+def _shuffle(args: dict[str, Any]) -> Point | None:
     """A copy of (batch, channels / groups, groups, height, width), stored groups first."""
-    x = given["self"]
+    x = args["self"]
     if x.dim() != 5 or x.is_contiguous() or not x.transpose(1, 2).is_contiguous():
         return None
     batch, inner, groups, height, width = map(int, x.shape)
@@ -187,7 +186,7 @@ def _shuffle(given: dict[str, Any]) -> Point | None:
     return Point.of("shuffle", **shape, groups=groups)
 
 
-_READ: dict[str, Callable[[dict[str, Any]], Point | None]] = {
+_POINTS: dict[str, Callable[[dict[str, Any]], Point | None]] = {
     "conv2d": _conv2d,
     "linear": partial(_product, left="input", right="weight", transposed=True),
     "matmul": partial(_product, left="self", right="other", transposed=False),

@@ -44,10 +44,10 @@ def test_a_network_of_the_users_is_traced_as_it_runs(tmp_path, monkeypatch):
     assert plan.traces[0].others == {"sigmoid": 1}  # dropout is off
 
 
-def test_networks_that_cannot_be_had_are_refused_by_name(tmp_path):
-    with pytest.raises(ProfileError, match=r"network 'nomodule:build' cannot be had \(No module"):
+def test_networks_that_cannot_be_imported_are_refused_by_name(tmp_path):
+    with pytest.raises(ProfileError, match=r"'nomodule:build' cannot be imported \(No module"):
         open_network("nomodule:build", str(tmp_path))
-    with pytest.raises(ProfileError, match="network 'json:build' cannot be had"):
+    with pytest.raises(ProfileError, match="network 'json:build' cannot be imported"):
         open_network("json:build", str(tmp_path))
 
 

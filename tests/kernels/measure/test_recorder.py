@@ -7,13 +7,13 @@ import pytest
 from layering import needs_torch
 from msbgen.kernels.measure import recorder
 from msbgen.kernels.measure.campaign import Campaign
-from msbgen.kernels.measure.plan import Pass, Plan
+from msbgen.kernels.measure.plan import MeasurementPlan, NetworkPass
 from msbgen.kernels.measure.recorder import SessionRecorder
 from msbgen.kernels.measure.session import CONTEXT, RECORDING, Session, write_session
 from msbgen.kernels.measure.trace import Trace
 from msbgen.measure.sweep.process import ProcessResult
 
-PLAN = Plan((Pass("squeezenet", 1, 64),), (Trace({}, {}),), (), 0)
+PLAN = MeasurementPlan((NetworkPass("squeezenet", 1, 64),), (Trace({}, {}),), (), 0)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_session_is_told_its_context_and_where_to_write(records, tmp_path):
 
 def test_only_a_recording_of_the_plan_is_kept(records, tmp_path):
     ended = ProcessResult(0, 1.0, 1.0, True)
-    assert "make the session again" in records.rejection_reason(tmp_path / "r.csv", ended)
+    assert "run the session again" in records.rejection_reason(tmp_path / "r.csv", ended)
     write_session(Session(PLAN.digest, [], [[0.25]], "2", "2026-01-01"), tmp_path / "r.csv")
     assert records.rejection_reason(tmp_path / "r.csv", ended) is None
 

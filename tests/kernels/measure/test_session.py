@@ -69,7 +69,7 @@ def test_a_recording_is_read_as_it_was_written(session, plan, tmp_path):
 def test_a_recording_of_another_plan_or_without_times_is_refused(session, plan, tmp_path, spoil):
     path = tmp_path / "s.csv"
     path.write_text(json.dumps(spoil(vars(session))))
-    with pytest.raises(ProfileError, match=r"s\.csv: is no recording of what is to be measured"):
+    with pytest.raises(ProfileError, match=r"s\.csv: is no recording of this plan"):
         read_session(path, plan)
 
 

@@ -1,10 +1,9 @@
-"""Which kernels are measured: those that networks launch, and as many others like them.
+"""Random kernels that are similar to those of networks.
 
-The others are drawn at random from the ranges of the networks' parameters, with a margin: sizes
-log-uniform, what belongs together (window, stride, padding, groups, bias) as some network has it,
-and none that does much more, or less, than the networks' kernels of its kind (MIRAGE, section 4.2;
-there the parameters of a window are drawn apart, so that most combinations are none that any
-network has).
+Sizes are log-uniform in the range of the networks' sizes, with a margin.  Window, stride, padding,
+groups and bias are taken together from one kernel of a network.  Kernels with much more or less
+work than those of the networks are rejected.  (MIRAGE, section 4.2, draws the parameters of a
+window independently, so that most combinations occur in no network.)
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ import numpy as np
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.kinds import KINDS, Point, Work, out_sides, work_of
 
-# Ranges reach beyond what was seen by this factor, at either end.
+# Factor by which ranges are extended at either end.
 MARGIN = 1.25
-# Drawn sizes; the others are taken together from one kernel that a network has.
+# Drawn sizes; the other parameters are taken together from one kernel of a network.
 _SIZES = {
     "conv2d": ("batch", "channels", "height", "filters"),
     "matmul": ("m", "k", "n"),
 }
 _DEFAULT_SIZES = ("batch", "channels", "height")
-# Fewest kernels of a kind that are drawn, and draws of one before it is given up.
+# Fewest drawn kernels of a kind, and most attempts for one kernel.
 _LEAST = 20
 _DRAWS = 500
 
@@ -33,20 +32,20 @@ _DRAWS = 500
 def draw_points(
     seen: Sequence[Point], share: float, rng: np.random.Generator | int = 0
 ) -> list[Point]:
-    """Draw kernels from the ranges of some.
+    """Random kernels from the ranges of given ones.
 
     Parameters
     ----------
     seen : sequence of Point
-        Of networks.
+        Kernels of networks.
     share : float
-        How many are drawn of each kind, per one that was seen; 20 at least, where it is not 0.
+        Drawn kernels for each given one, by kind; at least 20 of a kind unless it is 0.
     rng : Generator or int
 
     Returns
     -------
     list of Point
-        All different, none of those seen; fewer where the ranges hold no more.
+        All different, none of them given; fewer if the ranges have no more.
     """
     if not 0 <= share < math.inf:
         raise ArgumentError(f"share is {share}; a number ≥ 0 is wanted.")
@@ -85,20 +84,20 @@ def _log_uniform(low: float, high: float, rng: np.random.Generator) -> int:
 
 
 def _completed(kind: str, like: dict[str, int], drawn: dict[str, int]) -> dict[str, int]:
-    """The parameters of a kernel with other sizes; images stay as square as they were."""
-    given = {**like, **drawn}
+    """Parameters of a kernel with drawn sizes; images keep their ratio of width to height."""
+    sides = {**like, **drawn}
     if "width" in like:
-        given["width"] = max(1, round(drawn["height"] * like["width"] / like["height"]))
+        sides["width"] = max(1, round(drawn["height"] * like["width"] / like["height"]))
     if kind == "conv2d" and like["groups"] > 1:
         if like["groups"] == like["channels"]:  # each channel by itself
-            given["groups"] = given["channels"]
-            given["filters"] = given["channels"] * max(1, like["filters"] // like["channels"])
+            sides["groups"] = sides["channels"]
+            sides["filters"] = sides["channels"] * max(1, like["filters"] // like["channels"])
         else:
             for name in ("channels", "filters"):
-                given[name] = like["groups"] * max(1, round(given[name] / like["groups"]))
+                sides[name] = like["groups"] * max(1, round(sides[name] / like["groups"]))
     if kind == "shuffle":
-        given["channels"] = like["groups"] * max(1, round(given["channels"] / like["groups"]))
-    return given
+        sides["channels"] = like["groups"] * max(1, round(sides["channels"] / like["groups"]))
+    return sides
 
 
 def _makes_sense(point: Point) -> bool:
@@ -111,7 +110,7 @@ def _makes_sense(point: Point) -> bool:
 
 
 def _reach(works: Sequence[Work]) -> tuple[Work, Work]:
-    """The least and the most that kernels may do to be like these."""
+    """Least and most work of kernels that are similar to these."""
     flops, touched = [work.flops for work in works], [work.touched for work in works]
     return (
         Work(min(flops) / MARGIN, min(touched) / MARGIN),

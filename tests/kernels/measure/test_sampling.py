@@ -5,7 +5,7 @@ import pytest
 
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.kinds import KINDS, Point, out_sides, work_of
-from msbgen.kernels.measure.points import MARGIN, draw_points
+from msbgen.kernels.measure.sampling import MARGIN, draw_points
 
 IMAGES = [(1, 16, 56, 56), (1, 64, 28, 28), (4, 128, 14, 14), (4, 256, 7, 7)]
 

@@ -7,8 +7,8 @@ from msbgen.kernels.dataset import kernels_of
 from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.kinds import Point
 from msbgen.kernels.measure.campaign import Campaign
-from msbgen.kernels.measure.harvest import harvest, workloads_of
-from msbgen.kernels.measure.plan import Pass, Plan
+from msbgen.kernels.measure.collect import collect, workloads_of
+from msbgen.kernels.measure.plan import MeasurementPlan, NetworkPass
 from msbgen.kernels.measure.session import Session, write_session
 from msbgen.kernels.measure.trace import Trace
 from msbgen.kernels.workloads import validate_workload
@@ -18,7 +18,9 @@ from msbgen.measure.sweep.profiles import IncompleteError
 A = Point.of("matmul", m=1, k=2, n=3, bias=1)
 B = Point.of("relu", batch=1, channels=2, height=3, width=3, inplace=1)
 CAMPAIGN = Campaign(networks=("squeezenet",), images=((1, 64),), threads=(1, 2), node="n7")
-PLAN = Plan((Pass("squeezenet", 1, 64),), (Trace({A: 3, B: 1}, {"sigmoid": 2}),), (A, B), 0)
+PLAN = MeasurementPlan(
+    (NetworkPass("squeezenet", 1, 64),), (Trace({A: 3, B: 1}, {"sigmoid": 2}),), (A, B), 0
+)
 ABOUT = {"machine": "a machine, 2 cores"}
 
 
@@ -35,7 +37,7 @@ def gathered(tmp_path):
         session = Session(PLAN.digest, [1.0 + k, 4.0 + k], [[7.0 + k] * 2], "2.13", "2026-11-22")
         write_session(session, tmp_path / one["recording"])
     actuators = [Threads("threads", [0, 1])]
-    return harvest(CAMPAIGN, PLAN, CAMPAIGN.spec(), records, tmp_path, actuators, ABOUT)
+    return collect(CAMPAIGN, PLAN, CAMPAIGN.spec(), records, tmp_path, actuators, ABOUT)
 
 
 def test_rows_have_their_kernel_configuration_and_session(gathered):
@@ -79,4 +81,4 @@ def test_workloads_have_every_launch_and_what_is_none_of_ours_by_name():
 def test_without_one_session_there_is_nothing_to_write(tmp_path):
     records = [record(0, 1.0, 0, "failed")]
     with pytest.raises(IncompleteError, match="no session succeeded"):
-        harvest(CAMPAIGN, PLAN, CAMPAIGN.spec(), records, tmp_path, [], ABOUT)
+        collect(CAMPAIGN, PLAN, CAMPAIGN.spec(), records, tmp_path, [], ABOUT)

@@ -14,8 +14,12 @@ from layering import needs_torch
 from msbgen.core.errors import ProfileError
 from msbgen.kernels.dataset import read as read_kernels
 from msbgen.kernels.measure.campaign import Campaign
-from msbgen.kernels.measure.measure import measure_kernels, rehearse_kernels, workloads_beside
 from msbgen.kernels.measure.plan import make_plan
+from msbgen.kernels.measure.run_campaign import (
+    describe_kernels_dry_run,
+    measure_kernels,
+    workloads_path,
+)
 from msbgen.kernels.measure.session import RECORDING, Session
 from msbgen.kernels.workloads import read_workload
 from msbgen.measure.sweep.journal import SweepJournal, read_journal
@@ -88,16 +92,16 @@ def test_killed_and_resumed_it_loses_the_session_that_was_going_on(campaign, sta
         measure_kernels(other, out, resume=True)
 
     seen = []
-    measured = measure_kernels(campaign, out, resume=True, progress=lambda *n: seen.append(n))
+    result = measure_kernels(campaign, out, resume=True, progress=lambda *n: seen.append(n))
     assert seen == [(3, 3)]
     assert [r["slot"] for r in runs(out)] == [0, 1, 2]
     assert not tagged_processes(read_journal(out.with_suffix(".journal"))[0]["tag"])
-    assert measured.missing == []
+    assert result.missing == []
     found = read_kernels(out)
     # two convolutions and a rectifier in three sessions; two passes in each
     assert found.sizes["measurement"] == 3 * 3 + 3 * 2
     assert sorted(np.unique(found["run"].values)) == [0, 1, 2]
-    launched = read_workload(workloads_beside(out))
+    launched = read_workload(workloads_path(out))
     assert sorted(launched["kind"].values) == ["conv2d", "conv2d", "relu", "sigmoid"]
     with pytest.raises(FileExistsError):
         measure_kernels(campaign, out)
@@ -111,7 +115,7 @@ def test_a_recording_that_was_changed_is_made_again(campaign, stand_in, tmp_path
     whole = recording.read_bytes()
     recording.write_bytes(whole[:-9])
     out.unlink()
-    workloads_beside(out).unlink()
+    workloads_path(out).unlink()
     measure_kernels(campaign, out, resume=True)
     assert [r["slot"] for r in runs(out)] == [0, 1, 2, 1]
     assert recording.read_bytes() == whole
@@ -130,14 +134,14 @@ def test_a_session_that_fails_says_its_last_words_and_nothing_is_written(
 
 def test_one_session_of_several_that_fails_is_missing(campaign, stand_in, tmp_path):
     stand_in(f'case "${RECORDING}" in *00001*) exit 1;; esac; printf %s "$SAID" > "${RECORDING}"')
-    measured = measure_kernels(campaign, tmp_path / "k.nc")
-    assert len(measured.missing) == 1
+    result = measure_kernels(campaign, tmp_path / "k.nc")
+    assert len(result.missing) == 1
     with pytest.raises(IncompleteError, match="left out after 1 attempts"):
-        measured.complete()
+        result.check_complete()
     assert read_kernels(tmp_path / "k.nc").sizes["measurement"] == 3 * 2 + 2 * 2
 
 
-def test_when_time_is_up_what_there_is_is_written_and_the_rest_made_later(
+def test_at_the_time_limit_finished_sessions_are_written_and_the_others_can_follow(
     campaign, stand_in, tmp_path, monkeypatch
 ):
     stand_in()
@@ -148,18 +152,18 @@ def test_when_time_is_up_what_there_is_is_written_and_the_rest_made_later(
         if done == 2:
             monkeypatch.setattr("msbgen.measure.sweep.sweep.time.monotonic", lambda: 1e12)
 
-    measured = measure_kernels(campaign, tmp_path / "k.nc", within=1e9, progress=late)
+    result = measure_kernels(campaign, tmp_path / "k.nc", within=1e9, progress=late)
     monkeypatch.undo()
     assert seen == [1, 2]
-    assert measured.missing == ["1 of 3 sessions were not begun; go on with --resume --force."]
-    assert sorted(np.unique(measured.kernels["run"].values))[-1] < 3
-    assert measured.kernels.sizes["measurement"] == 3 * 2 + 2 * 2
+    assert result.missing == ["1 of 3 sessions did not start; use --resume --force."]
+    assert sorted(np.unique(result.kernels["run"].values))[-1] < 3
+    assert result.kernels.sizes["measurement"] == 3 * 2 + 2 * 2
 
 
 def test_a_dry_run_tells_sessions_and_quotas_and_changes_nothing(campaign, tmp_path):
     kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
     before = tree(kernel)
-    said = "\n".join(rehearse_kernels(replace(campaign, quotas=(60.0,)), kernel))
+    said = "\n".join(describe_kernels_dry_run(replace(campaign, quotas=(60.0,)), kernel))
     assert "plan: 1 contexts, 3 runs in random order" in said
     assert "each run is a session: 3 kernels of networks, 0 drawn at random, 1 networks" in said
     assert "echo '1200' > " in said
@@ -170,9 +174,9 @@ def test_sessions_run_under_their_quota_and_it_is_gone_afterwards(campaign, stan
     kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
     before = tree(kernel)
     stand_in()
-    measured = measure_kernels(
+    result = measure_kernels(
         replace(campaign, quotas=(60.0, 100.0), sessions=1), tmp_path / "k.nc", files=kernel
     )
     assert tree(kernel) == before
-    assert sorted(np.unique(measured.kernels["cpu_quota"].values)) == [60.0, 100.0]
-    assert measured.kernels["cpu_quota"].attrs["units"] == "percent"
+    assert sorted(np.unique(result.kernels["cpu_quota"].values)) == [60.0, 100.0]
+    assert result.kernels["cpu_quota"].attrs["units"] == "percent"

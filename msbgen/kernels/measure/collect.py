@@ -1,4 +1,4 @@
-"""Datasets of what sessions measured: kernels and networks, and what each network launches."""
+"""Datasets from the recordings of sessions: times of kernels and networks, launches of networks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import xarray as xr
 from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.kinds import PARAMETERS, Point
 from msbgen.kernels.measure.campaign import Campaign
-from msbgen.kernels.measure.plan import Plan
+from msbgen.kernels.measure.plan import MeasurementPlan
 from msbgen.kernels.measure.session import Session, read_session
 from msbgen.kernels.workloads import make_workload
 from msbgen.measure.actuators.actuator import Actuator
@@ -20,31 +20,31 @@ from msbgen.measure.sweep.journal import Record
 from msbgen.measure.sweep.profiles import IncompleteError, describe_missing_runs, kept_runs
 from msbgen.measure.sweep.spec import Spec
 
-# What kinds of whole networks begin with.
+# Prefix of the kinds of whole networks.
 NETWORK = "network/"
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
-def harvest(
+def collect(
     campaign: Campaign,
-    plan: Plan,
+    plan: MeasurementPlan,
     spec: Spec,
     records: Sequence[Record],
     recordings: Path,
     actuators: Sequence[Actuator],
     about: Mapping[str, Any],
 ) -> xr.Dataset:
-    """Measurements of the sessions that were kept.
+    """Measurements of the successful sessions.
 
-    A kernel has a row for each session, the median of its repetitions; a network one for each
+    A kernel has a row for each session, the median of its repetitions; a network has one for each
     pass.  Kinds of networks begin with ``network/``; `run` numbers the sessions of a configuration.
 
     Raises
     ------
     IncompleteError
-        Not one session was kept.
+        No session succeeded.
     ProfileError
-        A recording that is of no such plan.
+        A recording of another plan.
     """
     kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
     if not kept:
@@ -64,7 +64,7 @@ def harvest(
     names = [resource.name for resource in spec.resources]
     return make_kernels(
         [kind for kind, *_ in rows],
-        # seven digits are more than any clock has, and half the file
+        # seven digits are enough for any clock, and the file is half as large
         np.array([time for _, _, time, _ in rows], dtype=np.float32),
         parameters={
             name: [float(given.get(name, np.nan)) for _, given, *_ in rows] for name in PARAMETERS
@@ -81,12 +81,12 @@ def harvest(
 
 
 def _order(point: Point) -> tuple[str, tuple[int, ...]]:
-    """Rows of one kernel, and of those like it, beside each other: a file is smaller by half."""
+    """Sort key that puts similar kernels in adjacent rows; the file is smaller by half."""
     return point.kind, point.values
 
 
 def provenance(spec: Spec, about: Mapping[str, Any], session: Session) -> dict[str, Any]:
-    """Where measurements come from, without a name of the machine or of a folder."""
+    """Origin of the measurements, without names of the machine or of folders."""
     governor = _GOVERNOR.read_text().strip() if _GOVERNOR.exists() else "none to be seen"
     return {
         "source": "msbgen kernels measure",
@@ -99,8 +99,8 @@ def provenance(spec: Spec, about: Mapping[str, Any], session: Session) -> dict[s
     }
 
 
-def workloads_of(plan: Plan) -> xr.Dataset:
-    """What each network launches; kernels of other kinds by torch's name, without parameters."""
+def workloads_of(plan: MeasurementPlan) -> xr.Dataset:
+    """Launches of each network; other kinds have torch's name and no parameters."""
     names: list[str] = []
     kinds: list[str] = []
     counts: list[int] = []

@@ -1,4 +1,4 @@
-"""From what is to be measured to a dataset of kernels: sessions, journal, and all put back."""
+"""Measure a campaign of kernels and networks: sessions, journal, datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msbgen.core.machine import OnProgress
 from msbgen.data.files import check_output
 from msbgen.kernels.dataset import write as write_kernels
 from msbgen.kernels.measure.campaign import Campaign
-from msbgen.kernels.measure.harvest import harvest, workloads_of
+from msbgen.kernels.measure.collect import collect, workloads_of
 from msbgen.kernels.measure.plan import make_plan
 from msbgen.kernels.measure.recorder import SessionRecorder
 from msbgen.kernels.workloads import write_workload
@@ -30,31 +30,31 @@ from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a campaign gave.
+class CampaignResult:
+    """Datasets of a campaign, as they were written.
 
     Attributes
     ----------
     kernels : xarray.Dataset
-        Measurements, as they were written.
+        Measurements.
     workloads : xarray.Dataset
-        What each network launches, as it was written.
+        Launches of each network.
     missing : list of str
-        Sessions that never succeeded, a sentence each.
+        A sentence for each session without a result.
     """
 
     kernels: xr.Dataset
     workloads: xr.Dataset
     missing: list[str]
 
-    def complete(self) -> None:
+    def check_complete(self) -> None:
         """Raise :class:`IncompleteError` where sessions are missing."""
         if self.missing:
             raise IncompleteError(*self.missing)
 
 
-def workloads_beside(out: Path) -> Path:
-    """Where the workloads of an output are written."""
+def workloads_path(out: Path) -> Path:
+    """Path of the workloads of an output."""
     return out.with_suffix(".workloads.nc")
 
 
@@ -67,30 +67,30 @@ def measure_kernels(
     within: float = math.inf,
     files: KernelFiles | None = None,
     progress: OnProgress | None = None,
-) -> Measured:
-    """Time kernels and networks on this machine and write them.
+) -> CampaignResult:
+    """Time kernels and networks on this machine and write their datasets.
 
     Parameters
     ----------
     campaign : Campaign
     out : path
         The dataset of kernels; ``OUT.workloads.nc``, ``OUT.journal`` and ``OUT.recordings`` are
-        made beside it.
+        written beside it.
     resume : bool
-        Go on with what was begun.
+        Continue an interrupted campaign.
     overwrite : bool
-        Whether what is there may be replaced.
+        Whether existing files may be replaced.
     within : float
-        After this time no further session is begun [s]; those that there are, are written, and
-        the others can be made later, with `resume` and `overwrite`.
+        No session starts after this time [s].  The finished ones are written; the others can be
+        run later with `resume` and `overwrite`.
     files : KernelFiles, optional
-        Of the kernel that runs, where none are given.
+        Files of the operating system's kernel; by default those of the running one.
     progress : callback
-        Told of each session.
+        Called after each session.
 
     Returns
     -------
-    Measured
+    CampaignResult
 
     Raises
     ------
@@ -104,7 +104,7 @@ def measure_kernels(
     """
     out = Path(out)
     places = SweepPaths.beside(out)
-    for path in (out, workloads_beside(out)):
+    for path in (out, workloads_path(out)):
         check_output(path, overwrite=overwrite)
     files = files or SystemFiles()
     plan, spec = make_plan(campaign), campaign.spec()
@@ -120,23 +120,23 @@ def measure_kernels(
     )
     runs = [record for record in records if record["event"] == "run"]
     actuators = make_actuators(spec, KernelSettings(files, lambda record: None), "msbgen")
-    kernels = harvest(campaign, plan, spec, runs, places.recordings, actuators, records[0])
+    kernels = collect(campaign, plan, spec, runs, places.recordings, actuators, records[0])
     workloads = workloads_of(plan)
-    write_workload(workloads, workloads_beside(out), overwrite=overwrite)
+    write_workload(workloads, workloads_path(out), overwrite=overwrite)
     write_kernels(kernels, out, overwrite=overwrite)
-    return Measured(
+    return CampaignResult(
         kernels, workloads, [*describe_missing_runs(spec, runs), *_not_begun(spec, runs)]
     )
 
 
 def _not_begun(spec: Spec, runs: Sequence[Record]) -> Iterator[str]:
-    """A sentence where the time did not suffice for all sessions."""
+    """A sentence if the time did not suffice for all sessions."""
     wanted, begun = len(run_order(spec).slots), len({record["slot"] for record in runs})
     if begun < wanted:
-        yield f"{wanted - begun} of {wanted} sessions were not begun; go on with --resume --force."
+        yield f"{wanted - begun} of {wanted} sessions did not start; use --resume --force."
 
 
-def rehearse_kernels(campaign: Campaign, files: KernelFiles | None = None) -> Iterator[str]:
-    """Plan, time, changes and what takes them back, in lines; see :func:`describe_dry_run`."""
+def describe_kernels_dry_run(campaign: Campaign, files: KernelFiles | None = None) -> Iterator[str]:
+    """Lines with the plan, its time, and the changes to the machine; see `describe_dry_run`."""
     plan, spec = make_plan(campaign), campaign.spec()
     yield from describe_dry_run(spec, files, SessionRecorder(spec, plan))
