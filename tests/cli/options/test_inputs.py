@@ -195,7 +195,7 @@ def test_every_verb_refuses_what_is_no_file_before_opening_it(
     if kind == "folder" and arguments[:2] == ["runtime", "import"]:  # it may be one of archives
         sentence = "folder/data.npz: no such file; a folder with data.npz is wanted."
     if kind == "folder" and arguments[0] == "batch":  # it may be one of profile files
-        sentence = "folder: holds no task; a profile file, *.nc, or more is wanted."
+        sentence = "folder: holds no task; add a profile file (*.nc)."
     refused(3, sentence, *[path if a == "X" else a for a in arguments])
 
 
