@@ -260,4 +260,4 @@ def _scan(
     found = best > 0
     shares = (window[found] / segments).tolist()
     scores = zip(places[found].tolist(), shares, factor[found].tolist(), best[found].tolist())
-    return [_stretched(place, *ends, times, log_odds) for place, ends, times, log_odds in scores]
+    return [_stretched(place, begin, end, f, odds) for place, (begin, end), f, odds in scores]
