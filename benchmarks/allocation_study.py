@@ -21,7 +21,7 @@ from tables import RESULTS, TASKS, markdown, publish, store, stored, subplots
 
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.clocks import reference_slack, simulated_slack
-from msbgen.realtime.edf import Outcome, holds, play
+from msbgen.realtime.edf import EdfResult, meets_deadlines, simulate_edf
 from msbgen.realtime.tasksets import TaskSet, draw_task_set
 from msbgen.realtime.truth import Truth
 
@@ -123,7 +123,7 @@ def shares(experiment: Experiment, methods: Sequence[str] = tuple(METHODS)) -> d
         allocator = experiment.allocator(method)
 
         def one(job: tuple[TaskSet, int], allocator: Allocator = allocator) -> bool:
-            return not play(job[0], allocator, experiment.truth, rng=job[1]).late.any()
+            return not simulate_edf(job[0], allocator, experiment.truth, rng=job[1]).late.any()
 
         started = time.perf_counter()
         good = in_threads(one, sets)
@@ -174,7 +174,7 @@ def breakdown(shape: TaskSet, allocator: Allocator, truth: Truth, seed: int) -> 
     good, bad = LOWEST, HIGHEST
     while bad - good > RESOLUTION:
         middle = 0.5 * (good + bad)
-        if holds(shape.scaled(middle), allocator, truth, rng=seed):
+        if meets_deadlines(shape.scaled(middle), allocator, truth, rng=seed):
             good = middle
         else:
             bad = middle
@@ -254,18 +254,18 @@ def _clocks(experiment: Experiment, choice: Truth, method: str, objective: str) 
     for u in CLOCKED:
         sets = [(experiment.draw(u, s), s) for s in range(90_000, 90_000 + SETS)]
 
-        def outcomes(name: str, rule: str, sets: Any = sets) -> list[Outcome]:
+        def outcomes(name: str, rule: str, sets: Any = sets) -> list[EdfResult]:
             def allocator(slack: float | None) -> Allocator:
                 return experiment.of(name, method, objective, slack)
 
-            def one(job: tuple[TaskSet, int]) -> Outcome:
+            def one(job: tuple[TaskSet, int]) -> EdfResult:
                 chosen, seed = job
                 slack = None
                 if rule == "reference":
                     slack = reference_slack(chosen)
                 elif rule == "simulated":
                     slack = simulated_slack(chosen, allocator, choice, rng=seed + 1)
-                return play(chosen, allocator(slack), experiment.truth, rng=seed)
+                return simulate_edf(chosen, allocator(slack), experiment.truth, rng=seed)
 
             return in_threads(one, sets)
 
@@ -316,7 +316,7 @@ def forecasts(experiment: Experiment) -> dict[str, Any]:
     sets = [(experiment.draw(float(u), seed), seed) for u, seed in zip(levels, seeds)]
 
     def worst(truth: Truth, job: tuple[TaskSet, int], other: int) -> float:
-        return float(play(job[0], allocator, truth, rng=job[1] + other).ratio.max())
+        return float(simulate_edf(job[0], allocator, truth, rng=job[1] + other).ratio.max())
 
     # the true runs are unknown, so that the forecast draws its own
     forecast = np.array(in_threads(lambda job: worst(generated, job, 500_000), sets))
@@ -358,7 +358,7 @@ def replays(experiment: Experiment, sets: int = 20, horizon: float = 20.0) -> di
             allocator = experiment.of(name, *how, None)
             given = experiment._tables[name]
             traced = replay_set(chosen, allocator, programs, given, horizon=horizon, seed=seed)
-            played = play(chosen, allocator, experiment.truth, horizon=horizon, rng=seed)
+            played = simulate_edf(chosen, allocator, experiment.truth, horizon=horizon, rng=seed)
             return float(traced.mean()), float(played.ratio.mean())
 
         both = np.array([one(job) for job in drawn])

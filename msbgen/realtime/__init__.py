@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = public_names(
     {
         "allocate": ("Allocator",),
         "clocks": ("reference_slack", "simulated_slack"),
-        "edf": ("play",),
+        "edf": ("simulate_edf",),
         "simulate": ("simulate_task_set", "timeline"),
         "tasksets": ("Task", "TaskSet", "draw_task_set", "read_task_set", "reference_wcet"),
         "truth": ("Truth",),

@@ -3,7 +3,7 @@
 from msbgen.realtime.allocate import Allocator as Allocator
 from msbgen.realtime.clocks import reference_slack as reference_slack
 from msbgen.realtime.clocks import simulated_slack as simulated_slack
-from msbgen.realtime.edf import play as play
+from msbgen.realtime.edf import simulate_edf as simulate_edf
 from msbgen.realtime.simulate import simulate_task_set as simulate_task_set
 from msbgen.realtime.simulate import timeline as timeline
 from msbgen.realtime.tasksets import Task as Task

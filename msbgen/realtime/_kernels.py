@@ -1,6 +1,6 @@
 """Kernels of decisions: allocators and global EDF.
 
-They are serial and release the GIL: callers run them from threads over independent work.
+Kernels are serial and release the GIL: callers run them from threads over independent work.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _kernel(function: Callable[..., Any]) -> Any:
 # ------------------------------------------------------------------ allocators
 
 # The shared resources are counted in units above each core's minimum.  One of them is the last axis
-# ("columns"), the others are flattened into "rows".  `value` (phases, rows, 2 pad) is what a core
-# is worth in a phase with so many units; column x is at pad + x, and what is no column is -inf;
-# the pad is the number of columns rounded up to whole lanes.  `lattice` (3, n) holds of each
-# resource its stride in the rows, the units to give, and those above which it has no levels.
-# `held` (cores + 1, n) are the units of each core and, last, those that are left.
-# Naming an array counts a reference, slower than a step: each kernel is handed only what it needs.
+# ("columns"), the others are flattened into "rows".  `value` (phases, rows, 2 pad) is the value of
+# so many units in a phase.  Column x is at pad + x; other places are -inf; the pad is the number of
+# columns rounded up to whole lanes.  `lattice` (3, n) has the stride of each resource in the rows,
+# the units to allocate, and the most units that reach another level.
+# `held` (cores + 1, n) are the units of each core and, last, the remaining ones.
+# Each array argument costs a reference count, more than a step: kernels take only what they use.
 
 STRIDE, SPARE, MOST = 0, 1, 2
 EQUAL, DNA, OPTIMUM = 0, 1, 2
@@ -167,7 +167,7 @@ def _optimum(phases, busy, value, lattice, triples, work, place):
 
 @_kernel
 def _hold(phases, busy, value, lattice, held, place):
-    """From places to units held, what a core does not need going to whoever holds least."""
+    """Units of each core from places; units without a gain go to the core with the fewest."""
     last = lattice.shape[1] - 1
     for s in range(busy):
         row, column = place[s, 0], place[s, 1]
@@ -193,7 +193,7 @@ def _hold(phases, busy, value, lattice, held, place):
 
 @_kernel
 def _least_holder(lattice, held, busy, d):
-    """The core that holds least of a resource and can use more; -1 where none can."""
+    """The core with the fewest units of a resource that can use more; -1 where none can."""
     found = -1
     for s in range(busy):
         if held[s, d] < lattice[MOST, d] and (found < 0 or held[s, d] < held[found, d]):
@@ -203,10 +203,10 @@ def _least_holder(lattice, held, busy, d):
 
 @_kernel
 def _greedy(phases, busy, value, lattice, held, gain, place):
-    """One unit at a time to the core whom it helps most (DNA).
+    """Allocate one unit at a time to the core that gains most (DNA).
 
-    ``gain`` (cores, n) is what a unit of each resource helps, ``place`` (cores, 2) where in its
-    table a core is: row, and column within the pad.
+    ``gain`` (cores, n) is the gain by a unit of each resource, ``place`` (cores, 2) the place of a
+    core in its table: row, and column within the pad.
     """
     last = lattice.shape[1] - 1
     cores = held.shape[0] - 1
@@ -232,7 +232,7 @@ def _greedy(phases, busy, value, lattice, held, gain, place):
                     if gain[s, d] > best:
                         best, best_s, best_d = gain[s, d], s, d
         if best_s < 0:
-            # no step helps anybody
+            # no unit brings a gain
             for d in range(last + 1):
                 if best_s < 0 and held[cores, d] > 0:
                     best_s, best_d = _least_holder(lattice, held, busy, d), d
@@ -267,7 +267,7 @@ def _look_up(phases, busy, context, lattice, held, idle, contexts):
 
 @_kernel
 def _release(lattice, busy, held):
-    """Take all units from all cores."""
+    """Make all units available again."""
     for d in range(lattice.shape[1]):
         held[-1, d] = lattice[SPARE, d]
         for s in range(busy):
@@ -276,7 +276,7 @@ def _release(lattice, busy, held):
 
 @_kernel
 def _share(lattice, busy, held):
-    """The same for every core, whether it runs a task or not."""
+    """Allocate the same to every core, whether it runs a task or not."""
     for d in range(lattice.shape[1]):
         for s in range(busy):
             held[s, d] = min(lattice[SPARE, d] // (held.shape[0] - 1), lattice[MOST, d])
@@ -355,8 +355,8 @@ def _advance(seconds, power, stretch, share, time):
 
 
 @_kernel
-def play(tasks, truth, phase_table, allocator, rules, results, log):
-    """Global EDF of periodic tasks on profile truth, until every job is done.
+def simulate_edf(tasks, truth, phase_table, allocator, rules, results, log):
+    """Simulate global EDF of periodic tasks on execution data, until every job has ended.
 
     Parameters
     ----------
@@ -398,7 +398,7 @@ def play(tasks, truth, phase_table, allocator, rules, results, log):
                 released[i] += 1
             if released[i] < jobs:
                 next_release = min(next_release, released[i] * period[i])
-        # the earliest deadlines run; of equal ones the first task; jobs of a task in sequence
+        # the earliest deadlines run; ties go to the first task; jobs of a task run in sequence
         n_chosen = np.int64(0)
         for i in range(n):
             if released[i] > done[i]:

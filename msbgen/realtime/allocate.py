@@ -1,17 +1,17 @@
-"""Allocators: who gets how much of the shared resources, decided in a microsecond or a few.
+"""Allocators: units of shared resources for each core, decided in microseconds.
 
-m cores run tasks in known phases; each core holds a whole number of units of every shared
-resource, at least its minimum, in sum at most the capacity.  With v_s(u) what the task on core s
-is worth with units u in its current phase, an allocator looks for
+m cores run tasks in known phases.  Each core has a whole number of units of every shared resource,
+at least its minimum, and their sum is at most the capacity.  With v_s(u) the value of units u for
+the task on core s in its current phase, an allocator maximises
 
-    max Σ_s v_s(u_s)   over   Σ_s u_s ≤ capacity,  u_s ≥ minimum,
+    Σ_s v_s(u_s)   subject to   Σ_s u_s ≤ capacity,  u_s ≥ minimum,
 
-v being the instruction rate (Gifford et al., DNA, RTAS 2021) or progress: the rate divided by the
-rate in the largest context, so that tasks of fast instructions are not favoured.  ``equal`` gives
-every core the same; ``dna`` gives unit after unit to the core that gains most by it, on the rates
-as they are; ``optimum`` is exact: sums of cores are combined by max-plus convolution.  It knows
-that more never hurts: its v is the nearest table to the rates that never falls.  Units that help
-nobody go to the core holding least, and a core that runs nothing holds the minimum.
+where v is the instruction rate (Gifford et al., DNA, RTAS 2021) or progress: the rate divided by
+that in the largest context, so that tasks with fast instructions are not favoured.  ``equal`` gives
+every core the same.  ``dna`` is greedy: each unit goes to the core that gains most by it.
+``optimum`` is exact, by max-plus convolution of the cores' tables.  Its v is the nearest
+non-decreasing table, as more units never slow a task down.  Units without a gain go to the core
+with the fewest, and an idle core has the minimum.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Method = Literal["equal", "dna", "optimum"]
 Objective = Literal["instructions", "progress"]
 
 _CODES = {"equal": _kernels.EQUAL, "dna": _kernels.DNA, "optimum": _kernels.OPTIMUM}
-# Units of a resource that are told apart at most.
+# Most units of a resource.
 _MOST_UNITS = 1024
-# Combinations of units, and pairs of them that add up, that a decision looks at: some 100 MB.
+# Most combinations of units, and pairs of them with equal sums, of a decision: some 100 MB.
 _MOST_PLACES = 2**22
 
 
@@ -59,12 +59,12 @@ class Allocator:
         Phase table of each task, by its name; all of one platform.
     capacity : mapping of str to float
         How much of each shared resource there is [the resource's units].  A resource that is not
-        named is every core's own, and has its highest level unless `slack` says otherwise.
+        named is private to each core, at its highest level unless `slack` lowers it.
     cores : int
     method : {"optimum", "dna", "equal"}
     objective : {"instructions", "progress"}
     minima : mapping of str to float
-        What a core holds at least of a shared resource: one of its levels; by default the lowest.
+        Least level of a shared resource on each core; by default its lowest level.
     slack : float or None
         A core's clock is the lowest from which on every clock is at least (1 − slack) times as
         fast as the highest, for the phase and allocation; None keeps the highest.
@@ -117,7 +117,7 @@ class Allocator:
             _check_work(tables)
         self._method = _CODES[method]
         shares = [
-            _Share(self.grid.resource(n), self.capacity[n], self.minima[n], self.cores)
+            _SharedResource(self.grid.resource(n), self.capacity[n], self.minima[n], self.cores)
             for n in self.capacity
         ]
         shares = _columns_last(shares)
@@ -125,9 +125,9 @@ class Allocator:
         first, ends, values, contexts = [0], [], [], []
         for table in tables.values():
             speed, context = _speeds(table, self.grid, [s.resource.name for s in shares], slack)
-            worth = _worth(table, objective).reshape(-1, *[1] * len(shares))
-            value = _on_units(speed * worth, shares)
-            values.append(_never_falling(value) if method == "optimum" else value)
+            per_speed = _value_per_speed(table, objective).reshape(-1, *[1] * len(shares))
+            value = _on_units(speed * per_speed, shares)
+            values.append(_non_decreasing(value) if method == "optimum" else value)
             contexts.append(_on_units(context, shares))
             ends.append(np.asarray(table["end"].values, dtype=float))
             first.append(first[-1] + len(ends[-1]))
@@ -139,20 +139,20 @@ class Allocator:
         self._table = _table(np.concatenate(values), np.concatenate(contexts), shares, self._idle())
         self._work = self._workspace()
         self._index = {name: i for i, name in enumerate(self.tasks)}
-        self._asked = np.zeros(self.cores, dtype=np.int64)
-        self._done = np.zeros(self.cores)
+        self._running = np.zeros(self.cores, dtype=np.int64)
+        self._progress = np.zeros(self.cores)
         self._chosen = np.zeros(self.cores, dtype=np.int32)
-        self._answer = np.empty((self.cores, len(self.grid.names)))
+        self._contexts = np.empty((self.cores, len(self.grid.names)))
 
     def decide(self, tasks: Sequence[str], done: Sequence[float]) -> Floats:
-        """Contexts of all cores: of those that run `tasks`, in their order, then of idle ones.
+        """Contexts of all cores: those that run `tasks`, in order, then the idle ones.
 
         Parameters
         ----------
         tasks : sequence of str, at most as many as cores
-            Names of the tasks that run; one may run twice.
+            Names of the running tasks; a name may stand twice.
         done : sequence of float
-            Progress: how much of its instructions each of them has retired, in [0, 1].
+            Progress of each: the share of its instructions that it has retired, in [0, 1].
 
         Returns
         -------
@@ -178,23 +178,23 @@ class Allocator:
                 raise ArgumentError(
                     f"progress of '{name}' is {share}; a share from 0 to 1 is wanted."
                 )
-            self._asked[s] = self._index[name]
-            self._done[s] = share
+            self._running[s] = self._index[name]
+            self._progress[s] = share
         _kernels.decide(
             self._method,
-            self._asked,
-            self._done,
+            self._running,
+            self._progress,
             len(tasks),
             self._phase_table,
             self._table,
             self._work,
             self._chosen,
         )
-        np.take(self.grid.contexts, self._chosen, axis=0, out=self._answer)
-        return self._answer
+        np.take(self.grid.contexts, self._chosen, axis=0, out=self._contexts)
+        return self._contexts
 
     def prepared(self) -> tuple[Any, Any]:
-        """Phase table and allocator as the kernel of the simulator takes them, workspace anew."""
+        """Phase table and allocator as the simulator's kernel takes them, with a new workspace."""
         ends, first, phases = self._phase_table
         chosen = np.zeros(self.cores, dtype=np.int32)
         workspace = self._workspace()
@@ -210,7 +210,7 @@ class Allocator:
         )
 
     def _idle(self) -> int:
-        """The context of a core that runs nothing: the minima, its own resources at their least."""
+        """Context of an idle core: the minima, and private resources at their lowest level."""
         at = [
             r.levels.index(self.minima[r.name]) if r.name in self.minima else 0
             for r in self.grid.resources
@@ -218,7 +218,7 @@ class Allocator:
         return int(np.ravel_multi_index(at, self.grid.shape))
 
 
-class _Share:
+class _SharedResource:
     """One shared resource in units above the minimum."""
 
     def __init__(self, resource: Resource, capacity: float, minimum: float, cores: int):
@@ -239,8 +239,8 @@ class _Share:
         self.level = np.searchsorted(resource.levels, amounts * (1 + 1e-9), side="right") - 1
 
 
-def _check_size(shares: list[_Share]) -> None:
-    """Refuse more combinations of units than a decision could look at."""
+def _check_size(shares: list[_SharedResource]) -> None:
+    """Refuse more combinations of units than a decision can search."""
     counts = [share.spare + 1 for share in shares]
     places = float(np.prod(counts, dtype=float))
     pairs = float(np.prod([n * (n + 1) / 2 for n in counts[:-1]], dtype=float))
@@ -253,7 +253,7 @@ def _check_size(shares: list[_Share]) -> None:
 
 
 def _check_work(tables: Mapping[str, xr.Dataset]) -> None:
-    """Rates of different events have no sum."""
+    """Refuse tables that count progress in different events: their rates have no sum."""
     counted = {name: str(table.attrs.get("progress")) for name, table in tables.items()}
     first, mine = next(iter(counted.items()))
     for name, other in counted.items():
@@ -276,10 +276,10 @@ def _common_step(name: str, levels: Sequence[float]) -> float:
     return step
 
 
-def _columns_last(shares: list[_Share]) -> list[_Share]:
-    """The order in which the work of combining two cores is least."""
+def _columns_last(shares: list[_SharedResource]) -> list[_SharedResource]:
+    """The resources in the order with the least work of combining two cores."""
 
-    def work(last: _Share) -> float:
+    def work(last: _SharedResource) -> float:
         columns = last.spare + 1
         merged = sum(
             min(columns, lane + _kernels.LANES) for lane in range(0, columns, _kernels.LANES)
@@ -342,14 +342,14 @@ def _checked_minima(
 def _speeds(
     table: xr.Dataset, grid: Grid, shared: Sequence[str], slack: float | None
 ) -> tuple[NDArray[Any], Indices]:
-    """Speed at the highest clock and the context to be set, (phases, levels of each shared…)."""
+    """Speed at the highest clock, and the context to set, (phases, levels of each shared…)."""
     own = [name for name in grid.names if name not in shared]
     order = ("phase", *shared, *own)
     speed = table["speed"].transpose(*order).values.astype(float)
     number = np.arange(len(grid.contexts)).reshape(grid.shape)
     number = number.transpose([grid.names.index(n) for n in (*shared, *own)])
     number = np.broadcast_to(number, speed.shape)
-    # every core's own resources other than the clock stay at their highest level
+    # private resources other than the clock stay at their highest level
     for axis in range(len(own) - 1, -1, -1):
         if own[axis] != grid.clock or slack is None:
             last = [slice(None)] * speed.ndim
@@ -365,34 +365,34 @@ def _speeds(
     return fastest, np.take_along_axis(number, place, axis=-1)[..., 0]
 
 
-def _worth(table: xr.Dataset, objective: Objective) -> Floats:
-    """What a unit of speed is worth, one number a phase or one for all."""
+def _value_per_speed(table: xr.Dataset, objective: Objective) -> Floats:
+    """Value of a unit of speed, for each phase or one for all."""
     n_resources = len(table["speed"].dims) - 1
     if objective == "instructions":
         if str(table.attrs.get("progress")) == "time":
             raise ProfileError(
                 f"{place_of(table)}: progress is wall time; the objective 'progress' is wanted."
             )
-        worth = np.array([float(table.attrs["work"])])
+        per_speed = np.array([float(table.attrs["work"])])
     else:
         speed = table["speed"].transpose("phase", ...).values
-        worth = 1.0 / speed[(slice(None), *[-1] * n_resources)].astype(float)
-    return worth
+        per_speed = 1.0 / speed[(slice(None), *[-1] * n_resources)].astype(float)
+    return per_speed
 
 
-def _on_units(values: NDArray[Any], shares: list[_Share]) -> NDArray[Any]:
+def _on_units(values: NDArray[Any], shares: list[_SharedResource]) -> NDArray[Any]:
     """From levels (phases, levels…) to units (phases, units…) of the shared resources."""
     for axis, share in enumerate(shares, start=1):
         values = np.take(values, share.level, axis=axis)
     return values
 
 
-def _never_falling(values: Floats) -> Floats:
-    """More never hurts: the nearest table that falls along no axis of units.
+def _non_decreasing(values: Floats) -> Floats:
+    """The nearest table that does not fall along any axis of units.
 
-    Half way between the best with at most, and the worst with at least, so many units: the
-    isotonic regression in the largest deviation, which takes out of a table what only noise or a
-    model's waves can have put there.
+    This isotonic regression in the maximum norm is the mean of two tables: the best value with at
+    most so many units, and the worst with at least so many.  It removes decreases, which only noise
+    or a fitted model can have caused.
     """
     best = worst = values
     for axis in range(1, values.ndim):
@@ -401,8 +401,10 @@ def _never_falling(values: Floats) -> Floats:
     return 0.5 * (best + worst)
 
 
-def _table(value: Floats, context: Indices, shares: list[_Share], idle: int) -> tuple[Any, ...]:
-    """The tables as the kernels take them: rows and columns of units."""
+def _table(
+    value: Floats, context: Indices, shares: list[_SharedResource], idle: int
+) -> tuple[Any, ...]:
+    """Tables as the kernels take them: rows and columns of units."""
     *leading, columns = value.shape[1:]
     rows = int(np.prod(leading))
     pad = -(-columns // _kernels.LANES) * _kernels.LANES

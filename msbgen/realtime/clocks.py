@@ -1,14 +1,14 @@
-"""How much slower clocks may make a task set: two rules for the slack of an allocator.
+"""Slack of an allocator: two rules for how much lower clocks may slow a task set down.
 
-With slack δ a core's clock is the lowest that keeps (1 − δ) of the rate at the highest, for the
-phase and allocation of its task.  :func:`reference_slack` is the paper's: δ as large as the test
-for global EDF on m cores of Goossens, Funk and Baruah (2003) allows,
+With slack δ a core's clock is the lowest with at least (1 − δ) of the rate at the highest clock,
+for the phase and allocation of its task.  :func:`reference_slack` is the paper's rule: the largest
+δ that passes the test for global EDF on m cores of Goossens, Funk and Baruah (2003),
 
     U/(1 − δ) ≤ m − (m − 1)·u_max/(1 − δ),
 
-with reference utilisations, and 0 where the set fails it as it is.  :func:`simulated_slack` plays
-the set on profiles, and takes the largest δ with which every response stays below a share of its
-deadline.  Neither is a guarantee: what truly happens judges both.
+with reference utilisations, or 0 where the set fails it without slack.  :func:`simulated_slack`
+simulates the set on profiles, and takes the largest δ with which every response stays below a share
+of its deadline.  Neither is a guarantee.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 from msbgen.core.errors import ArgumentError
 from msbgen.realtime.allocate import Allocator
-from msbgen.realtime.edf import TIMER, play
+from msbgen.realtime.edf import TIMER, simulate_edf
 from msbgen.realtime.tasksets import TaskSet
 from msbgen.realtime.truth import Truth
 
-# Slacks that are tried: 0, a fiftieth, two fiftieths...
+# Slacks that are tried are multiples of the step, up to the most.
 STEP = 0.02
 _MOST = 0.6
 
@@ -66,26 +66,26 @@ def simulated_slack(
     allocator : callable
         Makes the allocator with a given slack.
     profiles : Truth
-        The profiles that decisions are made from, as a truth of their own.
+        The profiles that decisions are made from, as execution data.
     share : float
         Of the deadline that the longest response may reach.
     horizon, timer, rng
-        As of :func:`~msbgen.realtime.edf.play`.
+        As of :func:`~msbgen.realtime.edf.simulate_edf`.
 
     Returns
     -------
     float
-        0 where nothing larger will do.  Found by bisection: responses grow with δ but for small
-        departures, and the one returned was played.
+        0 where no larger one passes.  Found by bisection, as responses almost always grow with δ;
+        the slack returned was simulated.
     """
     if not 0 < share <= 1:
         raise ArgumentError(f"share is {share}; a number above 0, up to 1, is wanted.")
     seed = int(np.random.default_rng(rng).integers(2**63))
     good, bad = 0, round(_MOST / STEP) + 1
     while bad - good > 1:
-        # invariant: `good` is 0 or was played and is good enough; `bad` is not, or out of range
+        # invariant: `good` is 0 or passed a simulation; `bad` failed one or is out of range
         middle = (good + bad) // 2
-        outcome = play(
+        outcome = simulate_edf(
             task_set, allocator(STEP * middle), profiles, horizon=horizon, timer=timer, rng=seed
         )
         good, bad = (middle, bad) if outcome.ratio.max() <= share else (good, middle)

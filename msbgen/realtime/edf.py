@@ -1,4 +1,4 @@
-"""Global earliest deadline first of periodic tasks, on arrays: jobs, their runs, how they end."""
+"""Global earliest deadline first (EDF) of periodic tasks, on arrays of jobs."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.tasksets import TaskSet
 from msbgen.realtime.truth import Truth
 
-# How often a running task is asked for its phase [s].
+# Interval at which the phases of running tasks are checked [s].
 TIMER = 0.005
-# Jobs that are played at most: half a gigabyte of them.
+# Most jobs of a simulation; they take half a gigabyte.
 MOST_JOBS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Jobs:
+class JobReleases:
     """The jobs of a task set, in order of tasks and releases.
 
     Attributes
     ----------
     task : ndarray of int, (jobs,)
     first : ndarray of int, (tasks + 1,)
-        First job of each task, and the number of all.
+        First job of each task, then the number of jobs.
     release, deadline : ndarray, (jobs,)
         [s]
     run : ndarray of int, (jobs,)
-        Which run of its profile each job draws.
+        Run of its profile that each job draws.
     """
 
     task: Indices
@@ -47,25 +47,26 @@ class Jobs:
     @classmethod
     def of(
         cls, task_set: TaskSet, horizon: float, runs: int, rng: np.random.Generator | int
-    ) -> Jobs:
+    ) -> JobReleases:
         """Jobs released before `horizon` [s].
 
-        The k-th job of the i-th task draws the same run whatever the periods are.
+        The k-th job of the i-th task draws the same run for all periods.
 
         Raises
         ------
         ArgumentError
-            They are more than `MOST_JOBS`.
+            There are more than `MOST_JOBS`.
         """
         period = np.array([task.period for task in task_set.tasks])
         with np.errstate(over="ignore"):
             released = np.maximum(np.ceil(horizon / period * (1 - 1e-12)), 1.0)
             total = released.sum()
         if total > MOST_JOBS:
-            most = task_set.tasks[int(np.argmin(period))]
+            shortest = task_set.tasks[int(np.argmin(period))]
             raise ArgumentError(
-                f"jobs are {total:.3g} until {horizon:g} s, most of them of '{most.name}' with a "
-                f"period of {most.period:g} s; at most {MOST_JOBS} are wanted: shorten the horizon."
+                f"jobs are {total:.3g} until {horizon:g} s, most of '{shortest.name}' with a "
+                f"period of {shortest.period:g} s; at most {MOST_JOBS} are wanted: shorten the "
+                f"horizon."
             )
         number = released.astype(np.int64)
         seeds = np.random.default_rng(rng).integers(2**63, size=len(period))
@@ -73,26 +74,26 @@ class Jobs:
         index = np.concatenate([np.arange(n) for n in number])
         task = np.repeat(np.arange(len(period)), number)
         first = np.concatenate([[0], np.cumsum(number)])
-        each = period[task]
-        return cls(task, first, index * each, (index + 1) * each, np.concatenate(drawn))
+        periods = period[task]
+        return cls(task, first, index * periods, (index + 1) * periods, np.concatenate(drawn))
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """What became of the jobs.
+class EdfResult:
+    """Completion of the jobs, and energy.
 
     Attributes
     ----------
-    jobs : Jobs
+    jobs : JobReleases
     completion : ndarray, (jobs,)
         [s]
     energy : ndarray, (tasks,)
         Dynamic energy, in seconds of a core that never stalls at the highest clock.
     decisions : int
-        How often the allocator was asked.
+        Number of decisions of the allocator.
     """
 
-    jobs: Jobs
+    jobs: JobReleases
     completion: Floats
     energy: Floats
     decisions: int
@@ -105,13 +106,13 @@ class Outcome:
 
     @property
     def late(self) -> NDArray[np.bool_]:
-        """Which jobs ended after their deadline, (jobs,)."""
+        """Whether each job ended after its deadline, (jobs,)."""
         return self.ratio > 1.0 + _kernels.LATE
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What the allocator decided, and when.
+    """Decisions of the allocator.
 
     Attributes
     ----------
@@ -128,7 +129,7 @@ class Decisions:
     context: NDArray[np.int32]
 
 
-def play(
+def simulate_edf(
     task_set: TaskSet,
     allocator: Allocator,
     truth: Truth,
@@ -136,16 +137,16 @@ def play(
     horizon: float = 60.0,
     timer: float = TIMER,
     rng: np.random.Generator | int = 0,
-) -> Outcome:
-    """Play a task set until every job released before `horizon` [s] is done.
+) -> EdfResult:
+    """Result of a task set when every job released before `horizon` [s] has ended.
 
     Parameters
     ----------
     task_set : TaskSet
     allocator : Allocator
-        Prepared for the cores of the set and for every profile that a task names.
+        For the cores of the set and every profile that its tasks name.
     truth : Truth
-        What jobs do; of the allocator's platform.
+        Times and powers of the jobs, on the allocator's platform.
     horizon, timer : float
         [s]
     rng : numpy.random.Generator or int
@@ -159,10 +160,10 @@ def play(
     ProfileError
         Tables and truth are of different platforms.
     """
-    return _play(task_set, allocator, truth, horizon, timer, rng)[0]
+    return _simulate_edf(task_set, allocator, truth, horizon, timer, rng)[0]
 
 
-def holds(
+def meets_deadlines(
     task_set: TaskSet,
     allocator: Allocator,
     truth: Truth,
@@ -171,11 +172,11 @@ def holds(
     timer: float = TIMER,
     rng: np.random.Generator | int = 0,
 ) -> bool:
-    """Whether no job of :func:`play` is late; stops at the first that is."""
-    return _play(task_set, allocator, truth, horizon, timer, rng, stop=True)[1] == 0
+    """Whether no job of :func:`simulate_edf` is late; stops at the first late job."""
+    return _simulate_edf(task_set, allocator, truth, horizon, timer, rng, stop=True)[1] == 0
 
 
-def play_decisions(
+def simulate_decisions(
     task_set: TaskSet,
     allocator: Allocator,
     truth: Truth,
@@ -183,16 +184,16 @@ def play_decisions(
     horizon: float = 60.0,
     timer: float = TIMER,
     rng: np.random.Generator | int = 0,
-) -> tuple[Outcome, Decisions]:
-    """Do as :func:`play` does, keeping every decision."""
-    outcome, _, _ = _play(task_set, allocator, truth, horizon, timer, rng)
-    outcome, _, kept = _play(
+) -> tuple[EdfResult, Decisions]:
+    """Result as of :func:`simulate_edf`, and every decision."""
+    outcome, _, _ = _simulate_edf(task_set, allocator, truth, horizon, timer, rng)
+    outcome, _, kept = _simulate_edf(
         task_set, allocator, truth, horizon, timer, rng, keep=outcome.decisions
     )
     return outcome, kept
 
 
-def _play(
+def _simulate_edf(
     task_set: TaskSet,
     allocator: Allocator,
     truth: Truth,
@@ -201,8 +202,8 @@ def _play(
     rng: np.random.Generator | int,
     stop: bool = False,
     keep: int = 0,
-) -> tuple[Outcome, int, Decisions]:
-    """Outcome, number of late jobs, the first `keep` decisions."""
+) -> tuple[EdfResult, int, Decisions]:
+    """Result, number of late jobs, the first `keep` decisions."""
     for name, value in (("horizon", horizon), ("timer", timer)):
         if not is_number(value) or not 0 < value < np.inf:
             raise ArgumentError(f"{name} is {value}; a positive number of seconds is wanted.")
@@ -213,13 +214,13 @@ def _play(
         )
     allocator.grid.check_same(truth.grid, "the tables", "the truth")
     for task in task_set.tasks:
-        for held, what in ((allocator.tasks, "phase table"), (truth.profiles, "truth")):
-            if task.profile not in held:
+        for names, what in ((allocator.tasks, "phase table"), (truth.profiles, "truth")):
+            if task.profile not in names:
                 raise ArgumentError(
                     f"task '{task.name}' runs '{task.profile}', of which there is no {what}; one "
-                    f"of {', '.join(held)} is wanted."
+                    f"of {', '.join(names)} is wanted."
                 )
-    jobs = Jobs.of(task_set, horizon, truth.seconds.shape[1], rng)
+    jobs = JobReleases.of(task_set, horizon, truth.seconds.shape[1], rng)
     names = [task.profile for task in task_set.tasks]
     profile = np.array([truth.profiles.index(name) for name in names])
     table = np.array([allocator.tasks.index(name) for name in names])
@@ -233,7 +234,7 @@ def _play(
         np.zeros((keep, task_set.cores), dtype=np.int32),
     )
     period = np.array([task.period for task in task_set.tasks])
-    _play_interruptibly(
+    _simulate_interruptibly(
         (period, profile, table, jobs.first, jobs.run),
         (truth.seconds, truth.power),
         phases,
@@ -242,20 +243,22 @@ def _play(
         (completion, energy, counters),
         log,
     )
-    outcome = Outcome(jobs, completion, energy, int(counters[0]))
+    outcome = EdfResult(jobs, completion, energy, int(counters[0]))
     return outcome, int(counters[1]), Decisions(*log)
 
 
-def _play_interruptibly(*arguments: Any) -> None:
-    """Play in a thread of its own: signals arrive in the main one, which must not be busy then."""
+def _simulate_interruptibly(*arguments: Any) -> None:
+    """Simulate in a second thread, so that the main one can handle signals."""
     *_, (_, _, counters), _ = arguments
     counters[2] = 1
-    _kernels.play(*arguments)  # over at once: compiles, which no other thread could be told to end
+    _kernels.simulate_edf(
+        *arguments
+    )  # stops at once: compiles in this thread, as compilation cannot be interrupted
     counters[2] = 0
     with ThreadPoolExecutor(1) as pool:
-        game = pool.submit(_kernels.play, *arguments)
+        simulation = pool.submit(_kernels.simulate_edf, *arguments)
         try:
-            game.result()
+            simulation.result()
         except BaseException:
             counters[2] = 1
             raise

@@ -1,15 +1,15 @@
-"""Would a set of tasks meet its deadlines?  Global EDF on profile truth, with labels.
+"""Simulation of task sets under global EDF on profiles, as labelled datasets.
 
-Of the released jobs those with the earliest deadlines run, one a core; they may be preempted and
-moved at no cost.  Whenever another set of jobs runs, and at a timer's tick when a task has
-entered a new phase of its table, the allocator decides anew from the tables, and the jobs go on
-at the speed that their run had in their new context.
+The released jobs with the earliest deadlines run, one on each core, and may be preempted and moved
+at no cost.  The allocator decides when other jobs run than before, and at a timer's tick when a
+task has entered a new phase of its table.  Jobs then go on at the speed that their run had in the
+new context.
 
-Assumed: deadlines are the ends of periods; all tasks are released together at first; a task's
-jobs run in sequence, late ones too, until they are done; of equal deadlines the first task's goes
-first; a job finds its caches as if it had run in its context all along; changing an allocation
-costs nothing.  Not modelled: co-runners beyond what a context says of them, cache refill, costs
-of switching.  That no deadline was missed is an observation, not a guarantee.
+Assumptions: deadlines are the ends of periods.  All tasks are first released together.  The jobs
+of a task run in sequence, late ones to their end, and ties go to the first task.  A job finds its
+caches as if it had always run in its context, and a new allocation costs nothing.  Not modelled:
+interference beyond the context, cache refill, switching costs.  A simulation without a missed
+deadline is no guarantee.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 
 from msbgen.realtime.allocate import Allocator, Method, Objective
-from msbgen.realtime.edf import TIMER, Outcome, play, play_decisions
+from msbgen.realtime.edf import TIMER, EdfResult, simulate_decisions, simulate_edf
 from msbgen.realtime.tasksets import TaskSet
 from msbgen.realtime.truth import Truth
 
@@ -40,21 +40,21 @@ def simulate_task_set(
     timer: float = TIMER,
     rng: np.random.Generator | int = 0,
 ) -> xr.Dataset:
-    """Play a task set under global EDF, allocations decided from phase tables.
+    """Jobs of a task set under global EDF, with allocations decided from phase tables.
 
     Parameters
     ----------
     task_set : TaskSet
     tables : mapping of str to xarray.Dataset
-        Phase table of each profile that a task names: what decisions see.
+        Phase table of each profile that a task names, from which allocations are decided.
     truth : Truth
-        What jobs do.
+        Times and powers of the jobs.
     allocator, objective, slack
         As `method`, `objective` and `slack` of :class:`~msbgen.realtime.allocate.Allocator`.
     horizon : float
         Jobs are released before this time [s], and all run to completion.
     timer : float
-        How often phases are looked at [s].
+        Interval at which phases are checked [s].
     rng : numpy.random.Generator or int
         Draws the run of each job; equal ones draw the same for every allocator and table.
 
@@ -64,8 +64,8 @@ def simulate_task_set(
         Schema ``msbgen-schedule/1``.  Over ``job``, in order of tasks and releases:
         ``task_number``, ``run`` (that it drew), ``release``, ``deadline``, ``completion``,
         ``response_time`` [s] and ``late`` (1 where it ended after its deadline).  Over ``task``
-        (names): ``period`` [s], ``misses``, ``energy``.  Attribute ``decisions``: how often the
-        allocator was asked.
+        (names): ``period`` [s], ``misses``, ``energy``.  Attribute ``decisions``: number of
+        decisions of the allocator.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def simulate_task_set(
     About 0.05 s for a minute of a loaded machine of four cores.
     """
     prepared = _allocator(task_set, tables, allocator, objective, slack)
-    outcome = play(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
+    outcome = simulate_edf(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
     return _labelled(task_set, outcome)
 
 
@@ -96,31 +96,32 @@ def timeline(
     timer: float = TIMER,
     rng: np.random.Generator | int = 0,
 ) -> xr.Dataset:
-    """Every decision of the simulation that :func:`simulate` plays with the same arguments.
+    """Every decision in the simulation of :func:`simulate_task_set` with the same arguments.
 
     Returns
     -------
     xarray.Dataset
-        Over ``decision`` and ``core``: ``job``, as numbered by :func:`simulate` (NaN where the
-        core is idle), and a variable a resource, what the core is given.  Coordinate ``time``:
-        when it was decided [s].
+        Over ``decision`` and ``core``: ``job``, as numbered by :func:`simulate_task_set` (NaN where
+        the core is idle), and for each resource the level of the core.  Coordinate ``time`` [s].
 
     Raises
     ------
     ArgumentError, ProfileError
-        As :func:`simulate`.
+        As :func:`simulate_task_set`.
     """
     prepared = _allocator(task_set, tables, allocator, objective, slack)
-    _, kept = play_decisions(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
-    given = prepared.grid.contexts[kept.context]
+    _, decisions = simulate_decisions(
+        task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng
+    )
+    levels = prepared.grid.contexts[decisions.context]
     dims = ("decision", "core")
     variables: dict[str, Any] = {
-        r.name: (dims, given[..., i], {"units": r.units, "long_name": r.long_name})
+        r.name: (dims, levels[..., i], {"units": r.units, "long_name": r.long_name})
         for i, r in enumerate(prepared.grid.resources)
     }
-    job = np.where(kept.job < 0, np.nan, kept.job)
+    job = np.where(decisions.job < 0, np.nan, decisions.job)
     variables["job"] = dims, job, {"units": "1", "long_name": "job that runs"}
-    time = ("decision", kept.time, {"units": "s", "long_name": "time of the decision"})
+    time = ("decision", decisions.time, {"units": "s", "long_name": "time of the decision"})
     return xr.Dataset(variables, coords={"time": time}, attrs={"schema": SCHEMA})
 
 
@@ -143,7 +144,7 @@ def _allocator(
     )
 
 
-def _labelled(task_set: TaskSet, outcome: Outcome) -> xr.Dataset:
+def _labelled(task_set: TaskSet, outcome: EdfResult) -> xr.Dataset:
     jobs = outcome.jobs
 
     def of_job(values: Any, long_name: str, units: str = "s") -> Any:

@@ -23,7 +23,7 @@ from msbgen.phases.grid import check_cores, is_number, place_of
 
 # Utilisations of single tasks are drawn from this range.
 _UTILISATION = (0.1, 0.4)
-# What is left of a utilisation below this is rounding.
+# A remaining utilisation below this is rounding.
 _LEAST = 1e-9
 _KEYS = ("cores", "capacity", "minima", "task")
 _TASK_KEYS = ("name", "profile", "period", "wcet")
@@ -37,11 +37,11 @@ class Task:
     ----------
     name : str
     profile : str
-        Whose phase table and runs are its own.
+        Name of the profile whose phase table and runs the task has.
     period : float
         [s]
     wcet : float or None
-        Longest observed execution time in the largest context [s], where it is known.
+        Longest measured execution time in the largest context [s], or None if unknown.
     """
 
     name: str
@@ -78,16 +78,16 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskSet:
-    """Tasks, and the cores and shared resources that they have.
+    """Periodic tasks, and the cores and shared resources they run on.
 
     Attributes
     ----------
     cores : int
     capacity : dict of str to float
-        How much there is of each shared resource [its units].
+        Total of each shared resource [its units].
     tasks : tuple of Task
     minima : dict of str to float
-        What every core holds at least; the lowest level where nothing is said.
+        Least amount on every core; the lowest level by default.
     """
 
     cores: int
@@ -168,7 +168,7 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
     Raises
     ------
     ProfileError
-        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+        No such file, no TOML, a key missing or unknown, an invalid value.
     """
     path, content = read_toml(path)
     check_keys(content, _KEYS, ("cores", "capacity", "task"), path.name)
@@ -226,10 +226,10 @@ def draw_task_set(
     minima: Mapping[str, float] | None = None,
     rng: np.random.Generator | int = 0,
 ) -> TaskSet:
-    """Draw tasks until their reference utilisations add up.
+    """Random task set with a given sum of reference utilisations.
 
-    Each runs one of the profiles, drawn evenly, at a utilisation drawn evenly from 0.1 to 0.4;
-    the last one gets what is left.
+    Each task has a uniformly drawn profile, and a utilisation drawn uniformly from 0.1 to 0.4.  The
+    last task gets the remaining utilisation.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def draw_task_set(
     Raises
     ------
     ArgumentError
-        No profile; a utilisation that no schedule reaches, or none at all.
+        No profile; a utilisation that is not positive or exceeds the cores.
     """
     if not wcet:
         raise ArgumentError("profiles are none; one or more is wanted.")

@@ -1,7 +1,7 @@
-"""Profiles as the truth of a simulation: what a job does, in the context that it is in right now.
+"""Execution data of simulated jobs, from profiles: time and power of each stretch of progress.
 
-A job draws one run; its progress in a context is as fast as that run's was there.  Any profiles
-of the whole platform will do: measured runs judge decisions, generated ones forecast them.
+A job draws one run, and progresses in each context as fast as that run did there.  Profiles of
+every context of the platform are needed: measured runs test decisions, generated ones predict.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from msbgen.phases.stretches import Singles, cut_runs
 
 Floats = NDArray[np.float64]
 
-# Stretches of progress in which a run's speed is constant: a power of two, so that equal
-# stretches of what can be represented can be.
+# Stretches of progress in which a run's speed is constant.  With a power of two their ends are
+# exact in binary.
 STRETCHES = 256
 
 # Core voltage at the lowest and the highest clock [V], and the activity of a stalled core.
@@ -41,8 +41,8 @@ class Truth:
     grid : Grid
         The platform.
     seconds : ndarray of float32, (profiles, runs, contexts, stretches)
-        What each stretch of progress takes [s].  A task with fewer runs than another has its runs
-        again, in turn.
+        Time of each stretch of progress [s].  The runs of a task with fewer runs than another are
+        repeated in turn.
     power : ndarray of float32, (profiles, contexts, stretches)
         Dynamic power, in units of a core that never stalls at the highest clock.
     """
@@ -56,10 +56,9 @@ class Truth:
     def of(cls, profiles: Mapping[str, xr.Dataset]) -> Truth:
         """Prepare profile datasets, by name of the task, as a truth.
 
-        Dynamic power is V(f)²·f, V falling linearly from 1.00 V at the highest clock to 0.80 V
-        at the lowest, at half activity while the core stalls.  What a phase takes is
-        a/clock + b, by least squares over the clocks; b is stalled.  A platform without clock
-        always has power 1.
+        Dynamic power is V(f)²·f, with half of it while the core stalls.  V falls linearly from
+        1.00 V at the highest clock to 0.80 V at the lowest.  The time of a phase is a/clock + b, by
+        least squares over the clocks; b is stalled time.  Without a clock, power is 1.
 
         Raises
         ------
@@ -73,7 +72,7 @@ class Truth:
 
     @classmethod
     def join(cls, parts: list[Truth]) -> Truth:
-        """Several truths of other tasks as one.
+        """Execution data of several sets of tasks as one.
 
         Raises
         ------

@@ -6,7 +6,7 @@ import pytest
 from msbgen.core.errors import ArgumentError
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.clocks import STEP, reference_slack, simulated_slack
-from msbgen.realtime.edf import play
+from msbgen.realtime.edf import simulate_edf
 from msbgen.realtime.tasksets import Task, TaskSet
 from platforms import make_table, make_truth
 
@@ -57,9 +57,9 @@ def test_the_simulated_slack_is_the_largest_that_keeps_responses_below_the_share
     slack = simulated_slack(one, allocator, truth, horizon=5.0)
     # 0.5/0.6 < 0.9 and 0.5/0.5 > 0.9: any slack that allows 0.6 but not 0.5
     assert 0.4 <= slack < 0.5
-    worst = play(one, allocator(slack), truth, horizon=5.0).ratio.max()
+    worst = simulate_edf(one, allocator(slack), truth, horizon=5.0).ratio.max()
     assert worst == pytest.approx(0.5 / 0.6)
-    assert play(one, allocator(slack + STEP), truth, horizon=5.0).ratio.max() > 0.9
+    assert simulate_edf(one, allocator(slack + STEP), truth, horizon=5.0).ratio.max() > 0.9
     assert simulated_slack(task_set([0.95], cores=1), allocator, truth, horizon=5.0) == 0.0
     assert simulated_slack(one, allocator, truth, share=0.6, horizon=5.0) < slack
     with pytest.raises(ArgumentError, match=r"share is 1\.5"):

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 import scheduling
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.realtime.allocate import Allocator
-from msbgen.realtime.edf import MOST_JOBS, Jobs, holds, play, play_decisions
+from msbgen.realtime.edf import (
+    MOST_JOBS,
+    JobReleases,
+    meets_deadlines,
+    simulate_decisions,
+    simulate_edf,
+)
 from msbgen.realtime.tasksets import Task, TaskSet
 from platforms import make_table, make_truth, rising_speeds
 
@@ -46,7 +52,9 @@ def test_a_slow_simulator_gives_the_same_completions_and_decisions(system, metho
     task_set, tables, truth = system
     horizon = 1.5
     allocator = Allocator(tables, task_set.capacity, task_set.cores, method=method, slack=0.1)
-    outcome, kept = play_decisions(task_set, allocator, truth, horizon=horizon, timer=timer, rng=3)
+    outcome, kept = simulate_decisions(
+        task_set, allocator, truth, horizon=horizon, timer=timer, rng=3
+    )
     jobs = outcome.jobs
     profile = [task.profile for task in task_set.tasks]
     asked = Allocator(tables, task_set.capacity, task_set.cores, method=method, slack=0.1)
@@ -84,7 +92,7 @@ def test_a_slow_simulator_gives_the_same_completions_and_decisions(system, metho
 def test_deadlines_rule_work_is_conserved_and_capacities_hold(system):
     task_set, tables, truth = system
     allocator = Allocator(tables, task_set.capacity, task_set.cores)
-    outcome, kept = play_decisions(task_set, allocator, truth, horizon=1.0)
+    outcome, kept = simulate_decisions(task_set, allocator, truth, horizon=1.0)
     jobs = outcome.jobs
     contexts = truth.grid.contexts[kept.context]
     assert np.all(contexts[..., 0].sum(axis=1) <= task_set.capacity["ways"])
@@ -109,7 +117,7 @@ def test_an_isolated_job_in_a_fixed_context_takes_its_runs_duration(small):
     capacity = {"ways": 4.0, "bandwidth": 210.0}
     task_set = TaskSet(1, capacity, (Task("only", "a", 2.0),))
     allocator = Allocator(tables, capacity, 1, method="equal")
-    outcome = play(task_set, allocator, truth, horizon=20.0)
+    outcome = simulate_edf(task_set, allocator, truth, horizon=20.0)
     assert len(outcome.completion) == 10
     response = outcome.completion - outcome.jobs.release
     largest = truth.durations("a")[outcome.jobs.run, -1]
@@ -128,7 +136,7 @@ def test_a_job_that_changes_context_half_way_is_faster_from_there_on():
     )
     task_set = TaskSet(2, {"ways": 3.0}, (Task("a", "a", 10.0), Task("b", "b", 100.0)))
     allocator = Allocator({"a": table, "b": other}, {"ways": 3.0}, 2)
-    outcome = play(task_set, allocator, truth, horizon=1.0, timer=0.125)
+    outcome = simulate_edf(task_set, allocator, truth, horizon=1.0, timer=0.125)
     # half the work at speed 1, the rest at speed 2
     assert outcome.completion[0] == pytest.approx(0.75)
 
@@ -139,10 +147,10 @@ def test_two_jobs_of_a_task_never_run_at_once_and_late_ones_finish():
     truth = make_truth({"a": np.full((1, 1, 4), 0.25)}, levels)
     task_set = TaskSet(4, {"ways": 4.0}, (Task("a", "a", 0.5),))
     allocator = Allocator({"a": table}, {"ways": 4.0}, 4)
-    outcome = play(task_set, allocator, truth, horizon=2.0)
+    outcome = simulate_edf(task_set, allocator, truth, horizon=2.0)
     np.testing.assert_allclose(outcome.completion, [1.0, 2.0, 3.0, 4.0])
     assert outcome.late.all()
-    assert not holds(task_set, allocator, truth, horizon=2.0)
+    assert not meets_deadlines(task_set, allocator, truth, horizon=2.0)
 
 
 def test_a_response_of_exactly_the_period_is_in_time():
@@ -150,22 +158,22 @@ def test_a_response_of_exactly_the_period_is_in_time():
     truth = make_truth({"a": np.full((1, 1, 4), 0.25)}, levels)
     allocator = Allocator({"a": make_table([[[1.0]]], [1.0], levels)}, {"ways": 1.0}, 1)
     task_set = TaskSet(1, {"ways": 1.0}, (Task("a", "a", 1.0),))
-    assert holds(task_set, allocator, truth, horizon=10.0)
-    assert play(task_set, allocator, truth, horizon=10.0).ratio.max() == pytest.approx(1.0)
+    assert meets_deadlines(task_set, allocator, truth, horizon=10.0)
+    assert simulate_edf(task_set, allocator, truth, horizon=10.0).ratio.max() == pytest.approx(1.0)
 
 
 def test_jobs_draw_the_same_runs_whatever_the_periods_are():
     tasks = tuple(Task(f"t{i}", "a", 0.1 + 0.05 * i) for i in range(3))
-    short = Jobs.of(TaskSet(2, CAPACITY, tasks), 5.0, 10, 4)
+    short = JobReleases.of(TaskSet(2, CAPACITY, tasks), 5.0, 10, 4)
     longer = tuple(Task(t.name, "a", 2 * t.period) for t in tasks)
-    few = Jobs.of(TaskSet(2, CAPACITY, longer), 5.0, 10, 4)
+    few = JobReleases.of(TaskSet(2, CAPACITY, longer), 5.0, 10, 4)
     for i in range(3):
         drawn, again = short.run[short.task == i], few.run[few.task == i]
         np.testing.assert_array_equal(drawn[: len(again)], again)
     assert set(short.run) == set(range(10))
     assert np.all(short.release < 5.0)
     # a period that divides the horizon releases nothing at its end
-    assert len(Jobs.of(TaskSet(1, CAPACITY, (Task("a", "a", 0.1),)), 60.0, 2, 0).task) == 600
+    assert len(JobReleases.of(TaskSet(1, CAPACITY, (Task("a", "a", 0.1),)), 60.0, 2, 0).task) == 600
 
 
 def test_simso_gives_the_same_response_times_for_constant_execution_times():
@@ -188,7 +196,7 @@ def test_simso_gives_the_same_response_times_for_constant_execution_times():
         tasks = tuple(Task(f"t{i}", f"p{i}", float(t)) for i, t in enumerate(period))
         task_set = TaskSet(cores, {"ways": float(cores)}, tasks)
         horizon = 2.0
-        outcome = play(
+        outcome = simulate_edf(
             task_set, Allocator(tables, task_set.capacity, cores), truth, horizon=horizon
         )
         setup = Configuration()
@@ -230,34 +238,34 @@ def test_what_cannot_be_played_is_refused(small):
     allocator = Allocator(tables, capacity, 2)
     task_set = TaskSet(2, capacity, (Task("x", "a", 1.0),))
     with pytest.raises(ArgumentError, match="horizon is 0"):
-        play(task_set, allocator, truth, horizon=0.0)
+        simulate_edf(task_set, allocator, truth, horizon=0.0)
     with pytest.raises(ArgumentError, match="horizon is 60s"):
-        play(task_set, allocator, truth, horizon="60s")
+        simulate_edf(task_set, allocator, truth, horizon="60s")
     with pytest.raises(ArgumentError, match="timer is nan"):
-        play(task_set, allocator, truth, timer=float("nan"))
+        simulate_edf(task_set, allocator, truth, timer=float("nan"))
     with pytest.raises(ArgumentError, match="cores are 3 of the task set, 2 of the allocator"):
-        play(TaskSet(3, capacity, task_set.tasks), allocator, truth)
+        simulate_edf(TaskSet(3, capacity, task_set.tasks), allocator, truth)
     unknown = TaskSet(2, capacity, (Task("y", "c", 1.0),))
     with pytest.raises(ArgumentError, match="task 'y' runs 'c', of which there is no phase table"):
-        play(unknown, allocator, truth)
+        simulate_edf(unknown, allocator, truth)
     only_b = make_truth({"b": np.ones((1, 24, 2))}, levels)
     with pytest.raises(ArgumentError, match="task 'x' runs 'a', of which there is no truth"):
-        play(task_set, allocator, only_b)
+        simulate_edf(task_set, allocator, only_b)
     other = make_truth({"a": np.ones((1, 2, 2))}, {"ways": [1.0], "clock": [1.0, 2.0]})
     with pytest.raises(ProfileError, match="its resources are ways, clock"):
-        play(task_set, allocator, other)
+        simulate_edf(task_set, allocator, other)
 
 
 @pytest.mark.parametrize(("period", "horizon"), [(1e-9, 60.0), (5e-324, 60.0), (0.1, 1e300)])
 def test_more_jobs_than_memory_could_hold_are_refused(period, horizon):
     task_set = TaskSet(1, CAPACITY, (Task("slow", "a", 1.0), Task("quick", "a", period)))
     with pytest.raises(ArgumentError, match=f"'quick' .*at most {MOST_JOBS} are wanted"):
-        Jobs.of(task_set, horizon, 1, 0)
+        JobReleases.of(task_set, horizon, 1, 0)
 
 
 def test_every_task_releases_a_job_however_short_the_horizon_is():
     task_set = TaskSet(1, CAPACITY, (Task("a", "a", 1e300), Task("b", "a", 1.0)))
-    np.testing.assert_array_equal(Jobs.of(task_set, 1e-300, 1, 0).task, [0, 1])
+    np.testing.assert_array_equal(JobReleases.of(task_set, 1e-300, 1, 0).task, [0, 1])
 
 
 def test_a_game_ends_when_it_is_interrupted(small):
@@ -265,7 +273,7 @@ def test_a_game_ends_when_it_is_interrupted(small):
     capacity = {"ways": 8.0, "bandwidth": 420.0}
     allocator = Allocator(tables, capacity, 2)
     task_set = TaskSet(2, capacity, (Task("x", "a", 1.0),))
-    play(task_set, allocator, truth)  # compiled from here on
+    simulate_edf(task_set, allocator, truth)  # compiled from here on
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -275,7 +283,7 @@ def test_a_game_ends_when_it_is_interrupted(small):
     started = time.perf_counter()
     try:
         with pytest.raises(KeyboardInterrupt):
-            play(task_set, allocator, truth, timer=1e-8)  # thousands of millions of events
+            simulate_edf(task_set, allocator, truth, timer=1e-8)  # thousands of millions of events
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -6,7 +6,7 @@ import pytest
 from msbgen.core.errors import ArgumentError
 from msbgen.data.store import save_netcdf
 from msbgen.realtime.allocate import Allocator
-from msbgen.realtime.edf import play
+from msbgen.realtime.edf import simulate_edf
 from msbgen.realtime.simulate import simulate_task_set, timeline
 from msbgen.realtime.tasksets import Task, TaskSet
 
@@ -23,7 +23,7 @@ def test_the_result_is_that_of_the_arrays(small, task_set, tmp_path):
     _, tables, truth = small
     result = simulate_task_set(task_set, tables, truth, allocator="dna", horizon=3.0, rng=1)
     allocator = Allocator(tables, CAPACITY, 2, method="dna", minima={"ways": 2.0})
-    outcome = play(task_set, allocator, truth, horizon=3.0, rng=1)
+    outcome = simulate_edf(task_set, allocator, truth, horizon=3.0, rng=1)
     np.testing.assert_array_equal(result["completion"], outcome.completion)
     np.testing.assert_array_equal(result["energy"], outcome.energy)
     assert result.attrs["decisions"] == outcome.decisions
