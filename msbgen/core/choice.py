@@ -1,8 +1,8 @@
-"""The choice itself, on arrays: of all contexts the one that costs least within the limits.
+"""Choice of the context with the least cost within limits, on arrays.
 
-Given is what is thought of each context: time and energy of a run, expected and at most.  What is
-expected is ranked; what is at most has to keep the limits.  Whoever made the numbers, a table, a
-model of kernels, a schedule of a graph of tasks, does not matter here.
+Each context has an expected time and energy of a run, and bounds on them.  Contexts are ranked by
+the expected cost; their bounds must keep the limits.  The numbers may come from a table, from a
+model of kernels or from the schedule of a task graph.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 Objective = Literal["energy", "edp", "time"]
-# Bounds are kept where they are kept up to rounding.
+# Limits are kept where they are kept up to this rounding.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What is thought of n contexts, each array (n,).
+    """Predictions for n contexts, each array (n,).
 
     Attributes
     ----------
     time, energy : ndarray
-        Expected, of a run [s], [J].
+        Expected values of a run [s], [J].
     time_bound, energy_bound, power_bound : ndarray
-        What a run seldom exceeds [s], [J], [W]; what is expected where nothing is left open.
+        Upper bounds of a run [s], [J], [W]; equal to the expected values where these are certain.
     work : ndarray
-        What a run does in each context, in any unit: images of a batch.  Energy counts by work.
+        Work of a run in each context, such as images of a batch.  Energy is per unit of work.
     """
 
     time: Floats
@@ -61,7 +61,7 @@ class Outlook:
 
     @classmethod
     def certain(cls, time: ArrayLike, energy: ArrayLike, work: ArrayLike | float = 1.0) -> Outlook:
-        """What is known, rather than thought: bounds are the numbers themselves."""
+        """Predictions without uncertainty: the bounds are the values themselves."""
         times, joules = np.asarray(time, dtype=float), np.asarray(energy, dtype=float)
         each = np.broadcast_to(np.asarray(work, dtype=float), times.shape)
         with np.errstate(divide="ignore", invalid="ignore"):  # refused above, by name
@@ -70,7 +70,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run must keep; infinite where nothing is asked.
+    """Limits of a run; infinite where there is none.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Limits:
                 raise ArgumentError(f"{name} is {value}; a positive number is wanted.")
 
     def kept(self, outlook: Outlook) -> NDArray[np.bool_]:
-        """Which contexts keep all of them, at most (n,)."""
+        """Which contexts keep all limits, (n,)."""
         more = 1.0 + _ROUNDING
         return (
             (outlook.time_bound <= self.latency * more)
@@ -106,7 +106,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Choice:
-    """A context, and what is thought of it.
+    """The chosen context with its predictions.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def choose(
     limits: Limits = NO_LIMITS,
     name: Callable[[int], str] = "context {}".format,
 ) -> Choice:
-    """Choose the context that costs least within the limits.
+    """The context with the least cost within the limits.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def choose(
 
 
 def check_objective(objective: str) -> None:
-    """Raise :class:`ArgumentError` where an objective is none."""
+    """Raise :class:`ArgumentError` for an unknown objective."""
     if objective not in get_args(Objective):
         raise ArgumentError(
             f"objective is {objective!r}; {', '.join(get_args(Objective))} is wanted."
@@ -183,7 +183,7 @@ def check_objective(objective: str) -> None:
 
 
 def costs_by(objective: Objective | Callable[[Outlook], Floats], outlook: Outlook) -> Floats:
-    """What an objective makes small, (n,); errors as :func:`choose`."""
+    """Cost of each context by an objective, (n,); errors as :func:`choose`."""
     if callable(objective):
         costs = np.asarray(objective(outlook), dtype=float)
         if costs.shape != outlook.time.shape or np.isnan(costs).any():
@@ -201,7 +201,9 @@ def costs_by(objective: Objective | Callable[[Outlook], Floats], outlook: Outloo
 
 
 def pareto_front(time: ArrayLike, energy: ArrayLike) -> Indices:
-    """Contexts that none is better than: no slower and no dearer, and one of both.
+    """Contexts on the Pareto front of time and energy.
+
+    No other context is at least as good in both and better in one.
 
     Parameters
     ----------
@@ -231,7 +233,7 @@ def pareto_front(time: ArrayLike, energy: ArrayLike) -> Indices:
 
 
 def _unreachable(outlook: Outlook, limits: Limits, name: Callable[[int], str]) -> str:
-    """What is wrong with limits that nothing keeps, one sentence."""
+    """One sentence about limits that no context keeps."""
     wanted = {
         "latency": (limits.latency, outlook.time_bound, "s", "fastest"),
         "power": (limits.power, outlook.power_bound, "W", "coolest"),

@@ -1,4 +1,4 @@
-"""Resource contexts as points: how far apart they are, how much one tells of another."""
+"""Resource contexts as points: grids, distances, kernel weights, quantiles and convex hulls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TILE = 8
 
 
 def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) -> Floats:
-    """Contexts of a grid, (n_contexts, n_resources): so many levels of each resource.
+    """Contexts of a grid with a given number of levels of each resource, (n_contexts, n_resources).
 
     The levels are evenly spread from the lowest to the highest; one level is the highest.
 
@@ -98,8 +98,8 @@ def scott_bandwidth(known: Floats) -> Floats:
 def in_tiles(rows: Floats) -> Floats:
     """Rows (n, …) with the last one repeated until their number is a multiple of eight.
 
-    A library's product of matrices sums in another order where rows are few or left over: within
-    whole tiles each row's result is the same, to the bit, whatever its company.
+    Linear algebra libraries sum in another order for rows outside whole tiles.  Within whole tiles
+    the result of a row is the same, to the bit, for any other rows.
     """
     lacking = -len(rows) % _TILE
     return np.concatenate([rows, np.repeat(rows[-1:], lacking, axis=0)]) if lacking else rows
@@ -121,10 +121,10 @@ def gaussian_log_weights(known: Floats, query: Floats) -> Floats:
 
 
 def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
-    """What is left out to see how well levels between measured ones are predicted.
+    """Levels to leave out together, to test the prediction of levels between measured ones.
 
-    On a grid the neighbours of a context left out alone give away its levels; a level that is
-    left out as a whole has to be met from those around it.
+    On a grid, the neighbours of a single left-out context have its levels.  A level that is left
+    out as a whole must be predicted from the levels around it.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Flo
     ----------
     values : ndarray, (n,)
     weights : ndarray, (q, n)
-        Not negative, some of each row positive; each row is a question of its own.
+        Not negative, some of each row positive; each row is a separate query.
     levels : array_like, broadcastable to (q, n_levels)
         From 0 to 1.
 
@@ -176,23 +176,23 @@ def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Flo
     order = np.argsort(values, kind="stable")
     reached = weights[:, order].cumsum(axis=1)
     wanted = (np.atleast_2d(np.asarray(levels, dtype=float)) - 1e-12) * reached[:, -1:]
-    np.maximum(wanted, np.nextafter(0.0, 1.0), out=wanted)  # some weight, however little
+    np.maximum(wanted, np.nextafter(0.0, 1.0), out=wanted)  # at least the first value with a weight
     place = np.array([row.searchsorted(level) for row, level in zip(reached, wanted)])
     return values[order[np.minimum(place, len(values) - 1)]]
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """Convex hull of known contexts, found once and asked often.
+    """Convex hull of known contexts.
 
     Attributes
     ----------
     known : ndarray, (n, m)
     slack : ndarray, (m,)
-        By how much rounding may carry a context beyond the known range.
+        Tolerance by which rounding may move a context beyond the known range.
     facets : ndarray, (n_facets, m + 1)
-        Outward normals and offsets, in units of the known ranges, of what bounds the hull within
-        the box of the known ranges; empty where the whole box is known.
+        Outward normals and offsets of the facets, in units of the known ranges; empty where the
+        hull is the box of the known ranges.
     """
 
     known: Floats
@@ -210,7 +210,7 @@ class Hull:
         return cls(known, slack, np.empty((0, known.shape[1] + 1)) if box else _facets(unit))
 
     def outside(self, query: Floats) -> NDArray[np.bool_]:
-        """Which contexts are no convex combination of the known ones, (n_query,)."""
+        """Which contexts are not a convex combination of the known ones, (n_query,)."""
         low, high = self.known.min(axis=0) - self.slack, self.known.max(axis=0) + self.slack
         outside = ((query < low) | (query > high)).any(axis=1)
         if len(self.facets):
@@ -222,7 +222,7 @@ class Hull:
 
 def _facets(points: Floats) -> Floats:
     """Facets of the convex hull of points (n, m), flat ones bounded on both sides."""
-    from scipy.spatial import ConvexHull  # here, as most designs do not need it
+    from scipy.spatial import ConvexHull  # imported here, as most designs do not need it
 
     centre = points.mean(axis=0)
     _, size, axes = np.linalg.svd(points - centre)
@@ -231,7 +231,7 @@ def _facets(points: Floats) -> Floats:
     inner = (points - centre) @ within.T
     if rank > 1:
         facets = ConvexHull(inner).equations
-    else:  # of a line or a single place Qhull knows nothing
+    else:  # Qhull needs at least two dimensions
         facets = np.array([[1.0, -inner.max()], [-1.0, inner.min()]][: 2 * rank])
     normals = np.vstack([facets[:, :rank] @ within, across, -across])
     offsets = np.append(facets[:, rank:], np.zeros(2 * len(across)))

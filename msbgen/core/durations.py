@@ -6,7 +6,7 @@ import re
 
 from msbgen.core.errors import ArgumentError
 
-# Units of time [s]: those that files name, and those of long waits.
+# Units of time [s] in files, and further ones for command-line arguments.
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _WRITTEN = {**UNITS, "min": 60.0, "h": 3600.0}
 _TIME = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)\s*([a-zµ]*)\s*", re.ASCII)

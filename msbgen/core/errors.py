@@ -1,17 +1,17 @@
-"""How the package fails: one type for each of those who can mend it.
+"""The errors of the package: one type for each kind of cause.
 
-Every message is one sentence: name, what was got, what is wanted; "X is Y; Z is wanted."
+Every message is one sentence with the name, the value and what is wanted: "X is Y; Z is wanted."
 """
 
 from __future__ import annotations
 
 
 class ArgumentError(ValueError):
-    """An argument of a public function is wrong: whoever wrote the call can mend it."""
+    """An argument of a public function is wrong; the call must be corrected."""
 
 
 class MeasurementError(ValueError):
-    """Measurements, though well formed, do not support what is asked of them."""
+    """Measurements are well formed but do not support the computation."""
 
 
 class ProfileError(ValueError):

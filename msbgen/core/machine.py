@@ -1,4 +1,4 @@
-"""What this process may use of the machine: cores, memory, libraries of extras."""
+"""Cores and memory that this process may use, and libraries of optional extras."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from msbgen.core.errors import ArgumentError
 
-# Where control groups of both versions say what their processes may use.
+# Files of control groups, of both versions, with the memory limit of their processes.
 _MEMORY_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-# What long work tells its caller: how many steps are done, of how many.
+# Callback of long computations: steps done, steps in total.
 OnProgress = Callable[[int, int], None]
 
-# What this process was told to leave to others, by `limit_cores`.
+# The limit that `limit_cores` set.
 _most_cores: list[int] = []
 
 
@@ -32,7 +32,7 @@ def available_cores() -> int:
 
 
 def limit_cores(most: int | None) -> None:
-    """Have this process use at most so many cores from now on; None for all that there are."""
+    """Limit this process to a number of cores from now on; None for all available ones."""
     _most_cores[:] = [] if most is None else [most]
 
 
@@ -42,13 +42,13 @@ def physical_memory() -> int:
     for path in _MEMORY_LIMITS:
         try:
             limits.append(int(path.read_text()))
-        except (OSError, ValueError):  # no container of this kind, or one that says "max"
+        except (OSError, ValueError):  # no such control group, or one whose limit is "max"
             continue
     return min(limits)
 
 
 def load_library(name: str, extra: str = "ml", purpose: str = "what is learned here") -> Any:
-    """Import a module of a library that only an extra brings.
+    """Import a module of a library that only an optional extra installs.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ from msbgen.data.schema import (
     same_level,
     sampling_interval,
 )
-from msbgen.data.violations import Breaches
+from msbgen.data.violations import Violations
 
 _log = logging.getLogger("msbgen")
 
@@ -56,7 +56,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Findings:
+class CheckReport:
     """What :func:`inspect_profiles` found, one sentence each, with its place and remedy."""
 
     errors: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def validate_profiles(
 
 def inspect_profiles(
     dataset: xr.Dataset, *, source: str = "dataset", part: bool = False
-) -> Findings:
+) -> CheckReport:
     """Find every problem of a profile dataset without raising.
 
     The layout is checked first; values are only looked at where the layout holds.  What only a
@@ -103,12 +103,12 @@ def inspect_profiles(
     wrong = list(_name_errors(dataset)) or list(_layout_errors(dataset))
     errors = [f"{source}: {text}" for text in wrong]
     if errors:
-        return Findings(errors)
+        return CheckReport(errors)
     problems, doubts = list(_value_errors(dataset)), []
     if whole:
         problems += _measurement_errors(dataset)
         doubts = [*_layout_warnings(dataset), *_measurement_warnings(dataset)]
-    return Findings([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
+    return CheckReport([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
 
 
 def _name_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -323,7 +323,7 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
                 f"'run' of one context, or give the resource that tells them apart its role."
             )
             break
-    breaches = Breaches(ds)
+    breaches = Violations(ds)
     for rows in _context_blocks(ds):
         _check_values(ds.isel(context=rows), breaches.of(rows.start))
     yield from breaches.sentences()
@@ -448,7 +448,7 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     yield from _start_warnings(ds)
     yield from cut_warnings(ds)
     yield from gap_warnings(ds)
-    breaches = Breaches(ds)
+    breaches = Violations(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
         levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))

@@ -103,7 +103,7 @@ def power_over_time(dataset: xr.Dataset) -> xr.DataArray:
 
 
 def scale_energy(dataset: xr.Dataset, joules: ArrayLike) -> xr.Dataset:
-    """Profiles whose energy adds up to given totals, its course over time kept.
+    """Profiles whose energy adds up to given totals; its shape over time stays.
 
     Parameters
     ----------

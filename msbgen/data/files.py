@@ -1,4 +1,4 @@
-"""Files: inputs that are files indeed, outputs that appear whole or not at all."""
+"""Checks of input files, and outputs that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-# What a disk that takes no more says, in its several ways.
+# Error codes of a full disk.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNWRITABLE = (*_NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO)
-# Characters of a file's name that the name of its partial file keeps: both must be short enough.
+# Characters of a file's name in the name of its partial file, which must be short enough.
 _NAME_KEPT = 40
 
 
 def check_input(path: str | os.PathLike[str]) -> Path:
     """Return the path of an input if it is a file that can be read.
 
-    Nothing else is opened: to open a pipe waits for its writer, for ever if there is none.
+    Pipes and devices are not opened: opening a pipe would wait for its writer.
 
     Raises
     ------
@@ -60,9 +60,9 @@ def check_input(path: str | os.PathLike[str]) -> Path:
 def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Let a file appear whole or not at all: write to a neighbour, then rename it.
 
-    Use as ``with replace_file(path) as partial: write(partial)``.  A failure or an interrupt
-    in the body leaves whatever was at `path` untouched.  Neighbours that killed runs have left
-    behind are removed; those of runs that live are not.
+    Use as ``with replace_file(path) as partial: write(partial)``.  After a failure or an
+    interrupt in the body, the file at `path` is as before.  Partial files of killed processes are
+    removed; those of running processes are not.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
 
 
 def write_json(content: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write numbers and names as JSON, whole or not at all; null is what no number is.
+    """Write numbers and names as JSON, whole or not at all; NaN and infinities become null.
 
     Raises as :func:`replace_file`.
     """
@@ -113,18 +113,18 @@ def _finite(content: Any) -> Any:
 
 @contextmanager
 def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a folder that is locked while its owner lives, and removed with all it holds.
+    """Make a folder that is locked while this process runs, and removed at the end.
 
-    The lock is on the folder as the netCDF library has locks of its own on its files.
+    The lock is on the folder, as the netCDF library locks its files itself.
     """
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=parent))
         try:
             lock = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:  # taken for abandoned already
+        except FileNotFoundError:  # another process removed it as abandoned
             continue
         _lock(lock, wait=True)
-        if folder.exists():  # nobody took it for abandoned before it was locked
+        if folder.exists():  # not removed as abandoned before it was locked
             break
         os.close(lock)
     try:
@@ -135,11 +135,11 @@ def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
-    """Remove the partial files of processes that are no more: nobody holds their locks."""
+    """Remove partial files of ended processes: those without a lock."""
     for name in glob.glob(f"{glob.escape(str(parent / prefix))}*.partial"):
         try:
             lock = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:  # another's, or gone meanwhile
+        except OSError:  # of another user, or removed meanwhile
             continue
         if _lock(lock, wait=False):
             shutil.rmtree(name, ignore_errors=True)
@@ -147,7 +147,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _lock(handle: int, *, wait: bool) -> bool:
-    """Whether the lock was got; on file systems without locks, nothing counts as abandoned."""
+    """Whether the lock was acquired; False on file systems without locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
@@ -156,10 +156,10 @@ def _lock(handle: int, *, wait: bool) -> bool:
 
 
 def write_failure(path: Path) -> OSError | None:
-    """Ask the system why a library that does not say could not write to `path`: the disk is full.
+    """The error of the system when `path` grows, as a full disk; None without one.
 
-    Tries to make the file larger by more than any library writes at once, and makes it as short
-    again as it was.
+    Some libraries do not name the cause of a failed write.  This function enlarges the file by more
+    than a library writes at once, and truncates it again.
     """
     try:
         with path.open("ab") as stream:
@@ -177,7 +177,7 @@ def write_failure(path: Path) -> OSError | None:
 
 
 def check_output(path: Path, *, overwrite: bool = False) -> None:
-    """Raise what :func:`replace_file` would raise for this path, before the work is done."""
+    """Raise the errors of :func:`replace_file` for this path, before a long computation."""
     try:
         there, regular = path.exists() or path.is_symlink(), path.is_file()
     except OSError as error:
@@ -190,7 +190,7 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
 
 
 def check_folder(folder: Path, path: Path) -> None:
-    """Raise OSError where `path`, a file or folder to be, could not be made in `folder`."""
+    """Raise OSError where `path` could not be created in `folder`."""
     if not folder.is_dir():
         raise OSError(f"{path}: there is no folder '{folder}'; make it first.")
     try:
@@ -202,6 +202,6 @@ def check_folder(folder: Path, path: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, as the system says it, inside a sentence of ours."""
+    """The message of the system, to stand inside a sentence."""
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return text[:1].lower() + text[1:]

@@ -1,9 +1,9 @@
-"""Samples that were lost inside a run: what is taken to have happened there.
+"""Samples that were lost inside a run, and how they are filled.
 
-A sample that comes late or not at all leaves a gap in a run.  Where the counter went on counting
-the next sample holds what was missed (``carried``): it is shared out over the gap at an even rate,
-and totals are kept.  Where it did not (``lost``) the rate is interpolated between the samples
-around the gap.  So is what is missing at the very end, where nothing comes after.
+A sample that is late or missing leaves a gap in a run.  Where the counter went on counting, the
+next sample holds the missed counts (``carried``): they are spread evenly over the gap, and totals
+are kept.  Where it did not (``lost``), the rate is interpolated between the samples around the gap.  A
+gap at the very end is filled in the same way, from the samples before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KINDS = (CARRIED, LOST)
 
 # A duration this close to a whole number of intervals [intervals] has no partial one.
 _WHOLE = 1e-6
-# More intervals than any file has.
+# Upper limit of intervals in a file.
 _MOST = 2**62
 
 
@@ -30,7 +30,7 @@ def interval_counts(duration: Floats, interval: float) -> NDArray[np.int64]:
 
 
 def fill_gaps(counts: Floats, duration: Floats, interval: float, *, carried: bool) -> Floats:
-    """One counter's counts with what happened in its gaps, NaN after the end of each run.
+    """Counts of one counter with its gaps filled, NaN after the end of each run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which counters to count in which runs, where a core counts a few at a time."""
+"""Groups of counters for runs, where a core can count only a few at a time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from msbgen.core.errors import ArgumentError
 
-# What tells the progress of a run where nobody says: work that was done, else CPU time.
+# Counters that measure progress where none is named: work done first, then CPU time.
 _CLOCKS = ("instructions", "task_clock", "cpu_clock")
 
 
 def group_counters(
     counters: Sequence[str], at_once: int, *, clock: str | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """As few groups as hold all counters, each of them at most `at_once`, the clock in every one.
+    """The fewest groups of at most `at_once` counters that hold all, the clock in every group.
 
     Counters of one stem, as ``cache_requests`` and ``cache_misses``, share a group where they fit:
-    how counters depend is measured of those only that are counted together.  Run r of a context
-    counts group r modulo the number of groups.
+    the dependence of two counters is measured only where both are counted together.  Run r of a
+    context counts group r modulo the number of groups.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def group_counters(
 
 
 def clock_among(counters: Sequence[str], wanted: str | None = None) -> str | None:
-    """The counter that tells the progress of a run; None where time does.
+    """The counter that measures the progress of a run; None where time does.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _plain(name: str) -> str:
 
 
 def describe_groups(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Groups in lines for a person."""
+    """Groups in a few lines of text."""
     every = len(groups)
     return [
         f"run {number}, {number + every}, … of each context: {', '.join(group)}"

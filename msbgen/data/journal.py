@@ -1,7 +1,7 @@
-"""Journals: a JSON object a line, on the disk before what it says is relied upon.
+"""Journals: one JSON object a line, on the disk before the record is relied upon.
 
-Lines are only ever added.  What a crash leaves of a last line is not a line yet: it is cut off when
-the journal is opened again, and whatever it told of is done again.
+Lines are only added.  A crash may leave part of a last line: it is cut off when the journal is
+opened again, and its step is repeated.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Form:
-    """What the journals of a verb are like.
+    """The format of the journals of a command.
 
     Attributes
     ----------
     event : str
-        What the first line says that it is.
+        The value of ``event`` in the first line.
     version : int
-        Which the first line names, too.
+        The version in the first line.
     of : str
-        What a journal is of, as "a sweep".
+        The content of a journal in words, as "a sweep".
     verb : str
         The command that writes them, as "msbgen measure".
     at_work : str
-        What a process does that has one open, as "measuring".
+        The activity of a process that has a journal open, as "measuring".
     without_copy : str
-        What to do about a line that is damaged, where there is no copy.
+        Remedy for a damaged line where there is no copy.
     is_record : callable
-        Whether a line's value holds all that is relied upon.
+        Whether the value of a line is a complete record.
     """
 
     event: str
@@ -54,12 +54,12 @@ class Form:
 
     @property
     def head(self) -> bytes:
-        """How the first line begins."""
+        """Beginning of the first line."""
         return f'{{"event": "{self.event}"'.encode()
 
 
 class Journal:
-    """A journal that is being written, by one process at a time.
+    """A journal that one process at a time can write.
 
     Parameters
     ----------
@@ -134,12 +134,12 @@ class Journal:
         self.records.append(record)
 
     def close(self) -> None:
-        """Let others write it."""
+        """Close the journal and release its lock."""
         os.close(self._handle)
 
 
 def read_journal(path: Path, form: Form) -> list[Record]:
-    """Records of a journal, but for half a line at its end; none where nothing was begun yet.
+    """Records of a journal without an incomplete last line; none for a new journal.
 
     Raises
     ------
@@ -159,10 +159,10 @@ def _read(path: Path, form: Form) -> tuple[list[Record], int]:
     for number, line in enumerate(data[:whole].splitlines(), start=1):
         try:
             record = json.loads(line)
-        except (ValueError, RecursionError):  # bytes that are no text are no JSON either
+        except (ValueError, RecursionError):  # bytes that are no UTF-8 text are no JSON
             record = {}
         if not form.is_record(record):
-            # without the first line nothing says what the others are of
+            # the other lines have no meaning without the first
             instead = form.without_copy if number > 1 else "begin again elsewhere"
             raise ProfileError(
                 f"{path}: line {number} is no record of {form.of}; restore a copy, or {instead}."
@@ -180,7 +180,7 @@ def _read(path: Path, form: Form) -> tuple[list[Record], int]:
 
 
 def _shared(record: Record) -> Record:
-    """The record, with words that others have, too, in memory once: journals are long."""
+    """The record with repeated words held once in memory, as journals are long."""
     return {
         sys.intern(key): sys.intern(value) if isinstance(value, str) else value
         for key, value in record.items()
@@ -188,7 +188,7 @@ def _shared(record: Record) -> Record:
 
 
 def _is_blank(path: Path, form: Form) -> bool:
-    """Whether there is a file that was made for a journal, and no more than half its first line."""
+    """Whether a file holds at most an incomplete first line of a journal."""
     if not path.is_file():
         return False
     with path.open("rb") as stream:
@@ -197,7 +197,7 @@ def _is_blank(path: Path, form: Form) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the name of a new file survive a loss of power."""
+    """Write the name of a new file to the disk, so that it survives a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

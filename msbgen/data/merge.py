@@ -1,4 +1,4 @@
-"""Two batches of runs of one program, by the same means, as one dataset."""
+"""Joining of two batches of runs of one program, measured in the same way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from msbgen.data.schema import (
 def check_batch(
     first: xr.Dataset, resources: Mapping[str, Mapping[str, Any]], interval: float, source: str
 ) -> None:
-    """Raise :class:`ProfileError` where new runs could not stand beside those of a dataset.
+    """Raise :class:`ProfileError` where new runs cannot be joined with those of a dataset.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def check_batch(
 def without_replaced(
     first: xr.Dataset, second: xr.Dataset, resources: Sequence[str], again: NDArray[np.float64]
 ) -> xr.Dataset:
-    """The first without those of the contexts `again` that were: the second holds them, too.
+    """The first dataset without the contexts `again` that the second holds, too.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
 
 
 def share_a_run(first: xr.Dataset, second: xr.Dataset) -> bool:
-    """Whether a run of the second is there in the first, too: same context, duration and counts.
+    """Whether both datasets hold a run of the same context, duration and counts.
 
-    Runs of one dataset are not compared with each other: equal durations alone say nothing, as
-    simulated ones are multiples of a step.
+    Runs of one dataset are not compared with each other: simulated runs, whose durations are
+    multiples of a step, often have equal durations.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _counted(values: NDArray[np.floating[Any]]) -> list[float]:
 
 
 def _union(tables: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
-    """Contexts of several tables in the order of their values, and each table's rows in it."""
+    """The sorted contexts of several tables, and the row of each table's contexts in them."""
     kept: list[NDArray[np.float64]] = []
     for row in np.concatenate(tables):
         if not any(same_level(row, other).all() for other in kept):
@@ -180,7 +180,7 @@ def _union(tables: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], list
 
 
 def _ordinals(there: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Context and ordinal of each run that is there, row by row."""
+    """Context and ordinal of each present run, row by row."""
     return [(c, k) for c, row in enumerate(there) for k in range(int(row.sum()))]
 
 
@@ -193,7 +193,7 @@ def _joined(
 ) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
     model = next(part[name] for part in parts[::-1] if name in part)
     dims = tuple(d for d in ("context", "run", "time") if d in model.dims)
-    # runs of a part that says nothing went on to their end; integers have no NaN
+    # runs of a part without this variable were complete; integers have no NaN
     empty, dtype = (1, model.dtype) if name == COMPLETE else (np.nan, model.dtype)
     if np.isnan(empty) and dtype.kind in "iub":
         dtype = np.dtype(np.float64)

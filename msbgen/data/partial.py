@@ -26,7 +26,7 @@ from msbgen.data.schema import (
     sampling_interval,
     span,
 )
-from msbgen.data.violations import Breaches
+from msbgen.data.violations import Violations
 
 Bools = NDArray[np.bool_]
 
@@ -274,7 +274,7 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
 
 def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
     """Counts that nothing holds, although it is said that the next count does: the last ones."""
-    breaches, length = Breaches(ds), interval_counts(duration_array(ds), sampling_interval(ds))
+    breaches, length = Violations(ds), interval_counts(duration_array(ds), sampling_interval(ds))
     final = np.clip(length, 1, ds.sizes["time"]) - 1
     dims = [dim for dim in ("context", replicate_dim(ds), "time") if dim]
     for name in counter_names(ds):
@@ -293,7 +293,7 @@ def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
 
 def clock_errors(ds: xr.Dataset) -> Iterator[str]:
     """Runs in which the clock was not measured: nobody knows how far they were."""
-    clock, breaches = clock_name(ds), Breaches(ds)
+    clock, breaches = clock_name(ds), Violations(ds)
     if clock in counter_names(ds):
         held = held_counters(ds)
         breaches.of(0)(
@@ -346,7 +346,7 @@ def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
     cut = at_end & (total < (1.0 - _LESS_WORK) * np.median(others))
     if cut.sum() < 2:  # one run is the longest anyhow
         return
-    breaches = Breaches(ds)
+    breaches = Violations(ds)
     breaches.of(0)(
         f"a run PLACE ends with the longest at {longest:.4g} s, having counted less of "
         f"'{clock}' than shorter ones: a timeout? Say so in 'complete' (context, run), 0 "

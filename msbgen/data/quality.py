@@ -33,7 +33,7 @@ from msbgen.data.schema import (
     resource_names,
     same_level,
 )
-from msbgen.data.violations import Breaches
+from msbgen.data.violations import Violations
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     """
     if "kind" in dataset.attrs or "run" not in dataset.dims:
         return []
-    breaches = Breaches(dataset)
+    breaches = Violations(dataset)
     totals = _totals(dataset)
     _wrapped(dataset, breaches)
     _recording(dataset, breaches)
@@ -123,7 +123,7 @@ def _totals(ds: xr.Dataset) -> Floats:
     return np.where(known, totals, np.nan)
 
 
-def _wrapped(ds: xr.Dataset, breaches: Breaches) -> None:
+def _wrapped(ds: xr.Dataset, breaches: Violations) -> None:
     for name in counter_names(ds):
         counts = ds[name].transpose("context", "run", "time").values
         largest = float(np.fmax.reduce(counts, axis=None))
@@ -139,7 +139,7 @@ def _wrapped(ds: xr.Dataset, breaches: Breaches) -> None:
             )
 
 
-def _recording(ds: xr.Dataset, breaches: Breaches) -> None:
+def _recording(ds: xr.Dataset, breaches: Violations) -> None:
     """What the recordings say of themselves."""
     found = breaches.of(0)
     late = _of_runs(ds, "late_share")
@@ -178,7 +178,7 @@ def _of_runs(ds: xr.Dataset, name: str) -> Floats:
     return values.astype(float) if values.dtype.kind in "iuf" else nothing
 
 
-def _settings(ds: xr.Dataset, breaches: Breaches) -> None:
+def _settings(ds: xr.Dataset, breaches: Violations) -> None:
     """Resources that runs did not have as asked."""
     for name in resource_names(ds):
         wanted = ds[name].values.astype(float)
@@ -195,7 +195,7 @@ def _settings(ds: xr.Dataset, breaches: Breaches) -> None:
             )
 
 
-def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
+def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
     """Runs of one context that are not alike, and single runs that are unlike the others."""
     found, duration = breaches.of(0), ended_durations(ds)
     clock = str(ds.attrs.get("progress", "instructions"))
@@ -251,7 +251,7 @@ def _spread(values: Floats) -> Floats:
     return _by_context(np.ptp, values) / np.where(mean > 0, mean, 1.0)
 
 
-def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
+def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
     """Runs that are one recording, taken twice."""
     duration = ended_durations(ds)
     seen: set[tuple[float | None, ...]] = set()

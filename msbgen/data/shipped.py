@@ -1,4 +1,4 @@
-"""Profiles, traces and device sheets that ship, to start from without measuring anything."""
+"""Profiles, traces and device sheets that ship with the package."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ _KINDS = ("*.nc", "*.toml")
 
 
 def shipped_folder() -> Path:
-    """Folder of what ships: inside an installed package, beside the package in a checkout."""
+    """Folder of the shipped files: inside an installed package, or beside it in a checkout."""
     places = (_PACKAGE / "profiles", _PACKAGE.parent / "profiles")
     return next((place for place in places if place.is_dir()), places[0])
 
 
 def shipped_file(name: str) -> Path:
-    """Find a file that ships.
+    """Path of a shipped file.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Every CSV table: contexts wanted, plans, bounds."""
+"""CSV tables of contexts, plans and bounds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from msbgen.data.schema import (
     PLAN_COLUMNS,
 )
 
-# Runs of one context that nobody measures: a mistake.
+# More runs of one context are a mistake.
 _MOST_RUNS = 1_000_000
-# Characters of a line that a sentence shows.
+# Characters of a line that a message shows.
 _SHOWN = 60
 
 # Counters that are measured together, for each of the runs that take turns.
@@ -36,17 +36,17 @@ Groups = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class PlannedContexts:
-    """What a table asks to measure.
+    """Contexts and runs that a table plans to measure.
 
     Attributes
     ----------
     contexts : ndarray, (n_contexts, n_resources)
     runs : ndarray of int, (n_contexts,)
     groups : tuple of Groups
-        Of each context: run r counts group r modulo their number; none where every run is to
-        count everything.
+        Of each context: run r counts group r modulo their number; empty where every run counts
+        all counters.
     lines : tuple of int
-        Where the file has them.
+        Lines of the file that hold them.
     again : ndarray of bool, (n_contexts,)
         Contexts whose new runs take the place of those measured before.
     """
@@ -177,7 +177,7 @@ def _groups(cell: str, at: str) -> Groups:
 
 
 def with_line(sentence: str, lines: Sequence[int]) -> str:
-    """A sentence about the run or context of a number, with the line of the table instead."""
+    """A sentence with the line of a table in place of the number of a run or context."""
     found = re.search(r"\b(?:run|context) (\d+)\b", sentence)
     if not found:
         return sentence
@@ -186,7 +186,7 @@ def with_line(sentence: str, lines: Sequence[int]) -> str:
 
 @contextmanager
 def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """While rows of a file are checked: what is wrong with one is an error of the file.
+    """Turn errors about rows of a file into errors of the file.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple[int, list[str]]]:
-    """Lines of a CSV file that are not blank: their numbers as editors count, and their cells.
+    """Number, counted from 1, and cells of each line of a CSV file that is not blank.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple
 
 
 def _numbers(cells: Sequence[str]) -> list[float]:
-    """Cells as finite numbers; none where one of them is not."""
+    """Cells as finite numbers; empty where one of them is not."""
     try:
         values = [float(cell) for cell in cells]
     except ValueError:
@@ -234,7 +234,7 @@ def _numbers(cells: Sequence[str]) -> list[float]:
 
 
 def shown(cells: Sequence[str]) -> str:
-    """Return a line as a sentence shows it: short, and without what a terminal would obey."""
+    """A line quoted for a message: shortened, and with control characters escaped."""
     text = ",".join(cells)
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")
 
@@ -265,7 +265,7 @@ def plan_rows(
     groups: Sequence[Sequence[str]] = (),
     again: int = 0,
 ) -> Iterator[list[Any]]:
-    """Rows of a plan: each context, its runs, their cost, the cost so far, the error after it.
+    """Rows of a plan: context, runs, seconds, running total, expected error.
 
     Where the first ones measure something `again`, a column says so.  Where counters are measured
     in groups these come last, the same in every row.
@@ -296,5 +296,5 @@ def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
 
 
 def _level(value: float) -> str:
-    """Return a level as people wrote it: 1.2 where sums of steps made 1.2000000000000002."""
+    """A level without rounding error: 1.2 for 1.2000000000000002."""
     return f"{value:.15g}"

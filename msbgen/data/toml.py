@@ -1,4 +1,4 @@
-"""TOML files: read, and every key checked."""
+"""Reading of TOML files with checks of every key."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def whole(value: Any, key: str, where: str) -> int:
 
 
 def name(content: Mapping[str, Any], key: str, where: str, wanted: str = "a name") -> str:
-    """Return what stands under a key if it is a text; messages say what of."""
+    """Return the text of a key; `wanted` describes it in messages."""
     if not isinstance(content[key], str) or not content[key]:
         raise ProfileError(f"{where}: '{key}' is {content[key]!r}; {wanted} is wanted.")
     return content[key]
 
 
 def tables(content: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    """Return what stands under a key if it is an array of tables."""
+    """Return the array of tables of a key."""
     found = content[key]
     if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
         raise ProfileError(f"{where}: '{key}' is no array of tables; '[[{key}]]' is wanted.")

@@ -1,4 +1,4 @@
-"""Sentences about masks over contexts, runs and intervals: one a kind, with its first place."""
+"""Violations in masks over contexts, runs and intervals: one sentence a kind, with a place."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from msbgen.data.schema import describe_context, replicate_dim
 
 
-class Breaches:
-    """Sentences about masks over (context[, run[, time]]), one a kind, met block after block."""
+class Violations:
+    """Violations over (context[, run[, time]]), collected block by block: one sentence a kind."""
 
     def __init__(self, ds: xr.Dataset):
         self._ds = ds
         self._met: dict[str, tuple[str, int]] = {}
 
     def of(self, first: int) -> Callable[[str, Any], None]:
-        """Take the sentences of a block that begins at context `first`."""
+        """Add the violations of a block that begins at context `first`."""
 
         def found(sentence: str, mask: Any) -> None:
             if not mask.any():
@@ -32,7 +32,7 @@ class Breaches:
         return found
 
     def sentences(self) -> Iterator[str]:
-        """The sentences met, each with its first place and how many more there are."""
+        """One sentence a kind, with its first place and the number of further ones."""
         for sentence, (place, n) in self._met.items():
             more = f" and {n - 1} more place{'s' * (n > 2)}" if n > 1 else ""
             yield sentence.replace("PLACE", place + more)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from msbgen.data.violations import Breaches
+from msbgen.data.violations import Violations
 
 
 def test_a_sentence_is_said_once_with_its_first_place_and_how_many_more(measured):
-    breaches = Breaches(measured)
+    breaches = Violations(measured)
     mask = np.zeros((2, 3), dtype=bool)
     breaches.of(0)("nothing PLACE.", mask)
     mask[1, 2] = True
@@ -20,7 +20,7 @@ def test_a_sentence_is_said_once_with_its_first_place_and_how_many_more(measured
 
 
 def test_intervals_are_told_with_their_times(measured):
-    breaches = Breaches(measured)
+    breaches = Violations(measured)
     mask = np.zeros((6, 3, measured.sizes["time"]), dtype=bool)
     mask[0, 1, [3, 4]] = True
     breaches.of(0)("wrong PLACE.", mask)
