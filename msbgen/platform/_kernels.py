@@ -40,18 +40,18 @@ def correlated_noise(draws, steps, sigma, rho, noise):
 
 @_kernel
 def replay_run(lengths, events, regulator, ticks, preemptions, start, interval, readings):
-    """Play a run through the bandwidth regulator, the interrupts and the sampler.
+    """Simulate a run under the bandwidth regulator, the interrupts and the sampler.
 
-    ``lengths`` (n,) are the times that the intervals take when nothing stops the core [s] and
-    ``events`` (n, 3) their instructions, hits and misses, spread evenly over that time.
+    ``lengths`` (n,) are the times of the intervals without stops [s]; ``events`` (n, 3) are their
+    instructions, hits and misses, spread evenly over that time.
     ``regulator`` is (period, end of the first period, misses per period), ``ticks`` (period,
-    first, cost), ``preemptions`` (m, 2) arrival and length, ``start`` when the program begins.
+    first, cost), ``preemptions`` (m, 2) arrival and length, ``start`` the start of the program.
 
     ``readings`` (capacity, 4) holds in column 0 the instants at which the counters are read;
     columns 1 to 3 receive the instructions, requests and misses since the reading before.
 
-    Returns the execution time and the number of readings, or -1 readings where `readings` or
-    `preemptions` end before the run does: then give more of them.
+    Returns the execution time and the number of readings.  The number is -1 if `readings` or
+    `preemptions` end before the run: call again with more of them.
     """
     period, period_end, grant = regulator[0], regulator[1], regulator[2]
     tick = ticks[1]
@@ -72,7 +72,7 @@ def replay_run(lengths, events, regulator, ticks, preemptions, start, interval, 
         rate = events[i, 2] / length
         # invariant at the head of the loop: the events of all intervals before i and the share
         # (length - left) / length of those of i have happened by t; no event is earlier than t;
-        # budget >= 0 is what the current period, which ends at period_end, still grants
+        # budget >= 0 misses remain in the current period, which ends at period_end
         while left > 0.0:
             running = t >= blocked
             end = t + left
@@ -118,8 +118,8 @@ def replay_run(lengths, events, regulator, ticks, preemptions, start, interval, 
         instructions += events[i, 0]
         hits += events[i, 1]
         misses += events[i, 2]
-    # The run has ceil(t / interval) readings, the last at its end: a jittered reading may have
-    # come too early or too late for that.
+    # The run has ceil(t / interval) readings, the last at its end. With jitter, the loop may have
+    # made one too many or too few.
     n = max(1, int(np.ceil(t / interval)))
     if n > capacity:
         return t, -1
@@ -135,7 +135,7 @@ def replay_run(lengths, events, regulator, ticks, preemptions, start, interval, 
 
 @_kernel
 def stack_distances(lines, sets, intervals, streams, stacks, histogram):
-    """Count requests by LRU stack distance; `stacks` carries the caches from call to call.
+    """Count requests by LRU stack distance; `stacks` keeps the caches between calls.
 
     ``stacks`` (n_sets, n_ways) holds the lines of each set, most recent first, negative where
     empty; ``histogram`` (n_ways + 1, n_intervals, 2) gains one request at (depth, interval,

@@ -1,8 +1,8 @@
 """The last-level cache of the virtual platform: misses for every number of ways in one pass.
 
-A cache of W ways with least-recently-used replacement holds the W lines that a set saw last, so
-a request hits when its line is among the first W of the set's stack: one histogram of stack
-distances gives the misses for every W at once (Mattson et al., 1970).
+A cache of W ways with least-recently-used replacement holds the W lines that a set used last.  So a
+request hits if its line is among the first W of the set's stack, and one histogram of stack
+distances gives the misses for every W (Mattson et al., 1970).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.platform._kernels import stack_distances
 
-# 20 MiB: 16,384 sets of 64 B lines, 20 ways.  A page has 64 lines, so that its colour gives the
+# 20 MiB: 16,384 sets of 64 B lines, 20 ways. A page has 64 lines, so its colour determines the
 # upper 8 of the 14 bits of the set.
 _LINES_PER_PAGE, _COLOURS, _WAYS = 64, 256, 20
 _CHUNK = 1 << 20
@@ -33,16 +33,17 @@ def stack_histogram(
     counts : ndarray, (n_intervals,)
         Requests in each interval.
     keys : ndarray, (n_colourings,)
-        Each key assigns a random colour to every page.
+        Keys of the colourings; each assigns a random colour to every page.
 
     Returns
     -------
     ndarray, (21, n_intervals, n_colourings, 2)
+        Requests by stack distance, interval, colouring and stream (demand, prefetched).
 
     Raises
     ------
     ArgumentError
-        The intervals do not have as many requests as there are.
+        The counts do not add up to the number of requests.
     """
     if counts.min(initial=0) < 0 or counts.sum() != len(requests):
         raise ArgumentError(
@@ -67,7 +68,7 @@ def stack_histogram(
 
 
 def cache_sets(lines: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
-    """Set of each line: its place in its page, and the page's random colour, given by the key."""
+    """Set of each line, from its position in its page and the page's random colour."""
     # the finaliser of splitmix64 (Steele et al., 2014)
     z = np.bitwise_xor(lines // _LINES_PER_PAGE, key)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,4 +1,4 @@
-"""The virtual platform's constants, and the contexts that it has."""
+"""Constants and contexts of the virtual platform."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from msbgen.data.tables import read_contexts
 
 RESOURCES = ("cache_ways", "bandwidth", "frequency")
 
-_MOST_NOISE = 0.1  # [1]
-_MOST_TAKEN = 0.5  # share of the time
+_LARGEST_NOISE = 0.1  # standard deviation [1]
+_LARGEST_STOPPED = 0.5  # share of the time in interrupts and preemptions [1]
 
 
 @dataclass(frozen=True)
 class PlatformConfig:
-    """Constants of the virtual platform; the cache geometry is fixed by the trace.
+    """Constants of the virtual platform; the trace determines the cache geometry.
 
     Attributes
     ----------
     cache_ways : tuple of float
-        Ways that can be given [1].
+        Levels of cache ways [1].
     bandwidths : tuple of float
-        Bandwidth budgets that can be given [MB/s].
+        Levels of the bandwidth budget [MB/s].
     frequencies : tuple of float
-        Core clocks that can be set [GHz].
+        Levels of the core clock [GHz].
     hit_time : tuple of float, (2,)
         Cost of a last-level hit, demand and prefetched [ns].
     miss_time : tuple of float, (2,)
         Cost of a last-level miss, demand and prefetched [ns].
     line_size : float
-        Bytes that a miss moves [B].
+        Bytes that a miss transfers [B].
     regulator_period : float
         Period of the bandwidth regulator [s].
     speed_noise : float
@@ -47,9 +47,9 @@ class PlatformConfig:
     phase_noise : float
         Standard deviation of the fluctuation inside a run [1].
     phase_correlation : float
-        Its correlation from one step to the next [1].
+        Correlation of the fluctuation between consecutive steps [1].
     phase_step : float
-        Length of its steps [instructions].
+        Length of the fluctuation's steps [instructions].
     tick_rate : float
         Timer interrupts [1/s]; 0 for none.
     tick_time : float
@@ -59,11 +59,11 @@ class PlatformConfig:
     preemption_time : float
         Mean length of a preemption [s].
     start_offset : float
-        Largest time between the sampler's start and the program's [s].
+        Largest time from the sampler's start to the program's start [s].
     reading_jitter : float
         Standard deviation of the instants at which counters are read [s].
     random_phases : bool
-        Whether regulator and timer start at a random point of their periods, or at the first.
+        Whether regulator and timer start at a random point of their periods, or at the beginning.
     """
 
     cache_ways: tuple[float, ...] = tuple(float(w) for w in range(2, 21))
@@ -87,12 +87,12 @@ class PlatformConfig:
     random_phases: bool = True
 
     def __post_init__(self) -> None:
-        for name, given in self.levels.items():
-            levels = np.asarray(given, dtype=float)
+        for name, values in self.levels.items():
+            levels = np.asarray(values, dtype=float)
             if levels.ndim != 1 or levels.size == 0 or not np.all(np.isfinite(levels)):
-                raise ArgumentError(f"levels of {name} are {given}; a list of numbers is wanted.")
+                raise ArgumentError(f"levels of {name} are {values}; a list of numbers is wanted.")
             if levels.min() <= 0:
-                raise ArgumentError(f"levels of {name} are {given}; levels above 0 are wanted.")
+                raise ArgumentError(f"levels of {name} are {values}; levels above 0 are wanted.")
         if any(w != int(w) for w in self.cache_ways):
             raise ArgumentError(f"cache_ways is {self.cache_ways}; whole ways are wanted.")
         for name in ("hit_time", "miss_time"):
@@ -111,17 +111,17 @@ class PlatformConfig:
                 raise ArgumentError(f"{name} is {value}; a number ≥ 0 is wanted.")
         for name in ("speed_noise", "memory_noise", "phase_noise"):
             value = getattr(self, name)
-            if value > _MOST_NOISE:  # else an interval of negative length might be drawn
-                raise ArgumentError(f"{name} is {value}; at most {_MOST_NOISE} is wanted.")
+            if value > _LARGEST_NOISE:  # else an interval of negative length might be drawn
+                raise ArgumentError(f"{name} is {value}; at most {_LARGEST_NOISE} is wanted.")
         if not 0 <= self.phase_correlation < 1:
             raise ArgumentError(
                 f"phase_correlation is {self.phase_correlation}; 0 or more and below 1 is wanted."
             )
-        taken = self.tick_rate * self.tick_time + self.preemption_rate * self.preemption_time
-        if taken > _MOST_TAKEN:  # near 1, a program would never end
+        stopped = self.tick_rate * self.tick_time + self.preemption_rate * self.preemption_time
+        if stopped > _LARGEST_STOPPED:  # near 1, a program would never end
             raise ArgumentError(
-                f"the time that interrupts and preemptions take is {taken:.3g} of all; at most "
-                f"{_MOST_TAKEN} is wanted (rates times lengths)."
+                f"the time that interrupts and preemptions take is {stopped:.3g} of all; at most "
+                f"{_LARGEST_STOPPED} is wanted (rates times lengths)."
             )
 
     @property
@@ -130,10 +130,10 @@ class PlatformConfig:
         return dict(zip(RESOURCES, (self.cache_ways, self.bandwidths, self.frequencies)))
 
     def without_noise(self) -> PlatformConfig:
-        """Return the platform on which only the page colouring differs from run to run.
+        """The platform without noise: only the page colouring differs between runs.
 
-        What is left is the model alone: with it, replay shows what a change of context does,
-        and what of the spread between runs the noise makes.
+        A replay then shows the effect of the context alone, and, in comparison with noise, the
+        share of the noise in the spread between runs.
         """
         return replace(
             self,
@@ -152,14 +152,14 @@ def platform_contexts(
     selection: str,
     config: PlatformConfig = PlatformConfig(),
 ) -> NDArray[np.float64]:
-    """Contexts of the platform by description.
+    """Contexts of the platform from a description.
 
     Parameters
     ----------
     selection : str
-        ``"all"``: the product of all levels.  ``"grid:5x5x5"``: as many levels of ways, bandwidth
-        and clock, evenly spread from the lowest to the highest.  Otherwise the path of a CSV file
-        with columns ``cache_ways``, ``bandwidth`` [MB/s] and ``frequency`` [GHz].
+        ``"all"``: the product of all levels.  ``"grid:5x5x5"``: this number of levels of ways,
+        bandwidth and clock, evenly spread.  Otherwise the path of a CSV file with columns
+        ``cache_ways``, ``bandwidth`` [MB/s] and ``frequency`` [GHz].
     config : PlatformConfig
 
     Returns
@@ -169,9 +169,9 @@ def platform_contexts(
     Raises
     ------
     ArgumentError
-        The description is not understood, or names a level that the platform does not have.
+        The description is invalid, or has a level that the platform does not have.
     ProfileError
-        The CSV file cannot be read as contexts.
+        The CSV file cannot be read.
 
     Examples
     --------
@@ -195,14 +195,14 @@ def platform_contexts(
 
 
 def exact_contexts(contexts: ArrayLike, config: PlatformConfig) -> NDArray[np.float64]:
-    """Contexts with each value moved to the level it means, (n_contexts, 3).
+    """Contexts with each value replaced by the nearest level, (n_contexts, 3).
 
-    1.7000000000000002 and 1.7 are one clock, and one run.
+    So 1.7000000000000002 and 1.7 are one clock, and give the same runs.
 
     Raises
     ------
     ArgumentError
-        No table of contexts, a value that is no level, or a context that is listed twice.
+        A value is not equal to a level up to rounding, or a context is listed twice.
     """
     table = checked_contexts(contexts, RESOURCES).copy()
     for column, (name, levels) in zip(table.T, config.levels.items()):

@@ -44,7 +44,7 @@ _X86_64 = 62
 
 
 class RecordError(RuntimeError):
-    """A program that could not be recorded; the message says why and what would help."""
+    """A program could not be recorded; the message has the reason and a remedy."""
 
 
 def record_trace(
@@ -60,8 +60,8 @@ def record_trace(
 ) -> xr.Dataset:
     """Record a run of a program and write its trace.
 
-    The command runs twice, natively and recorded, in the current folder: it must find its
-    inputs both times, and print the same both times.
+    The command runs twice in the current folder, natively and recorded.  It must find its inputs
+    and print the same text both times.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ def record_trace(
     interval : int
         Instructions in an interval of the trace.
     colourings : int
-        Random assignments of physical pages; a replayed run draws one of them.
+        Number of random page colourings; a replayed run draws one of them.
     rng : numpy.random.Generator or int
-        Draws the assignments.
+        Draws the colourings.
     overwrite : bool
         Whether an existing `output` may be replaced.
     on_instructions : callable, optional
-        Called a few times a second with the number of instructions recorded so far; how many
-        there will be, nobody knows.
+        Called a few times a second with the number of instructions recorded so far; the total is
+        unknown.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def record_trace(
     interval, colourings = int(interval), int(colourings)
     if not command:
         raise ArgumentError("command is empty; a program and its arguments are wanted.")
-    if os.fspath(stdin) != os.devnull and not Path(stdin).is_file():  # it is read twice
+    if os.fspath(stdin) != os.devnull and not Path(stdin).is_file():  # because it is read twice
         raise ArgumentError(f"stdin is '{stdin}'; an existing file is wanted, no pipe.")
     output = Path(output)
     check_output(output, overwrite=overwrite)
@@ -130,22 +130,22 @@ def record_trace(
                 on_instructions(_recorded(prefix))
 
         code = _run(emulated, scratch / "emulated", stdin, poll)
-        said = shlex.join([Path(command[0]).name, *command[1:]])
-        # arguments are bytes; what is no text is shown as the file can hold it
-        name = said.encode("utf-8", "backslashreplace").decode()
+        command_line = shlex.join([Path(command[0]).name, *command[1:]])
+        # arguments are bytes; invalid UTF-8 is escaped, so that a file can hold it
+        name = command_line.encode("utf-8", "backslashreplace").decode()
         if not prefix.with_suffix(".end").exists():
             raise RecordError(
                 f"'{name}' did not end by itself under emulation (exit code {code}, native run "
-                f"{native_code}){_last_words(scratch)}. A program that is killed, replaces itself "
-                f"by another or fills the disk cannot be recorded, and QEMU must have plugins "
-                f"of API version 1."
+                f"{native_code}){_last_message(scratch)}. A program that is killed, replaces "
+                f"itself by another or fills the disk cannot be recorded, and QEMU must have "
+                f"plugins of API version 1."
             )
         same = filecmp.cmp(scratch / "native.out", scratch / "emulated.out", shallow=False)
         if code != native_code or not same:
             what = "printed something else" if code == native_code else f"returned {code}"
             raise RecordError(
                 f"'{name}' {what} under emulation than in its native run (which returned "
-                f"{native_code}){_last_words(scratch)}. The recording was thrown away: a program "
+                f"{native_code}){_last_message(scratch)}. The recording was thrown away: a program "
                 f"must find its inputs in both runs and print nothing that changes, such as times."
             )
         if code != 0:
@@ -163,11 +163,11 @@ def record_trace(
 
 
 def check_recording_needs() -> None:
-    """Raise :class:`RecordError` where something that recording needs is missing."""
+    """Raise :class:`RecordError` if a requirement of recording is missing."""
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         raise RecordError(
             f"recording needs Linux on x86-64, this is {sys.platform} on {platform.machine()}; "
-            f"traces that others recorded can be replayed everywhere."
+            f"traces can be replayed on every machine."
         )
     needs = {"qemu-x86_64": "qemu-user", "gcc": "gcc"}
     missing = [program for program in needs if shutil.which(program) is None]
@@ -197,9 +197,9 @@ def _executable(command: Sequence[str]) -> str:
 
 
 def _build_plugin(scratch: Path) -> Path:
-    """Compile the plugin, once for each version of its source and of the compiler.
+    """Path of the compiled plugin, built once for each version of its source and of the compiler.
 
-    It is kept in the user's cache folder, or in `scratch` where that cannot be written.
+    It is in the user's cache folder, or in `scratch` if that cannot be written.
     """
     source = files("msbgen.platform").joinpath("recorder.c").read_bytes()
     version = subprocess.run(["gcc", "--version"], capture_output=True, check=False).stdout
@@ -227,10 +227,10 @@ def _build_plugin(scratch: Path) -> Path:
             check=False,
         )
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
+            messages = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
             raise RecordError(
-                f"gcc could not build the recorder: {said[0]}. Its C library's headers are needed "
-                f"as well; on Debian and Ubuntu: apt install gcc libc6-dev"
+                f"gcc could not build the recorder: {messages[0]}. It needs the C library's "
+                f"headers, too; on Debian and Ubuntu: apt install gcc libc6-dev"
             )
         os.replace(partial, plugin)
     finally:
@@ -239,7 +239,7 @@ def _build_plugin(scratch: Path) -> Path:
 
 
 def _plugin_options(plugin: Path, prefix: Path, interval: int) -> str:
-    """Options of QEMU's command line, in which a comma is written twice."""
+    """The plugin option of QEMU's command line, in which commas are doubled."""
     plugin_path, prefix_path = (str(p).replace(",", ",,") for p in (plugin, prefix))
     return f"{plugin_path},prefix={prefix_path},interval={interval}"
 
@@ -250,11 +250,11 @@ def _run(
     """Run with output into PREFIX.out and PREFIX.err; return the exit code."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("QEMU_")}
     with (
-        open(stdin, "rb") as given,
+        open(stdin, "rb") as stream,
         prefix.with_suffix(".out").open("wb") as out,
         prefix.with_suffix(".err").open("wb") as err,
     ):
-        process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err, env=environment)
+        process = subprocess.Popen(command, stdin=stream, stdout=out, stderr=err, env=environment)
         try:
             while True:
                 with suppress(subprocess.TimeoutExpired):
@@ -267,7 +267,7 @@ def _run(
 
 
 def _recorded(prefix: Path) -> int:
-    """Instructions of the intervals written so far, about."""
+    """Number of instructions in the intervals written so far."""
     path = prefix.with_suffix(".summaries")
     if not path.exists():
         return 0
@@ -281,23 +281,23 @@ def _recorded_share(prefix: Path) -> float:
     return recorded / (recorded + others) if recorded > 0 else 0.0
 
 
-def _last_words(scratch: Path) -> str:
-    """Return the last line that the emulated program or QEMU said, if any."""
+def _last_message(scratch: Path) -> str:
+    """The last line that the emulated program or QEMU printed, as a part of a message."""
     path = scratch / "emulated.err"
     lines = path.read_bytes().decode(errors="replace").strip().splitlines()
-    return f"; it said: {lines[-1]}" if lines else ""
+    return f"; its last message: {lines[-1]}" if lines else ""
 
 
 def _summarise(prefix: Path, colourings: int, rng: np.random.Generator, name: str) -> xr.Dataset:
     summaries = np.fromfile(prefix.with_suffix(".summaries"), np.uint64).reshape(-1, _SUMMARY)
     stored = prefix.with_suffix(".requests")
-    empty = stored.stat().st_size == 0  # which cannot be mapped
+    empty = stored.stat().st_size == 0  # an empty file cannot be mapped
     requests = np.empty(0, np.uint64) if empty else np.memmap(stored, np.uint64, mode="r")
     counts = summaries[:, 3].astype(np.int64)
     if counts.sum() != len(requests):
         raise RecordError(
-            f"the recording of '{name}' holds {len(requests)} requests where its intervals had "
-            f"{counts.sum()}; more room in '{prefix.parent.parent}' is wanted."
+            f"the recording of '{name}' holds {len(requests)} requests where its intervals have "
+            f"{counts.sum()}; more space in '{prefix.parent.parent}' is wanted."
         )
     keys = rng.integers(2**63, size=colourings, dtype=np.uint64)
     version = subprocess.run(["qemu-x86_64", "--version"], capture_output=True, check=False)

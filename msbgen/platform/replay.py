@@ -1,35 +1,34 @@
 """Replay of a trace in any context of the virtual platform.
 
-The problem: what would the counters and the execution time of a recorded program have been with
-w ways of the last-level cache, B MB/s of memory bandwidth and a core clock of f GHz?  Interval i
-of the trace takes, with h hits and m misses of the last level (each split into demand and
-prefetched),
+The problem: find the counters and the execution time of a recorded program with w ways of the
+last-level cache, B MB/s of memory bandwidth and a core clock of f GHz.  Interval i of the trace has
+h hits and m misses of the last level, each split into demand and prefetched, and takes
 
     length_i = g·n_i·core_cycles_i / f + c_h·h_i + a·c_m·m_i + fixed_time_i
 
-where g is the run's speed, n a slow fluctuation and a the run's memory latency.  The regulator
-grants B·period / line misses a period and stops the core for the rest of the period when they
-are spent; timer interrupts and preemptions stop it as well.  Counters are read every `interval`
-and at the end.  Only core cycles scale with the clock.
+where g is the run's speed, n a slow fluctuation and a the run's relative memory latency.  The
+regulator grants B·period / line_size misses per period; after these it stops the core for the rest
+of the period.  Timer interrupts and preemptions stop the core, too.  Counters are read every
+`interval` and at the end.  Only core cycles scale with the clock.
 
-How the details are settled (all agree with the ground truth that the model was checked on):
+Details of the model, all of which agree with the ground truth that it was checked against:
 
-- g, n and a are normal with mean 1; n is a stationary AR(1) with one step per 200,000
-  instructions, and an interval takes the mean over its steps (at least one).  The noise of
-  memory is that of misses; hits are served by the last-level cache and have none.
+- g, n and a are normal with mean 1.  n is a stationary AR(1) process with one step per 200,000
+  instructions; an interval has the mean over its steps (at least one).  Hits have no noise, because
+  the last-level cache serves them.
 - Events are spread evenly over the length of their interval, stops excluded.
 - One page colouring is drawn per run, uniformly among those of the trace.
-- The regulator's phase is uniform in its period; a grant is not carried over; the core stops at
-  the instant when the last granted miss is made, also in the middle of an interval.
-- Timer interrupts are equidistant with a random phase; preemptions are a Poisson process with
-  exponential lengths.  What falls into a stop overlaps with it.
-- Time zero is the sampler's start: the program starts 0 to 0.8 ms later, which belongs to the
-  execution time.  A run of length D has ceil(D / interval) readings, the last one at D; every
-  other reading is displaced by Gaussian jitter.
-- Counts are whole: cumulated hits and misses are rounded down at each reading.
+- The regulator's phase is uniform in its period.  Unused misses expire at the end of a period.  The
+  core stops at the instant of the last granted miss, also within an interval.
+- Timer interrupts are equidistant with a random phase.  Preemptions are a Poisson process with
+  exponential lengths.  Stops may overlap.
+- Time zero is the sampler's start.  The program starts 0 to 0.8 ms later; this delay is part of the
+  execution time.  A run of length D has ceil(D / interval) readings, the last one at D.  All others
+  have Gaussian jitter.
+- Counts are whole numbers: cumulative hits and misses are rounded down at each reading.
 
-Not modelled: TLB, DRAM banks, write-back traffic, co-runners, input-dependent variability
-(every run replays one trace).  Timing is calibrated to no machine.
+Not modelled: TLB, DRAM banks, write-back traffic, co-runners, variation with the input (every run
+replays one trace).  Timing is calibrated to no machine.
 """
 
 from __future__ import annotations
@@ -61,18 +60,18 @@ _COUNTER_LABELS = {
     "cache_requests": {"units": "1", "long_name": "last-level cache requests"},
     "cache_misses": {"units": "1", "long_name": "last-level cache misses"},
 }
-# Streams of random numbers of a run; those of unknown length have one for themselves.
+# Random streams of a run; draws of unknown number have a stream of their own.
 _RUN, _READINGS, _PREEMPTIONS = range(3)
 _FIRST_CAPACITY = 256
 _LONGEST_INTERVAL = 3600.0  # [s]
-_LONGEST_RUN = 1e9  # steps of the loop that plays it: about ten seconds
+_LONGEST_RUN = 1e9  # steps of the replay's loop: about ten seconds
 _LARGEST_SEED = 2**128
 _PLATFORM = PlatformConfig()
 
 
 @dataclass(frozen=True)
 class _Program:
-    """A trace as the replay needs it: arrays per interval, and per colouring and ways."""
+    """A trace prepared for replay: arrays per interval, and cached tables."""
 
     identity: bytes
     cycles: NDArray[np.float64]  # (n,)
@@ -86,7 +85,7 @@ class _Program:
         self, ways: int, colouring: int, config: PlatformConfig
     ) -> tuple[NDArray[np.float64], ...]:
         """Events (n, 3), cost of hits (n,) and of misses (n,) [s] for given ways and colouring."""
-        # Two threads may compute the same table; both get the same, and one of them is kept.
+        # two threads may compute the same table; both results are equal, and one is kept
         key = (ways, colouring)
         if key not in self.tables:
             hits = self.histogram[colouring, :, :ways].sum(axis=1, dtype=np.int64)
@@ -111,30 +110,30 @@ def replay_trace(
     threads: int | None = None,
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
-    """Profiles of a recorded program in the contexts given, as a measurement would return them.
+    """Profiles of a recorded program in contexts of the virtual platform.
 
-    A run is determined by the trace, its context, its number and the seed: other contexts, their
-    order, the number of runs and of threads do not change it.
+    Trace, context, run number and seed determine a run.  Other contexts, their order, the number
+    of runs and the number of threads do not change it.
 
     Parameters
     ----------
     trace : xarray.Dataset
-        As :func:`~msbgen.platform.read_trace` returns it.
+        Result of :func:`~msbgen.platform.read_trace`.
     contexts : array_like, (n_contexts, 3)
         Cache ways [1], bandwidth [MB/s] and clock [GHz], each among the levels of `config`;
         see :func:`platform_contexts`.
     runs : int or array_like of int, (n_contexts,)
-        Runs of each context; where one has fewer than another, the rest is missing (NaN).
+        Runs of each context; missing runs are NaN.
     interval : float
         Sampling interval [s].
     rng : numpy.random.Generator or int
-        The seed; a generator gives one, so that the same generator gives other runs next time.
+        Seed; a generator draws a new seed at each call.
     config : PlatformConfig
         Constants of the platform.
     threads : int, optional
-        Threads that replay: one for each core that this process may use.
+        Number of threads; default: the number of cores that this process may use.
     progress : callable, optional
-        Called with (done, total) contexts, in the calling thread.
+        Called with (done, total) contexts in the calling thread.
 
     Returns
     -------
@@ -146,13 +145,13 @@ def replay_trace(
     TraceError
         The dataset is no trace.
     ArgumentError
-        A context that the platform or the trace does not have, an argument out of range, runs
-        that would take longer or a result that would be larger than this machine can bear.
+        The platform or the trace lacks a context, an argument is out of range, a run would take
+        too long, or the result would not fit into memory.
 
     Notes
     -----
-    About 1 ms for a program of 1 s.  Memory: twice the result, which has 12 B a reading, as many
-    readings as the longest run for every run.
+    Time: about 1 ms for a program of 1 s.  Memory: twice the result, which has 12 B per reading and
+    the readings of the longest run for every run.
     """
     validate_trace(trace)
     table = exact_contexts(contexts, config)
@@ -194,7 +193,7 @@ def replay_trace(
 
 
 def _checked_runs(runs: ArrayLike, n_contexts: int) -> NDArray[np.int64]:
-    """Runs of every context, (n_contexts,)."""
+    """Number of runs of each context, (n_contexts,)."""
     repeats = np.asarray(runs)
     if repeats.shape not in ((), (n_contexts,)):
         raise ArgumentError(
@@ -208,7 +207,7 @@ def _checked_runs(runs: ArrayLike, n_contexts: int) -> NDArray[np.int64]:
 
 
 def _seed(rng: np.random.Generator | int) -> int:
-    """Return the number that decides all runs."""
+    """The seed of all runs as a number."""
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**63))
     try:
@@ -230,13 +229,13 @@ def _check_size(
     interval: float,
     config: PlatformConfig,
 ) -> None:
-    """Refuse runs that would not end in reasonable time, and results that no memory holds."""
+    """Raise :class:`ArgumentError` for runs that take too long and results larger than memory."""
     # demand and prefetched requests up to each depth, (2, n_depths), of one colouring
     requests = program.histogram[0].sum(axis=2, dtype=np.int64).cumsum(axis=1).astype(float)
     hits = requests[:, table[:, 0].astype(int) - 1]  # (2, n_contexts)
     misses = requests[:, -1:] - hits
     bandwidth, frequency = table[:, 1] * 1e6, table[:, 2] * 1e9
-    # as if the regulator let the core wait for every line: an upper bound, up to noise
+    # an upper bound up to noise: the core waits for the regulator at every line
     duration = (
         program.cycles.sum() / frequency
         + program.fixed.sum()
@@ -253,7 +252,7 @@ def _check_size(
             f"{steps.max():.3g} steps to play; at most {_LONGEST_RUN:.0e} are wanted, by a longer "
             f"interval or a shorter program."
         )
-    # 12 B a reading, held twice; what a thread holds while it plays the longest run
+    # 12 B per reading, twice, and a thread's arrays for the longest run
     size = 24.0 * len(table) * float(repeats.max()) * readings.max() + 256.0 * readings.max()
     if size > 0.5 * (memory := physical_memory()):
         raise ArgumentError(
@@ -280,7 +279,7 @@ def _prepare(trace: xr.Dataset, config: PlatformConfig) -> _Program:
 
 
 def _stream(key: int, number: int) -> np.random.Generator:
-    """Return random numbers that nothing but their key and number decides (Salmon et al., 2011)."""
+    """Random generator determined by key and stream number only (Salmon et al., 2011)."""
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, number]))
 
 
@@ -320,7 +319,7 @@ def _one_run(
     ticks = np.array([tick_period, first_tick, config.tick_time])
     capacity = _FIRST_CAPACITY
     while True:
-        # Longer streams begin as shorter ones do: giving more does not change the run.
+        # a longer stream begins with the shorter one: a larger capacity does not change the run
         readings = np.zeros((capacity, 4))
         jitter = config.reading_jitter * _stream(key, _READINGS).standard_normal(capacity)
         readings[:, 0] = interval * np.arange(1, capacity + 1) + jitter
@@ -338,7 +337,7 @@ def _one_run(
 def _preemptions(
     drawn: np.random.Generator, horizon: float, config: PlatformConfig
 ) -> NDArray[np.float64]:
-    """Arrival and length of preemptions [s], (m, 2): about those up to `horizon` or more."""
+    """Arrival and length of preemptions [s], (m, 2), with high probability beyond `horizon`."""
     if config.preemption_rate == 0:
         return np.array([[np.inf, 0.0]])
     expected = config.preemption_rate * horizon
@@ -356,7 +355,7 @@ def _assemble(
     seed: int,
     config: PlatformConfig,
 ) -> xr.Dataset:
-    """One dataset out of ragged runs, which are given up on the way."""
+    """Dataset from runs of different lengths; the lists of readings are emptied to save memory."""
     n_times = max(len(counts) for runs in readings for counts in runs)
     # counters first, so that each of them is contiguous
     joint = np.full((3, *duration.shape, n_times), np.nan, dtype=np.float32)

@@ -23,8 +23,8 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.ASCII | re.I)
 # Cells of a CPU where an event is not counted because another CPU counts it for the socket.
 _NOT_HERE = ("-", "nan", "-nan")
 WARNINGS = (
-    "likwid measures CPUs, not tasks: other tasks on them are counted, too; below 100 ms its counts "
-    "are too high (its manual).",
+    "likwid measures CPUs, not tasks: other tasks on them are counted, too; below 100 ms its "
+    "counts are too high (its manual).",
 )
 
 
