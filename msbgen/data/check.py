@@ -1,4 +1,4 @@
-"""Whether a dataset obeys the contract of :mod:`msbgen.data.schema`: every breach in a sentence."""
+"""Checks that a dataset obeys :mod:`msbgen.data.schema`: one sentence for every violation."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from msbgen.data.violations import Violations
 
 _log = logging.getLogger("msbgen")
 
-# Counts are stored as float32: events that hit each other's rounding are not an error.
+# Counts are stored as float32: differences within its rounding are not an error.
 _ROUNDING = 1e-3
 _TIME_JITTER = 1e-6
 # Counts of one counter whose masks and copies are made at a time.
 _CHECKED_AT_ONCE = 2**20
-# Nothing is sampled more often than this [s]: a shorter interval is a mistake of units.
+# A shorter sampling interval [s] is a mistake of units.
 _SHORTEST_INTERVAL = 1e-9
 # Bytes of a name that netCDF can hold.
 _LONGEST_NAME = 256
-# Characters of an attribute that a sentence shows.
+# Characters of an attribute that a message shows.
 _SHOWN = 60
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What :func:`inspect_profiles` found, one sentence each, with its place and remedy."""
+    """Errors and warnings of :func:`inspect_profiles`, one sentence each, with place and remedy."""
 
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -95,9 +95,8 @@ def inspect_profiles(
 ) -> CheckReport:
     """Find every problem of a profile dataset without raising.
 
-    The layout is checked first; values are only looked at where the layout holds.  What only a
-    measurement can get wrong is not asked of a generated dataset (attribute ``kind``), nor of
-    a part of one.
+    The layout is checked first; values are checked only where the layout holds.  Checks for errors
+    of measurement are left out for generated datasets (attribute ``kind``) and for parts.
     """
     whole = not part and "kind" not in dataset.attrs
     wrong = list(_name_errors(dataset)) or list(_layout_errors(dataset))
@@ -112,7 +111,7 @@ def inspect_profiles(
 
 
 def _name_errors(ds: xr.Dataset) -> Iterator[str]:
-    """Names that no file, table or terminal could show; files cannot have them, datasets can."""
+    """Sentences about names that no file, table or terminal could show."""
     for name in dict.fromkeys([*ds.dims, *ds.variables]):
         if not isinstance(name, str):
             yield f"the name {_shown(name)} is no text; rename it."
@@ -131,7 +130,7 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
         return
     kind = schema.partition("/")[0] if isinstance(schema, str) else ""
     if kind.startswith("msbgen-") and kind != SCHEMA.partition("/")[0]:
-        return  # another file of ours, with nothing that a profile has
+        return  # another kind of file, without the variables of profiles
     for dim in ("context", "time"):
         if dim not in ds.dims:
             near = [str(d) for d in ds.dims if str(d).lower().startswith(dim[:3])]
@@ -165,7 +164,7 @@ def _is(attribute: Any, text: str) -> bool:
 
 
 def _shown(attribute: Any) -> str:
-    """Return an attribute of any type and size in a few characters."""
+    """An attribute of any type and size in a few characters."""
     plain = attribute.tolist() if isinstance(attribute, (np.ndarray, np.generic)) else attribute
     text = repr(plain)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
@@ -207,7 +206,7 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
         )
         return
     time = coord.values.astype(float)
-    with np.errstate(invalid="ignore"):  # what is not finite is told of below
+    with np.errstate(invalid="ignore"):  # values that are not finite are reported below
         steps = np.diff(time)
     said = ds.attrs.get("interval", time[0])
     if not isinstance(said, (int, float, np.integer, np.floating)) or not np.isfinite(said):
@@ -281,7 +280,7 @@ def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any])
 
 
 def _label_errors(what: str, name: str, variable: xr.DataArray) -> Iterator[str]:
-    """What a resource and a counter may both get wrong."""
+    """Sentences about errors that resources and counters have in common."""
     if name in RESERVED:
         yield f"{what} '{name}' is called as something of msbgen's own is; rename it."
     label = variable.attrs.get("long_name", "")
@@ -323,15 +322,15 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
                 f"'run' of one context, or give the resource that tells them apart its role."
             )
             break
-    breaches = Violations(ds)
+    violations = Violations(ds)
     for rows in _context_blocks(ds):
-        _check_values(ds.isel(context=rows), breaches.of(rows.start))
-    yield from breaches.sentences()
+        _check_values(ds.isel(context=rows), violations.of(rows.start))
+    yield from violations.sentences()
     yield from clock_errors(ds)
 
 
 def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
-    """Report what is wrong with a few contexts; PLACE in a sentence stands for where it is."""
+    """Sentences about the values of a few contexts; PLACE stands for the place."""
     dim = replicate_dim(ds)
     names = counter_names(ds)
     order = ("context", dim, "time") if dim else ("context", "time")
@@ -417,7 +416,7 @@ def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
 
 
 def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
-    """What looks like a resource or a counter but does not say so."""
+    """Sentences about variables that look like a resource or counter but have no role."""
     for name, variable in ds.variables.items():
         if "role" in variable.attrs:
             if role(variable) not in ("resource", "counter"):
@@ -430,7 +429,7 @@ def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
 
 
 def _start_warnings(ds: xr.Dataset) -> Iterator[str]:
-    """Starts of runs that are none: without them a fit goes on, and sees no drift."""
+    """Sentences about invalid starts of runs: a fit then runs without detecting drift."""
     if STARTED not in ds:
         return
     wanted = ["context", str(replicate_dim(ds) or "run")]
@@ -448,11 +447,11 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     yield from _start_warnings(ds)
     yield from cut_warnings(ds)
     yield from gap_warnings(ds)
-    breaches = Violations(ds)
+    violations = Violations(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
         levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
-        breaches.of(0)(
+        violations.of(0)(
             f"resource '{name}' is none of the platform's 'levels' PLACE: correct the value or "
             f"add the level.",
             ~same_level(values[:, None], levels).any(axis=1),
@@ -469,11 +468,11 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
         for parts, whole in _subset_pairs(counter_names(ds)):
             more, most = (part[n].transpose("context", ..., "time").values for n in (parts, whole))
             bad = more > most * (1 + _ROUNDING) + 1
-            breaches.of(rows.start)(
+            violations.of(rows.start)(
                 f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
                 bad if bad.ndim == 3 else bad[:, None],
             )
-    yield from breaches.sentences()
+    yield from violations.sentences()
 
 
 def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:

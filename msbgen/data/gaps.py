@@ -2,8 +2,8 @@
 
 A sample that is late or missing leaves a gap in a run.  Where the counter went on counting, the
 next sample holds the missed counts (``carried``): they are spread evenly over the gap, and totals
-are kept.  Where it did not (``lost``), the rate is interpolated between the samples around the gap.  A
-gap at the very end is filled in the same way, from the samples before it.
+are kept.  Where it did not (``lost``), the rate is interpolated between the samples around the gap.
+A gap at the very end is filled in the same way, from the samples before it.
 """
 
 from __future__ import annotations

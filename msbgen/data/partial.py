@@ -1,8 +1,8 @@
-"""What of the runs was not measured: groups of counters, runs that were cut, gaps.
+"""Partial runs: groups of counters, runs that were cut, gaps.
 
-A core counts a few events at a time, so counters are measured in groups, in different runs; slow
-contexts are cut by a timeout; samples get lost.  What of this is an error, what is in doubt, and
-how it reads in words.
+A core counts a few events at a time, so counters are measured in groups, in different runs.  Slow
+contexts are cut by a timeout, and samples get lost.  This module finds which of it is an error or
+a warning, and describes it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from msbgen.data.violations import Violations
 
 Bools = NDArray[np.bool_]
 
-# Runs so near the longest [share of it] that count so much less work than others look cut.
+# Runs this near the longest [share of it], with this much less work than others, look cut.
 _AT_TIMEOUT, _LESS_WORK = 0.005, 0.03
-# Contexts and counters that a line names.
+# Number of contexts and counters that a line names.
 _NAMED = 3
 
 
@@ -48,7 +48,7 @@ def held_counters(dataset: xr.Dataset) -> Bools:
 
 
 def counter_groups(dataset: xr.Dataset) -> list[tuple[tuple[str, ...], Bools]]:
-    """Sets of counters that some runs hold together, each with those runs, (n_contexts, n_runs).
+    """Sets of counters that were measured together, each with its runs, (n_contexts, n_runs).
 
     One where every run holds every counter; most runs first.
     """
@@ -61,7 +61,7 @@ def counter_groups(dataset: xr.Dataset) -> list[tuple[tuple[str, ...], Bools]]:
 
 
 def most_at_once(dataset: xr.Dataset) -> int:
-    """How many counters the run that holds most of them holds."""
+    """Largest number of counters in one run."""
     return max(len(names) for names, _ in counter_groups(dataset))
 
 
@@ -72,7 +72,7 @@ def is_partial(dataset: xr.Dataset) -> bool:
 
 
 def describe_partial(dataset: xr.Dataset) -> list[str]:
-    """Say in plain words which counters are in which runs, what was cut, and what was lost."""
+    """Lines about counters in runs, cut runs and lost samples."""
     lines = [*_group_lines(dataset), *_cut_lines(dataset)]
     for name, share, lower in _missing(dataset):
         then = (
@@ -120,13 +120,13 @@ def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
 
 
 def ended_counters(dataset: xr.Dataset) -> Bools:
-    """Which counters some run of each context holds to its end, (n_contexts, n_counters)."""
+    """Which counters a complete run of each context holds, (n_contexts, n_counters)."""
     ended = held_counters(dataset) & complete_array(dataset)[..., None]
     return np.asarray(np.any(ended, axis=1))
 
 
 def cut_throughout(dataset: xr.Dataset, named: int | None = _NAMED) -> list[str]:
-    """Where cuts left no end of a run, or of a counter: contexts, of which so many are named."""
+    """Contexts in which every run, or every run with a counter, was cut; some of them by name."""
     ended, held = ended_counters(dataset), np.asarray(held_counters(dataset).any(axis=1))
     every = np.asarray(held.any(axis=1) & ~ended.any(axis=1))
     found = {"every run": every}
@@ -143,7 +143,7 @@ def cut_throughout(dataset: xr.Dataset, named: int | None = _NAMED) -> list[str]
 
 
 def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
-    """Counters with gaps, the share of their samples that is missing, and of their counts [%]."""
+    """Counters with gaps, and the missing shares of their samples and counts [%]."""
     inside = interval_counts(duration_array(ds), sampling_interval(ds))
     held = held_counters(ds)
     for k, name in enumerate(counter_names(ds)):
@@ -168,10 +168,7 @@ def clock_gaps(dataset: xr.Dataset) -> NDArray[np.int64]:
 
 
 def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it is left out") -> str:
-    """That a run's total of the clock departs, and then what; gaps are named where it has any.
-
-    The end of a sentence that begins with the run.
-    """
+    """End of a sentence about a run whose total of the clock departs; it names gaps, if any."""
     gaps = int(clock_gaps(dataset)[context, run])
     if not gaps:
         return f"lost counts: its total departs from the others'{then}."
@@ -190,7 +187,7 @@ def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it i
 
 
 def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[str, str]:
-    """What the attributes of all that is made from a dataset say of its partial runs.
+    """Attributes about partial runs for datasets derived from this one.
 
     Parameters
     ----------
@@ -223,7 +220,7 @@ def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[st
 
 
 def _never_together(ds: xr.Dataset) -> str:
-    """Counters that no run holds together, as "a, b with c, d; c with d"; empty where none."""
+    """Counters never measured together, as "a, b with c, d; c with d"; empty where none."""
     names, groups = counter_names(ds), [set(names) for names, _ in counter_groups(ds)]
     found: dict[tuple[str, ...], list[str]] = {}
     for i, name in enumerate(names):
@@ -237,7 +234,7 @@ def _never_together(ds: xr.Dataset) -> str:
 
 
 def complete_errors(ds: xr.Dataset) -> Iterator[str]:
-    """What is wrong with the layout of what says that runs were cut, or of what is said of gaps."""
+    """Sentences about an invalid variable ``complete`` or attribute ``gaps``."""
     for name in counter_names(ds):
         said = ds[name].attrs.get("gaps", KINDS[0])
         if not (isinstance(said, str) and said in KINDS):
@@ -273,8 +270,8 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
 
 
 def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
-    """Counts that nothing holds, although it is said that the next count does: the last ones."""
-    breaches, length = Violations(ds), interval_counts(duration_array(ds), sampling_interval(ds))
+    """Sentences about carried gaps at the end of a run, after which no count follows."""
+    violations, length = Violations(ds), interval_counts(duration_array(ds), sampling_interval(ds))
     final = np.clip(length, 1, ds.sizes["time"]) - 1
     dims = [dim for dim in ("context", replicate_dim(ds), "time") if dim]
     for name in counter_names(ds):
@@ -282,30 +279,30 @@ def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
             continue
         counts = ds[name].transpose(*dims).values.reshape(*final.shape, -1)
         last = np.take_along_axis(counts, final[..., None], axis=2)[..., 0]
-        breaches.of(0)(
+        violations.of(0)(
             f"counter '{name}' is NaN in the last interval PLACE: its gaps are 'carried', but no "
             f"count comes after that holds what was missed; it is taken to go on as before: cut "
             f"the run there (its 'duration', and 0 in 'complete'), or measure it again.",
             np.isnan(last) & ~np.isnan(counts).all(axis=2),
         )
-    yield from breaches.sentences()
+    yield from violations.sentences()
 
 
 def clock_errors(ds: xr.Dataset) -> Iterator[str]:
-    """Runs in which the clock was not measured: nobody knows how far they were."""
-    clock, breaches = clock_name(ds), Violations(ds)
+    """Sentences about runs in which the clock was not measured, whose progress is unknown."""
+    clock, violations = clock_name(ds), Violations(ds)
     if clock in counter_names(ds):
         held = held_counters(ds)
-        breaches.of(0)(
+        violations.of(0)(
             f"counter '{clock}', the clock of progress, was not measured PLACE: measure it in "
             f"every run, or name another clock in attribute 'progress'.",
             held.any(axis=2) & ~held[..., counter_names(ds).index(clock)],
         )
-    yield from breaches.sentences()
+    yield from violations.sentences()
 
 
 def measured_errors(ds: xr.Dataset) -> Iterator[str]:
-    """What nothing can be learned from: counters that were not measured, no end of any run."""
+    """Sentences about counters that were never measured, and about no complete run at all."""
     held = held_counters(ds)
     missing = [name for k, name in enumerate(counter_names(ds)) if not held[..., k].any()]
     for name in missing:
@@ -315,7 +312,7 @@ def measured_errors(ds: xr.Dataset) -> Iterator[str]:
 
 
 def unended_counters(ds: xr.Dataset) -> Iterator[str]:
-    """Counters of which no run tells the end; all of them in one sentence where none ended."""
+    """Counters without a complete run; all of them in one sentence where no run is complete."""
     held, ended = held_counters(ds), ended_counters(ds)
     if held.any() and not ended.any():
         yield (
@@ -332,7 +329,7 @@ def unended_counters(ds: xr.Dataset) -> Iterator[str]:
 
 
 def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
-    """Runs that end with the longest one and counted less work than others: a timeout, unsaid."""
+    """Sentences about runs that look cut by a timeout: as long as the longest, with less work."""
     clock, duration = clock_name(ds), duration_array(ds)
     if COMPLETE in ds or clock not in counter_names(ds) or "run" not in ds.dims:
         return
@@ -344,13 +341,13 @@ def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
     if len(others) == 0:
         return
     cut = at_end & (total < (1.0 - _LESS_WORK) * np.median(others))
-    if cut.sum() < 2:  # one run is the longest anyhow
+    if cut.sum() < 2:  # a single run is always the longest
         return
-    breaches = Violations(ds)
-    breaches.of(0)(
+    violations = Violations(ds)
+    violations.of(0)(
         f"a run PLACE ends with the longest at {longest:.4g} s, having counted less of "
         f"'{clock}' than shorter ones: a timeout? Say so in 'complete' (context, run), 0 "
         f"for runs that were cut.",
         cut,
     )
-    yield from breaches.sentences()
+    yield from violations.sentences()

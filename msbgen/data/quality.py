@@ -1,14 +1,14 @@
-"""How far measured profiles are to be trusted: what well-formed numbers say of their measuring.
+"""Warnings about measured profiles that are valid but look wrongly measured.
 
-Beside the profiles themselves these variables over (context, run) are looked at where a file has
-them, as :mod:`msbgen.measure` writes them:
+The checks use the profiles and, where a file has them, these variables over (context, run) that
+:mod:`msbgen.measure` writes:
 
 ===========================  =====================================================================
-``RESOURCE_achieved``        what the run had of a resource, in the resource's unit
+``RESOURCE_achieved``        achieved value of a resource, in the resource's unit
 ``longest_bin``              longest time between two stamps of the recording [s]
 ``late_share``               share of the run in bins of more than 1.5 intervals [1]
 ``COUNTER_counted_share``    share of its time for which the event was counted [1]
-``load``, ``steal``          tasks that wanted to run beside it [1]; share of CPU time that other
+``load``, ``steal``          other tasks that wanted to run [1]; share of CPU time that other
                              machines took [1]
 ===========================  =====================================================================
 """
@@ -37,39 +37,38 @@ from msbgen.data.violations import Violations
 
 Floats = NDArray[np.float64]
 
-# A share of the largest value asked for: more is not what was asked.
+# Largest accepted deviation from the set value, as a share of the largest value.
 _MISSED = 0.02
 # Shares of a run in late bins, of time with a counter, of stolen time; tasks beside the measured.
 _LATE, _COUNTED, _STOLEN, _LOAD = 0.05, 0.95, 0.01, 0.5
 # Largest less smallest of a context's runs, over their mean: of its progress, of its duration.
 _PROGRESS_SPREADS, _DURATION_SPREADS = 0.05, 0.25
-# A run this many times the usual distance from the median, and this share of it, stands apart.
+# A run beyond both is outlying: multiples of the median distance, and a share of the median.
 _APART, _FAR, _NORMAL = 5.0, 0.1, 1.4826
 _FEW_RUNS = 5
-# Runs never differ by less than this share, whatever few of them say.
+# Least spread of runs, as a share, where few runs show less.
 _EVEN = 0.005
-# Counters wrap at these widths [bits]; what is left of a small step back is just below.
+# Counters wrap at these widths [bits]; a small step back then gives a count just below 2^bits.
 _WIDTHS, _JUST_BELOW, _ABOVE_USUAL = (32, 48, 64), 2.0**-8, 100.0
-# What chance alone stays below: 99 of a hundred times.
+# Level of significance: exceeded by chance once in a hundred times.
 _CHANCE = 0.99
-# Corners that a sentence names.
+# Number of corners that a sentence names.
 _NAMED = 3
 
 
 def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
-    """Say what in valid, measured profiles looks wrong, a sentence each; nothing is refused.
+    """Sentences about valid, measured profiles that look wrong; none is refused.
 
-    Counters that wrapped; bins that came late; counters that were shared; resources that were not
-    had as asked; load and steal meanwhile; totals of the progress, and durations, that spread; runs
-    that stand apart; runs that are one recording twice; resources without an effect; contexts
-    that look as if they had not been set.
+    They are about counters that wrapped or were shared, late bins, resources that were not set,
+    load and steal.  Others are about totals and durations that spread, outlying runs, recordings
+    taken twice, resources without an effect, and contexts that look as if not set.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        Valid profiles.  Of generated ones, and of profiles without runs, nothing is said.
+        Valid profiles.  Generated profiles and profiles without runs are not checked.
     source : str
-        What the sentences call it.
+        Name of the dataset in the sentences.
     """
     if "kind" in dataset.attrs or "run" not in dataset.dims:
         return []
@@ -85,7 +84,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
 
 
 def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
-    """Say which corners of the platform were not measured: contexts beyond are extrapolated.
+    """Sentence about corners of the platform that were not measured, which are extrapolated.
 
     The corners are the products of each resource's smallest and largest level, or measured value
     where the levels are not listed.
@@ -140,7 +139,7 @@ def _wrapped(ds: xr.Dataset, breaches: Violations) -> None:
 
 
 def _recording(ds: xr.Dataset, breaches: Violations) -> None:
-    """What the recordings say of themselves."""
+    """Sentences about the recordings."""
     found = breaches.of(0)
     late = _of_runs(ds, "late_share")
     longest = _of_runs(ds, "longest_bin")
@@ -179,7 +178,7 @@ def _of_runs(ds: xr.Dataset, name: str) -> Floats:
 
 
 def _settings(ds: xr.Dataset, breaches: Violations) -> None:
-    """Resources that runs did not have as asked."""
+    """Sentences about resources that were not achieved as set."""
     for name in resource_names(ds):
         wanted = ds[name].values.astype(float)
         had = _of_runs(ds, f"{name}_achieved")
@@ -196,7 +195,7 @@ def _settings(ds: xr.Dataset, breaches: Violations) -> None:
 
 
 def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
-    """Runs of one context that are not alike, and single runs that are unlike the others."""
+    """Sentences about contexts whose runs spread, and about outlying runs."""
     found, duration = breaches.of(0), ended_durations(ds)
     clock = str(ds.attrs.get("progress", "instructions"))
     if clock in counter_names(ds):
@@ -226,10 +225,10 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
 
 
 def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], None]) -> Any:
-    """Runs with gaps whose totals are unlike those of runs without, or of all, (context, run)."""
+    """Runs with gaps whose totals depart from those of other runs, (context, run)."""
     gaps = clock_gaps(ds) > 0
     whole = np.where(gaps, np.nan, own)
-    unlike = _spread(whole) > _PROGRESS_SPREADS  # the gaps are not to blame
+    unlike = _spread(whole) > _PROGRESS_SPREADS  # the gaps are not the cause
     known = np.isfinite(whole).any(axis=1, keepdims=True)
     usual = _by_context(np.median, np.where(known, whole, own))[:, None]
     blamed = gaps & ~unlike[:, None] & (np.abs(own - usual) > 0.5 * _PROGRESS_SPREADS * usual)
@@ -252,7 +251,7 @@ def _spread(values: Floats) -> Floats:
 
 
 def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
-    """Runs that are one recording, taken twice."""
+    """Sentences about runs that are one recording twice."""
     duration = ended_durations(ds)
     seen: set[tuple[float | None, ...]] = set()
     again = np.zeros(duration.shape, dtype=bool)
@@ -269,7 +268,7 @@ def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
 
 
 def _without_effect(ds: xr.Dataset, totals: Floats) -> Iterator[str]:
-    """Resources whose levels change neither durations nor totals by more than runs differ."""
+    """Sentences about resources whose levels change neither durations nor totals significantly."""
     figures = np.concatenate([ended_durations(ds)[..., None], totals], axis=-1)
     table = context_table(ds)
     for column, name in enumerate(resource_names(ds)):
@@ -291,8 +290,8 @@ def _others_equal(table: Floats, column: int) -> list[NDArray[np.int64]]:
 def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
     """Whether a figure of runs differs between the contexts of groups.
 
-    By much, or by more than chance makes it differ in one of a hundred trials: the variance between
-    contexts over that between runs follows Snedecor's F where there is no effect.
+    The difference is large, or significant at 1 %: without an effect, the variance between contexts
+    over that between runs follows Snedecor's F.
     """
     between = within = 0.0
     free_between = free_within = 0
@@ -308,7 +307,7 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
         free_between += len(runs) - 1
         free_within += len(every) - len(runs)
     if free_within == 0:
-        return True  # nothing tells how runs differ
+        return True  # the spread of runs is unknown
     if within == 0:
         return between > 0
     limit = float(fdtri(free_between, free_within, _CHANCE))
@@ -316,7 +315,7 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
 
 
 def _not_set(ds: xr.Dataset) -> Iterator[str]:
-    """Contexts that run as with the most of a resource, where one between them does not."""
+    """Sentences about contexts that look as if a resource had its largest level."""
     duration, table = ended_durations(ds), context_table(ds)
     mean, names = _by_context(np.mean, duration), resource_names(ds)
     error = _by_context(np.std, duration)

@@ -1,4 +1,4 @@
-"""What a profile dataset is: its names and arrays, and how it is built.
+"""Profile datasets: their names and arrays, and functions that build and read them.
 
 A profile dataset (``msbgen-profile/1``) is a plain :class:`xarray.Dataset`:
 
@@ -7,7 +7,7 @@ name                      dims                    meaning
 ========================  ======================  ==================================================
 ``time`` (coordinate)     time                    end of each sampling interval [s], equally spaced,
                                                   the first one interval after the start
-one coordinate a          context                 what the core was given; ``role="resource"``,
+one coordinate a          context                 setting of the resource; ``role="resource"``,
 resource                                          ``units``, ``long_name``, ``levels`` (every value
                                                   that the platform can set)
 one variable a counter    context[, run], time    events in the interval that ends at ``time`` [1],
@@ -22,9 +22,9 @@ runs were cut                                     cut: its counts until then, an
 ``run`` is a repetition; generated samples name the dimension ``sample``; maximum-likelihood
 and mean profiles have neither.  A missing run is NaN throughout; a counter that was not measured in
 a run is NaN throughout that run, in which the clock of progress is always measured.  Samples lost
-inside a run are NaN there, and the counter's attribute ``gaps`` says whether the next count holds
-what was missed (``"carried"``) or it is ``"lost"``.  Names of resources and counters are free but
-for those in :data:`RESERVED`: every function of the package asks the dataset for them.
+inside a run are NaN there.  The counter's attribute ``gaps`` is ``"carried"`` where the next count
+holds the missed events, else ``"lost"``.  Names of resources and counters are free, except those in
+:data:`RESERVED`.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
-# What counters are in: events, or the joules of a meter.
+# Units of counters: events, or the joules of a meter.
 COUNT_UNITS, ENERGY_UNITS = "1", "J"
 # Columns that a plan, and a table of bounds, have beside the resources.
 PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
 BOUND_COLUMNS = ("duration_bound", "extrapolated", "beyond")
-# What a plan has too where counters are measured in groups, and bounds where energy is counted.
+# Further columns of a plan with groups of counters, and of bounds with energy.
 GROUPS_COLUMN, ENERGY_BOUND = "counters", "energy_bound"
-# What a plan has too where contexts were measured wrongly: 1 for those whose old runs are to go.
+# Further column of a plan: 1 for contexts whose old runs must be replaced.
 AGAIN_COLUMN = "again"
-# Which runs went on to their end.
+# Which runs were complete.
 COMPLETE = "complete"
-# When each run began [s]: a machine's drift is seen by it.
+# When each run began [s], to detect a machine's drift.
 STARTED = "started"
-# What resources and counters cannot be called: the package's own dimensions, variables, columns.
+# Reserved names, of the package's dimensions, variables and columns.
 RESERVED = frozenset(
     {"context", "time", *REPLICATES, "duration", COMPLETE, STARTED, "method", "metric", "score"}
     | {*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
 )
-# Values of a resource that differ by less than this share of them are one level: what is left of
-# a decimal fraction after a detour through text, float32, or a sum of steps.
+# Values of a resource that differ by less than this share are one level: text, float32 and sums
+# of steps round decimal fractions by this much.
 SAME_LEVEL = 1e-6
-# Values this many times larger or smaller than every level are in another unit than the levels.
+# Values larger or smaller than every level by this factor are in another unit than the levels.
 _OTHER_UNIT = 100.0
-# The most contexts that "all of them" may mean; their table alone would take gigabytes.
+# Upper limit of all contexts of a platform; a larger table would take gigabytes.
 _MOST_CONTEXTS = 10_000_000
 
-# A mean profile ends where less than this share of its runs still goes on.
+# A mean profile ends where less than this share of its runs continues.
 NEGLIGIBLE = 0.01
 
 
@@ -84,7 +84,7 @@ def counter_names(dataset: xr.Dataset) -> list[str]:
 
 
 def role(variable: xr.DataArray | xr.Variable) -> str:
-    """Return what a variable says it is: ``"resource"``, ``"counter"``, or nothing."""
+    """The attribute ``role`` of a variable: ``"resource"``, ``"counter"``, or empty."""
     said = variable.attrs.get("role")
     return said if isinstance(said, str) else ""
 
@@ -185,7 +185,7 @@ def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 
 def complete_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
-    """Whether runs went on to their end, (n_contexts, n_runs): all that are not said to be cut."""
+    """Whether runs were complete, not cut, (n_contexts, n_runs)."""
     shape = duration_array(dataset).shape
     if COMPLETE not in dataset:
         return np.ones(shape, dtype=bool)
@@ -203,7 +203,7 @@ def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 
 def clock_name(dataset: xr.Dataset) -> str:
-    """Counter that tells the progress of a run, or ``time``: the file's choice, or the usual."""
+    """Counter that measures the progress of a run, or ``time``: the file's or the default."""
     said = dataset.attrs.get("progress")
     if said is not None:
         return str(said)
@@ -216,7 +216,7 @@ def ended_durations(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 
 def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
-    """Mean execution time of each context [s], (n_contexts,), NaN where no run went to its end."""
+    """Mean execution time of each context [s], (n_contexts,), NaN where no run was complete."""
     duration = ended_durations(dataset)
     present = np.isfinite(duration)
     with np.errstate(invalid="ignore"):
@@ -230,13 +230,13 @@ def sampling_interval(dataset: xr.Dataset) -> float:
 
 
 def file_of(dataset: xr.Dataset) -> str:
-    """What sentences call a dataset: its file, if it was read from one, or its task."""
+    """Name of a dataset in messages: its file, if it was read from one, or its task."""
     source = dataset.encoding.get("source")
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
 def describe_context(dataset: xr.Dataset, index: int) -> str:
-    """Return a context in words: ``context 3 (cache_ways=2, bandwidth=70 MB s-1)``."""
+    """A context in words: ``context 3 (cache_ways=2, bandwidth=70 MB s-1)``."""
     parts = []
     for name in resource_names(dataset):
         units = str(dataset[name].attrs.get("units", ""))
@@ -246,7 +246,7 @@ def describe_context(dataset: xr.Dataset, index: int) -> str:
 
 
 def describe_profiles(dataset: xr.Dataset) -> str:
-    """What a valid dataset holds, in a few lines for a person."""
+    """A summary of a valid dataset, in a few lines."""
     dim = replicate_dim(dataset)
     duration = duration_array(dataset)
     runs = np.isfinite(duration).sum(axis=1)
@@ -275,7 +275,7 @@ def describe_profiles(dataset: xr.Dataset) -> str:
 
 
 def span(values: NDArray[Any]) -> str:
-    """Return the smallest and the largest value in words."""
+    """The smallest and the largest value in words."""
     low, high = float(np.min(values)), float(np.max(values))
     return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
@@ -288,7 +288,7 @@ def resource_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
 def counter_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
     """Attributes of every counter by name, as :func:`make_profiles` takes them.
 
-    Without what is said of gaps: what :func:`count_array` returns has none.
+    Without the attribute ``gaps``: the result of :func:`count_array` has none.
     """
     return {
         name: {key: value for key, value in dataset[name].attrs.items() if key != "gaps"}
@@ -297,7 +297,7 @@ def counter_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 
 def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
-    """Global attributes that what is made from a dataset keeps."""
+    """Global attributes of a dataset that datasets derived from it keep."""
     return {name: v for name, v in dataset.attrs.items() if name in ("task", "platform")}
 
 
@@ -346,7 +346,7 @@ def check_units(contexts: NDArray[np.float64], resources: Mapping[str, Mapping[s
 
 
 def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any]) -> Iterator[str]:
-    """Say it, in one sentence, if a resource has a value that is plainly in another unit.
+    """One sentence if a resource has a value that is plainly in another unit.
 
     Hertz among gigahertz: far below or far above every level, and not zero.
     """

@@ -1,6 +1,6 @@
-"""NetCDF files: the only code that touches them.
+"""Reading and writing of netCDF files; no other module calls the library.
 
-Files are read with a sentence for a bad one, and appear whole or not at all.
+A bad file is refused in one sentence, and a written file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from msbgen.data.schema import context_table, counter_names
 
 # Counts of one stored chunk.
 _CHUNK = 2**18
-# Ctrl-C, the end, and the time that a piece of work may take.
+# Ctrl-C, termination, and alarms.
 _WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 # Most bytes of an array in one byte of a file: deflate packs up to 1,032 into one.
 _MOST_PACKED = 1100
@@ -37,7 +37,7 @@ _HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
 
 
 def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) -> xr.Dataset:
-    """Load a whole netCDF file, saying in one sentence what is wrong with a bad one.
+    """The content of a whole netCDF file.
 
     Times stay numbers, with their units beside them: profiles have no dates.
 
@@ -66,7 +66,9 @@ def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) ->
         raise ProfileError(f"{name}: is damaged (a heap without an end); copy or write it again.")
     try:
         with warnings.catch_warnings(), interrupts_wait():
-            warnings.simplefilter("ignore")  # xarray's doubts are about the values, checked below
+            warnings.simplefilter(
+                "ignore"
+            )  # xarray's warnings are about the values, which are checked later
             return _load(path, written_whole)
     except MemoryError as error:
         raise ProfileError(
@@ -76,7 +78,7 @@ def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) ->
         raise ProfileError(
             f"{name}: cannot be read whole ({error}); it may be truncated: copy or write it again."
         ) from None
-    except Exception as error:  # whatever the library thinks of what a stranger wrote
+    except Exception as error:  # any error of the library about a malformed file
         raise ProfileError(
             f"{name}: cannot be understood ({_in_short(error)}); correct what its attributes say "
             f"or write it again."
@@ -194,9 +196,9 @@ def _append(dataset: xr.Dataset, path: Path, dim: str) -> None:
 
 @contextmanager
 def _library(path: Path) -> Iterator[None]:
-    """Write with the netCDF library: undisturbed, and with the system's word on a failure.
+    """Write with the netCDF library, without interrupts, with the system's message on a failure.
 
-    On a full disk the library says "HDF error", or that permission was denied.
+    On a full disk the library reports "HDF error", or that permission was denied.
     """
     try:
         with interrupts_wait():

@@ -254,7 +254,7 @@ def kinds_of(graph: xr.Dataset) -> list[str]:
 
 
 def graph_name(graph: xr.Dataset) -> str:
-    """What messages call a graph: its file, if it was read from one, else its name."""
+    """Name of a graph in messages: its file, if it was read from one, else its name."""
     source = graph.encoding.get("source")
     return Path(source).name if source else str(graph.attrs.get("name", "graph"))
 
@@ -316,7 +316,7 @@ def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Data
 
 
 def times_are_shares(graph: xr.Dataset) -> bool:
-    """Whether works say no more of measured times than their shares of the mean of the kind.
+    """Whether works are only shares of the mean time of the kind.
 
     That is what readers make of tasks with times alone; how long a task takes is then up to the
     profile of its kind.
@@ -332,7 +332,7 @@ def times_are_shares(graph: xr.Dataset) -> bool:
 def with_profiles(
     graph: xr.Dataset, profiles: Mapping[str, xr.Dataset], kinds: Mapping[str, str] | None = None
 ) -> xr.Dataset:
-    """The graph with works that let its tasks take their measured ``time``.
+    """The graph with works for which its tasks take their measured ``time``.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ def with_profiles(
 
 
 def lacking_kind(graph: xr.Dataset, kind: str, known: Sequence[str]) -> str:
-    """Sentence about a kind that no profile is of."""
+    """Sentence about a kind without a profile."""
     import difflib
 
     task = str(graph["task"].values[kinds_of(graph).index(kind)])
@@ -382,7 +382,7 @@ def lacking_kind(graph: xr.Dataset, kind: str, known: Sequence[str]) -> str:
 
 
 def other_time_unit(graph: xr.Dataset, shortest: Floats, longest: Floats) -> Iterator[str]:
-    """Say it, in one sentence, if a graph's times are plainly in another unit than profiles say.
+    """One sentence if a graph's times are plainly in another unit than those of its profiles.
 
     Parameters
     ----------

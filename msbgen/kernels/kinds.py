@@ -1,6 +1,6 @@
-"""Kernels that networks are made of: which parameters each kind has, and how much it does.
+"""Kernels of networks: the parameters of each kind, its operations and bytes.
 
-Measurements of other kinds are as good; of these it is known what their parameters mean.
+Datasets may hold any other kinds; for these the meaning of the parameters is known.
 
 ==================  ==============================================================================
 kind                what it is, in single precision, by its name in torch
@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 # Every parameter of some kind, once.
 PARAMETERS = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _FLOAT = 4  # bytes
-# What may be 0; all else is a size, a stride or a number of parts.
+# Parameters that may be 0; all others are a size, a stride or a number of parts.
 _MAY_BE_ZERO = frozenset({"padding", "padding_height", "padding_width", "bias", "inplace", "ceil"})
 
 
@@ -91,7 +91,7 @@ def out_side(side: int, kernel: int, stride: int, padding: int, *, ceil: bool = 
 
 
 def out_sides(point: Point) -> tuple[int, int]:
-    """Height and width of what a convolution or pooling gives; below 1 where it gives nothing."""
+    """Height and width of the output of a convolution or pooling; below 1 where it is empty."""
     p = point.parameters
     if point.kind == "adaptive_pool":
         return p["size"], p["size"]
@@ -113,14 +113,14 @@ def out_sides(point: Point) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Work:
-    """What a kernel does.
+    """Operations and bytes of a kernel.
 
     Attributes
     ----------
     flops : float
         Multiplications and additions; comparisons count as one.
     touched : float
-        Bytes of what is read and written, each once.
+        Bytes read and written, each once.
     """
 
     flops: float
@@ -151,7 +151,7 @@ def work_of(point: Point) -> Work:
 
 
 def works_of(dataset: xr.Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Operations and bytes of every measurement or launch, (n,) each; NaN for kinds of others.
+    """Operations and bytes of every measurement or launch, (n,) each; NaN for other kinds.
 
     A kind is known where all its parameters are there: of a dataset of measurements, or of
     workloads.

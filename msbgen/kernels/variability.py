@@ -1,4 +1,4 @@
-"""How much measurements of one thing vary: between nodes that should be alike, between sessions.
+"""Variability of measurements between nodes that should be alike, and between sessions.
 
 Two boards of one kind, or one machine on two days, do not measure the same.  Observations come in
 groups (a node, a session).  Their reference is the median of the groups' medians, and how far an
@@ -30,15 +30,15 @@ Floats = NDArray[np.float64]
 
 By = Literal["node", "run"]
 Quantity = Literal["runtime", "power"]
-# Observations of a group below which nothing is said of its law.
+# Fewest observations of a group for the tests.
 _FEWEST = 2
-# Groups beyond which a file is not described: they are numbers, not sessions.
+# More groups than this are numbers, not sessions, and are not described.
 _MOST_GROUPS = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Variability:
-    """How groups of observations differ, and their members among themselves.
+    """Differences between groups of observations, and within them.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
 
 
 def repeatability(medians: ArrayLike) -> float:
-    """How well a median of one session repeats in another: the mean relative difference [1].
+    """Repeatability of medians between sessions: their mean relative difference [1].
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def repeatability(medians: ArrayLike) -> float:
 
 
 def describe_variability(dataset: xr.Dataset) -> list[str]:
-    """How well measurements of kernels repeat on other nodes and in other runs, in lines.
+    """Lines about the repeatability of measurements on other nodes and in other runs.
 
     A line for nodes and one for runs, of each quantity, where something was measured in two of
     them: its :func:`repeatability`, and which of them lies lowest and highest, by the median over
@@ -201,7 +201,7 @@ def describe_variability(dataset: xr.Dataset) -> list[str]:
 def variability_rows(
     dataset: xr.Dataset, *, by: By = "node", quantity: Quantity = "runtime"
 ) -> Iterator[dict[str, Any]]:
-    """How each kernel varies in each configuration, a row each.
+    """Rows of the variability of each kernel in each configuration.
 
     Parameters
     ----------

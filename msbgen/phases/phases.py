@@ -134,7 +134,7 @@ def _segment(seconds: Floats, counts: list[Floats], resolution: float) -> NDArra
     leading = slice(-_COMPONENTS, None)
     scores = vectors[:, leading] * np.sqrt(np.maximum(variance[leading], 0.0))
     jumps = np.diff(scores, axis=0) ** 2
-    # half the median squared difference is 0.227 σ² of Gaussian noise, whatever the jumps
+    # half the median squared difference is 0.227 σ² of Gaussian noise, for any jumps
     noise = np.median(jumps, axis=0).sum() / (2 * 0.455)
     bins = len(scores)
     penalty = bins * resolution**2 + _CHANCE * noise * np.log(bins)

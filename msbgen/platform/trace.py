@@ -118,7 +118,7 @@ def make_trace(
     distance_histogram : array_like, (n_depths, n_intervals, n_colourings, 2)
         Requests by stack distance, demand before prefetched [1].
     attrs : mapping of str to str
-        What was recorded: ``program``, ``platform`` and whatever helps to record it again.
+        Attributes: ``program``, ``platform`` and others that help to record it again.
 
     Returns
     -------

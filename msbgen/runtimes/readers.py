@@ -28,7 +28,7 @@ def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[st
     """The runtimes of a folder of npz archives, as WiseLabCMU/pitot publishes them.
 
     ``data.npz`` holds runs alone with features and names, ``if2.npz`` (``if3``, ``if4``) runs
-    beside others.  Their times are in **microseconds**, whatever their documentation says:
+    beside others.  Their times are in **microseconds**, unlike their documentation:
     collection stopped at 30 s, and the largest value is 2.999e7.  Neighbouring rows of runs
     beside others are the parts of one run.  Exact copies are dropped.
 
