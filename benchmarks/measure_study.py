@@ -243,7 +243,8 @@ def run(part: str, work: Path, *, quick: bool = False, sweeps: int = 3, count: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("example", "shares", "kills"))
+    parts = ("example", "shares", "kills")
+    parser.add_argument("part", nargs="?", choices=parts, default="example")
     parser.add_argument("--work", type=Path, required=True, help="folder for what is measured")
     parser.add_argument("--quick", action="store_true", help="few, short runs, for a trial")
     parser.add_argument("--sweeps", type=int, default=3)
