@@ -30,8 +30,8 @@ class Fault:
     levels: tuple[tuple[float, ...], ...] = ()  # of the resources of these contexts, as labelled
 
     kind: ClassVar[str]
-    # The fields that a file holds under 'where', in this order.
-    place: ClassVar[tuple[str, ...]] = ()
+    # The fields that a file holds under 'where', in this order, with their types.
+    place: ClassVar[tuple[tuple[str, type], ...]] = ()
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """Fault, repair and remedy in one sentence; `describe` names a context by its row."""
@@ -63,7 +63,7 @@ class BadContext(Fault):
         """See :meth:`Fault.sentence`."""
         return (
             f"{describe(self.contexts[0])} fits none of the other contexts: its settings or its "
-            f"runs were others; it is left out: measure it again."
+            f"runs were different; it is left out: measure it again."
         )
 
 
@@ -91,7 +91,7 @@ class StretchedRun(Fault):
     end: float
 
     kind = "stretched"
-    place = ("run", "begin", "end")
+    place = (("run", int), ("begin", float), ("end", float))
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
@@ -111,7 +111,7 @@ class WrongCount(Fault):
     counter: int
 
     kind = "count"
-    place = ("run", "interval", "counter")
+    place = (("run", int), ("interval", int), ("counter", int))
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
@@ -249,7 +249,7 @@ class Findings:
                 "contexts": fault.contexts,
                 "where": fault.terms
                 if isinstance(fault, MachineDrift)
-                else [getattr(fault, name) for name in fault.place],
+                else [getattr(fault, name) for name, _ in fault.place],
                 "factor": fault.factor,
                 "worth": fault.weight,
                 "gain": fault.log_odds,
@@ -267,19 +267,19 @@ class Findings:
 def _fault(plain: Mapping[str, Any]) -> Fault:
     """One fault from its JSON object."""
     cls = _CLASSES[plain["kind"]]
-    where: dict[str, Any] = dict(zip(cls.place, plain["where"], strict=cls is not MachineDrift))
+    place: dict[str, Any]
     if cls is MachineDrift:
-        where["terms"] = tuple(float(term) for term in plain["where"])
-    for name in where:
-        if name not in ("begin", "end", "terms"):
-            where[name] = int(where[name])
+        place = {"terms": tuple(float(term) for term in plain["where"])}
+    else:
+        fields = zip(cls.place, plain["where"], strict=True)
+        place = {name: convert(value) for (name, convert), value in fields}
     return cls(
         contexts=tuple(int(i) for i in plain["contexts"]),
         factor=float(plain["factor"]),
         weight=float(plain["worth"]),
         log_odds=float(plain["gain"]),
         levels=tuple(tuple(float(v) for v in level) for level in plain["levels"]),
-        **where,
+        **place,
     )
 
 
