@@ -8,6 +8,6 @@ __all__ = ["check_libraries", "load_library"]
 
 
 def check_libraries() -> None:
-    """Raise what :func:`load_library` would raise for what fitting needs, before the work."""
+    """Raise :class:`ArgumentError` if a library for fitting is missing, before the work."""
     for name in ("xgboost", "sklearn.tree"):
         load_library(name)

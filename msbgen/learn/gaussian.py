@@ -1,8 +1,7 @@
-"""Residuals that are jointly Gaussian: their covariance where some are missing, and conditioning.
+"""Jointly Gaussian residuals: their covariance with missing values, and conditional means.
 
-What the residuals that were measured (of a run on some machines, of a program at some clocks) say
-of the others:
-``E[r_m | r_S] = Σ_mS Σ_SS⁻¹ r_S``.
+The residuals r_S measured, of a run on some machines for example, give the expected values of the
+others: ``E[r_m | r_S] = Σ_mS Σ_SS⁻¹ r_S``.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from msbgen.core.errors import MeasurementError
 
 Floats = NDArray[np.float64]
 
-# Share of the variances that is added to them: two machines of a kind are almost one.
+# Ridge relative to the variances: residuals of two like machines are almost collinear.
 _RIDGE = 1e-6
-# The most steps of expectation and maximisation, and the relative change that ends them.
+# Most steps of expectation maximisation, and the relative change at which they stop.
 _STEPS, _TOLERANCE = 200, 1e-6
 
 
 def residual_covariance(residual: Floats, weight: Floats) -> Floats:
-    """Covariance about 0 of residuals, the most likely one where some are missing, (m, m).
+    """Maximum likelihood covariance about 0 of residuals with missing values, (m, m).
 
-    Expectation and maximisation (Dempster, Laird and Rubin 1977); without missing ones the first
-    step is the answer.
+    By expectation maximisation (Dempster, Laird and Rubin 1977); without missing values the first
+    step is exact.
 
     Parameters
     ----------
     residual : ndarray, (n, m)
         NaN where missing.
     weight : ndarray, (n,)
-        What each row counts.
+        Weight of each row.
 
     Raises
     ------
@@ -44,32 +43,32 @@ def residual_covariance(residual: Floats, weight: Floats) -> Floats:
     filled = np.where(known, residual, 0.0)
     share = weight / weight.sum()
     shares = share[:, None] * known
-    found = np.diag((shares * filled**2).sum(axis=0) / shares.sum(axis=0)) + _floor(filled)
+    covariance = np.diag((shares * filled**2).sum(axis=0) / shares.sum(axis=0)) + _floor(filled)
     patterns, which = np.unique(known, axis=0, return_inverse=True)
     which = which.reshape(-1)
     for _ in range(_STEPS):
-        total = np.zeros_like(found)
-        for p, there in enumerate(patterns):
+        total = np.zeros_like(covariance)
+        for p, known_columns in enumerate(patterns):
             rows = which == p
-            gain = conditional_gain(found, there)
-            full = filled[rows][:, there] @ gain.T
+            gain = conditional_gain(covariance, known_columns)
+            full = filled[rows][:, known_columns] @ gain.T
             total += (full * share[rows, None]).T @ full
-            total += share[rows].sum() * (found - gain @ found[there])
+            total += share[rows].sum() * (covariance - gain @ covariance[known_columns])
         total = (total + total.T) / 2.0 + _floor(filled)
-        done = np.abs(total - found).max() <= _TOLERANCE * np.abs(total).max()
-        found = total
-        if done or known.all():
+        converged = np.abs(total - covariance).max() <= _TOLERANCE * np.abs(total).max()
+        covariance = total
+        if converged or known.all():
             break
-    return found
+    return covariance
 
 
 def conditional_gain(covariance: Floats, given: NDArray[np.bool_]) -> Floats:
-    """Matrix from the residuals given to the expectation of all, (m, n_given)."""
-    inner = covariance[np.ix_(given, given)]
-    return np.linalg.solve(inner, covariance[given]).T.astype(float)
+    """Matrix from the given residuals to the expected values of all, (m, n_given)."""
+    measured = covariance[np.ix_(given, given)]
+    return np.linalg.solve(measured, covariance[given]).T.astype(float)
 
 
 def _floor(filled: Floats) -> Floats:
-    """A little of the variances on the diagonal, so that all can be inverted."""
+    """Ridge on the diagonal, which makes the covariance invertible."""
     size = (filled**2).mean(axis=0).max()
     return _RIDGE * max(float(size), 1e-12) * np.eye(filled.shape[1])

@@ -9,10 +9,10 @@ from msbgen.core.errors import ArgumentError
 
 
 class Parameters:
-    """What predictors inherit: the arguments of their ``__init__``, read and changed by name."""
+    """Base of predictors: arguments of ``__init__``, read and changed by name."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; `deep` is scikit-learn's, and changes nothing."""
+        """Parameters by name; `deep` has no effect, and is there for scikit-learn."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
@@ -22,7 +22,7 @@ class Parameters:
         Raises
         ------
         ArgumentError
-            An unknown name; nothing is changed then.
+            An unknown name; then nothing is changed.
         """
         known = self.get_params()
         for name in parameters:

@@ -1,8 +1,8 @@
-"""Score predictions of relative performance on runs that were held back.
+"""Scores of predictions of relative performance on left-out runs.
 
-The error is the paper's: the mean over a run's relative times, its own 1 on the source among
-them, of how far they are from the truth.  Same order is the share of rows whose machines are
-predicted in their true order.
+The error is the paper's: the mean absolute error of a run's times relative to the source, over all
+machines including the source.  Same order is the share of rows whose machines are predicted in
+their true order.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from msbgen.machines.splits import held_rows
 
 Floats = NDArray[np.float64]
 
-# What a row of scores says, each a number.
+# Measures in a row of scores.
 MEASURES = ("error", "error_elsewhere", "same_order", "factor", "best_found", "time_lost")
 
 
 def complete_runs(runs: xr.Dataset) -> xr.Dataset:
-    """The runs that ran on every machine: those whose order is known.
+    """The runs on every machine, whose true order is known.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def complete_runs(runs: xr.Dataset) -> xr.Dataset:
 
 
 def scores(predicted: Floats, truth: Floats, source: int) -> dict[str, float]:
-    """How good times predicted from one machine are.
+    """Scores of times predicted from one machine.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ def scores(predicted: Floats, truth: Floats, source: int) -> dict[str, float]:
     """
     base = truth[:, [source]]
     others = np.arange(truth.shape[1]) != source
-    off = np.abs(predicted - truth) / base
+    error = np.abs(predicted - truth) / base
     named, fastest = predicted.argmin(axis=1), truth.argmin(axis=1)
     rows = np.arange(len(truth))
     order = np.argsort(predicted, axis=1, kind="stable") == np.argsort(truth, axis=1, kind="stable")
     return {
-        "error": float(off.mean()),
-        "error_elsewhere": float(off[:, others].mean()),
+        "error": float(error.mean()),
+        "error_elsewhere": float(error[:, others].mean()),
         "same_order": float(order.all(axis=1).mean()),
         "factor": float(np.exp(np.abs(np.log(predicted / truth))[:, others].mean())),
         "best_found": float((named == fastest).mean()),
@@ -92,15 +92,15 @@ def score_rows(predicted: Floats, truth: Floats, machines: Sequence[str]) -> lis
 
 
 def constant_times(known: Floats, truth: Floats, *, each_source: bool) -> Floats:
-    """Times by constant relative times [s], (n, n_sources, n_machines): what counters must beat.
+    """Times from constant relative times [s], (n, n_sources, n_machines): a baseline.
 
     Parameters
     ----------
     known, truth : ndarray, (·, n_machines)
-        Times of the runs to learn from, and of those to predict [s].
+        Times of the training runs and of the runs to predict [s].
     each_source : bool
-        The median relative time for each source; otherwise the mean over all sources, as in the
-        paper, which does not even know that the source is as fast as itself.
+        Whether to use the median relative time for each source; otherwise the mean over all
+        sources, as in the paper, in which even the ratio of the source to itself is not 1.
     """
     ratio = known[:, None, :] / known[:, :, None]
     if each_source:
@@ -118,20 +118,20 @@ def evaluate(
     predictor: RelativePredictor | None = None,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
-    """Score a predictor beside constants on runs that it was not shown.
+    """Scores of a predictor and of constant ratios on left-out runs.
 
-    Only runs that ran on every machine take part.
+    Only runs on every machine are used.
 
     Parameters
     ----------
     runs : xarray.Dataset
         ``msbgen-relative/1``.
     split : {"programs", "runs", "scales", "rows"}
-        What is held back as a whole; by rows, which is leaky, the run as seen from the other
-        machines is known.
+        Unit that is left out as a whole.  By rows, which is leaky, the run's rows of other
+        machines are known.
     folds : int
     predictor : RelativePredictor or None
-        Gives the parameters; None for the default's.
+        Its parameters are used; None for the defaults.
     progress : callable
         Called with (done, total) folds.
 
@@ -147,18 +147,18 @@ def evaluate(
         As :func:`msbgen.machines.predictor.cross_predict`; no run on every machine.
     """
     runs, predictor = complete_runs(runs), predictor or RelativePredictor()
-    said = cross_predict(runs, predictor, split=split, folds=folds, progress=progress)
+    predicted = cross_predict(runs, predictor, split=split, folds=folds, progress=progress)
     truth, machines = runtimes_of(runs), machines_of(runs)
-    asked = np.isfinite(said).all(axis=(1, 2))
-    constants = [np.full_like(said, np.nan) for _ in range(2)]
+    left_out = np.isfinite(predicted).all(axis=(1, 2))
+    constants = [np.full_like(predicted, np.nan) for _ in range(2)]
     for held in held_rows(runs, split, folds, predictor.random_state):
         known = truth[~held.all(axis=1)]
         for each_source, times in enumerate(constants):
-            told = constant_times(known, truth, each_source=bool(each_source))
-            times[held] = told[held]
-    methods = {"default": said, "median per source": constants[1], "mean": constants[0]}
+            constant = constant_times(known, truth, each_source=bool(each_source))
+            times[held] = constant[held]
+    methods = {"default": predicted, "median per source": constants[1], "mean": constants[0]}
     return [
         {"method": method, "split": split, **row}
         for method, times in methods.items()
-        for row in score_rows(times[asked], truth[asked], machines)
+        for row in score_rows(times[left_out], truth[left_out], machines)
     ]

@@ -1,9 +1,8 @@
-"""What predictors of relative performance see of a run: its counters and how it was run.
+"""Features of a run on one machine: its counters, configuration and time.
 
-After Table III of the paper: shares of the instructions by kind (branches, loads, …), other
-counters per instruction, nodes, the configuration and the machine counted on, one column each.
-Beyond it: logarithms, and the time that the run took there, as such and per instruction.
-Trees take all columns alike; for kriging they are kept apart by kind.
+As in Table III of the paper: shares of instructions by kind (branches, loads, …), other counters
+per instruction, nodes, configuration and machine.  Beyond the paper: logarithms, and the time on
+the machine, as such and per instruction.  Trees use all columns alike; kriging uses them by kind.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is known of runs from one machine, kept apart by kind.
+    """Features of runs on one machine, separated by kind, for kriging.
 
     Attributes
     ----------
     counters : ndarray, (n, d)
         Shares, counters and nodes.
     work, time : ndarray, (n,)
-        Log work, and log time per unit of it on the source; 0 where it is not looked at.
+        Log work, and log time per unit of work on the source; 0 where it is not used.
     configuration : ndarray of int, (n,)
-        -1 for one that was never seen.
+        -1 for an unknown configuration.
     """
 
     counters: NDArray[np.floating[Any]]
@@ -48,33 +47,33 @@ class Seen:
     configuration: NDArray[np.int64]
 
     def some(self, rows: NDArray[np.int64] | slice) -> Seen:
-        """Those of some runs."""
+        """Features of some runs."""
         return Seen(self.counters[rows], self.work[rows], self.time[rows], self.configuration[rows])
 
 
-# Counters are told per so many units of work: rare events count from one in a million on.
+# Counters are per so many units of work, so that log1p keeps events as rare as one in a million.
 _PER = 1e6
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """From runs to features, as learned: which counters there are, and what fills gaps.
+    """Map from runs to features: counters, groups, configurations and values for gaps.
 
     Attributes
     ----------
     machines : tuple of str
-        The machines, of which one counted.
+        Names of all machines.
     counters, units, groups : tuple of str
-        Names of the counters, their units, and names of the groups summed.
+        Names of counters, their units, and names of the groups whose counters are summed.
     group_of : tuple of str
         Group of each counter.
     work : str
-        The counter that says how much a run does; empty where none does.
+        The counter that measures the work of a run; empty where there is none.
     configurations : tuple of str
     per_machine : bool
-        Whether machines count differently.
+        Whether counters differ between machines.
     fill : ndarray, (n_machines, n_counters + n_groups)
-        Medians, which stand where a counter is missing.
+        Medians, which replace missing counters.
     kept : ndarray of bool
         Columns of :meth:`program` that vary.
     """
@@ -91,7 +90,7 @@ class FeatureMap:
     kept: NDArray[np.bool_]
 
     def check_units(self, runs: xr.Dataset) -> None:
-        """Refuse counters in other units than those learned from: all would be off by a factor.
+        """Refuse counters in other units than those of the fit.
 
         Raises
         ------
@@ -106,7 +105,7 @@ class FeatureMap:
                 )
 
     def program(self, runs: xr.Dataset, source: str) -> Floats:
-        """What is known of a run but for its time, (n, d): counted on `source`."""
+        """Features without the time, (n, d), counted on `source`."""
         return self._all(runs, source)[:, self.kept]
 
     @property
@@ -123,13 +122,13 @@ class FeatureMap:
         return [*self.names, "time", *per_work]
 
     def timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
-        """The same with the log time on `source`, as such and per unit of work, (n, d')."""
+        """Features with the log time on `source`, as such and per unit of work, (n, d')."""
         time = log[:, None]
         per_work = [time - self.log_work(runs, source)[:, None]] if self.work else []
         return np.hstack([self.program(runs, source), time, *per_work])
 
     def seen(self, runs: xr.Dataset, source: str, log: Floats | None) -> Seen:
-        """The same kept apart by kind, with the log time on `source` where it is given."""
+        """Features separated by kind, with the log time on `source` where it is given."""
         first = len(self.groups) + len(self.counters)
         word = np.zeros(len(self.kept), dtype=bool)
         word[first : first + len(self.configurations)] = True
@@ -143,17 +142,17 @@ class FeatureMap:
         )
 
     def words(self, runs: xr.Dataset) -> Floats:
-        """One column for each configuration, 1 where it is the run's, (n, n_configurations)."""
+        """Indicators of configurations, (n, n_configurations)."""
         words = words_of(runs, "configuration")
         return (words[:, None] == np.array(self.configurations, dtype=str)[None]).astype(float)
 
     def where(self, source: str, runs: xr.Dataset) -> Floats:
-        """One column for each machine, 1 where it is the source, (n, n_machines)."""
+        """Indicators of the source machine, (n, n_machines)."""
         own = np.array(self.machines) == source
         return np.repeat(own[None].astype(float), runs.sizes["run"], axis=0)
 
     def log_work(self, runs: xr.Dataset, source: str) -> Floats:
-        """Logarithm of the work of every run, 0 where none is counted, (n,)."""
+        """Logarithm of the work of every run, 0 without a counter of work, (n,)."""
         if not self.work:
             return np.zeros(runs.sizes["run"])
         work = self._counters(runs, source)[:, self.counters.index(self.work)]
@@ -168,7 +167,7 @@ class FeatureMap:
         return np.log(work)
 
     def _counters(self, runs: xr.Dataset, source: str) -> Floats:
-        """Counters in the order learned, NaN for those that the runs lack, (n, n_counters)."""
+        """Counters in the order of the fit, NaN where the runs lack one, (n, n_counters)."""
         there, table = counter_names_of(runs), counters_of(runs, source)
         missing = np.full(runs.sizes["run"], np.nan)
         columns = [table[:, there.index(c)] if c in there else missing for c in self.counters]
@@ -178,7 +177,7 @@ class FeatureMap:
         """Shares of the groups, and logarithms of the counters per unit of work."""
         counts = self._counters(runs, source)
         work = np.exp(self.log_work(runs, source))[:, None]
-        with np.errstate(over="ignore"):  # what is infinite is filled in as what is not counted
+        with np.errstate(over="ignore"):  # infinite rates are filled in like missing ones
             per = np.log1p((_PER if self.work else 1.0) * counts / work)
         if self.work:
             per[:, self.counters.index(self.work)] = np.log(work[:, 0])
@@ -201,7 +200,7 @@ class FeatureMap:
 
 
 def learn_features(runs: xr.Dataset) -> FeatureMap:
-    """Take note of the counters, groups and configurations of runs to learn from.
+    """Feature map of training runs.
 
     Parameters
     ----------
@@ -211,7 +210,7 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
     names, machines = counter_names_of(runs), machines_of(runs)
     group_of = [str(g) for g in runs["group"].values] if names else []
     work = str(runs.attrs.get("work", ""))
-    # without work there are no shares of it, and a group of one says what its counter says
+    # shares need work, and a group of one counter equals the counter
     many = {group for group in group_of if group_of.count(group) > 1} if work else set()
     per_machine = bool(names) and "machine" in runs["counters"].dims
     shape = {
@@ -248,6 +247,6 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
 
 
 def _map(shape: dict[str, Any], fill: Floats, columns: int) -> FeatureMap:
-    """A map that keeps every column."""
+    """A map with all columns kept."""
     width = columns + len(shape["configurations"]) + 1
     return FeatureMap(**shape, fill=fill, kept=np.ones(width, dtype=bool))

@@ -5,14 +5,14 @@ covariance between two runs is
 
     v_0 + κ(z) { v_c c + ρ(w) exp(−r/ℓ_1) (v_1 + v_2 c) + exp(−r/ℓ_2 − |w|/ℓ_3) (v_3 + v_4 c) },
 
-r the root mean square difference of their standardised counters, w of their log work, z of log
-time per unit of work on the source, κ and ρ rational quadratic kernels: what runs of all kinds
-share, what those of like programs do, and what those of almost the same program.  c is how alike
-their configurations are, exp(−‖a − b‖²) between places a and b that are learned for them.
+where r is the root mean square difference of their standardised counters, w that of log work, and
+z that of log time per unit of work on the source.  κ and ρ are rational quadratic kernels.  The
+terms are shared by all runs, by runs of similar programs, and by runs of almost the same program.
+c = exp(−‖a − b‖²) is the similarity of configurations, with learned positions a and b.
 
-Lengths ℓ, variances v, places and the noise are those of the greatest marginal likelihood over
-whole programs, with weak priors; the covariance among the machines is maximised out
-(Rasmussen and Williams 2006, chapter 5).  The machines share all but that.
+Lengths ℓ, variances v, positions and noise maximise the marginal likelihood over whole programs,
+with weak priors.  The covariance among machines is maximised analytically (Rasmussen and Williams
+2006, chapter 5); all other parameters are shared by the machines.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Logarithms of the parameters: lengths of r (far, near), z, w (far, near), then v_0, v_c, v_1 to
-# v_4, then the noise.  Where the search begins, and the middle of their prior.
+# v_4, then the noise.  The search starts here, at the mean of the prior.
 _START = np.log([5.0, 0.15, 1.5, 5.0, 0.3, 0.2, 0.06, 0.8, 0.5, 0.01, 0.03, 0.002])
 _LENGTHS, PARAMETERS = 5, len(_START)
-# Deviation of the prior, and how far the search goes.
+# Standard deviation of the prior, and the range of the search around the start.
 _PRIOR, _FAR = 3.0, 6.0
-# What is added to the covariance among machines, whose log ratios are standardised.
+# Added to the covariance among machines, whose log ratios are standardised.
 _RIDGE = 1e-6
-# Runs whose covariances with those known are held at a time.
+# Rows of a block of the covariance matrix, which limits memory.
 _AT_A_TIME = 2048
 
 
 @dataclass(frozen=True)
 class KrigingSettings:
-    """How much is spent on kriging.
+    """Sizes of kriging.
 
     Attributes
     ----------
     tuned : int
-        Runs, of whole programs, on which parameters are learned.
+        Runs, of whole programs, from which parameters are fitted.
     most : int
-        Runs that are kriged from at most; of more, as many drawn at random.
+        Most runs of the training set; of more, a random sample.
     places : int
-        Dimensions in which configurations have their places.
+        Dimensions of the positions of configurations.
     steps : int
-        Of the search for parameters, at most.
+        Most steps of the search for parameters.
     """
 
     tuned: int = 500
@@ -70,18 +70,18 @@ class KrigingSettings:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Outputs that are kriged from the same runs.
+    """Outputs with the same training runs.
 
     Attributes
     ----------
     outputs : ndarray of int, (m,)
-        Which they are.
+        Their indices.
     seen : Seen
-        The runs, counters standardised.
+        The training runs, with standardised counters.
     middle, spread : ndarray, (d,)
         Means and deviations of the counters.
     parameters : ndarray, (12,)
-        Their logarithms.
+        Logarithms of the covariance parameters.
     places : ndarray, (n_configurations, q)
     weights : ndarray, (n, m)
     level, scale : ndarray, (m,)
@@ -111,12 +111,12 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Kriging:
-    """Everything that is kriged from the time on a machine.
+    """Kriging of all outputs from the time on one machine.
 
     Attributes
     ----------
     fields : tuple of Field
-        One for all outputs, or several where outputs are known of different runs.
+        One for all outputs, or several where outputs have different training runs.
     """
 
     fields: tuple[Field, ...]
@@ -129,9 +129,9 @@ class Kriging:
         return found
 
     def beyond(self, seen: Seen) -> NDArray[np.bool_]:
-        """Where runs do more, or less, work than any that was learned from, (n, n_outputs).
+        """Whether runs do more, or less, work than all training runs, (n, n_outputs).
 
-        A smooth process goes on along its slopes there, and overshoots.
+        The smooth process would extrapolate along its slopes there, and overshoot.
         """
         found = np.empty((len(seen.work), self._outputs), dtype=bool)
         for field in self.fields:
@@ -153,18 +153,18 @@ def fit_kriging(
     settings: KrigingSettings,
     seed: int,
 ) -> Kriging:
-    """Learn outputs from what is seen of runs.
+    """Kriging fitted to outputs of runs.
 
     Parameters
     ----------
     seen : Seen
         Of n runs.
     outputs : ndarray, (n, n_outputs)
-        A run that is NaN in an output is not learned from for it.
+        A run whose output is NaN is left out of the fit of that output.
     program : ndarray of int, (n,)
         Counted from 0.
     configurations : int
-        How many there are.
+        Number of configurations.
     settings : KrigingSettings
     seed : int
     """
@@ -194,19 +194,19 @@ def _fit_field(
     settings: KrigingSettings,
     rng: np.random.Generator,
 ) -> Field:
-    middle, spread = seen.counters.mean(axis=0), _or_one(seen.counters.std(axis=0))
+    middle, spread = seen.counters.mean(axis=0), _nonzero(seen.counters.std(axis=0))
     seen = _standardised(seen, middle, spread)
-    level, scale = outputs.mean(axis=0), _or_one(outputs.std(axis=0))
-    wanted = (outputs - level) / scale
+    level, scale = outputs.mean(axis=0), _nonzero(outputs.std(axis=0))
+    targets = (outputs - level) / scale
     some = _some_programs(program, settings.tuned, rng)
     places = rng.normal(0.0, 0.5, (configurations, settings.places))
-    parameters, places = _tuned(seen.some(some), wanted[some], places, settings.steps)
+    parameters, places = _tuned(seen.some(some), targets[some], places, settings.steps)
     from scipy.linalg import cho_factor, cho_solve
 
     covariance = _covariance(_Pairs.of(seen, seen), parameters, places)
     covariance[np.diag_indices_from(covariance)] += np.exp(parameters[-1])
     factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
-    weights = cho_solve(factor, wanted, check_finite=False)
+    weights = cho_solve(factor, targets, check_finite=False)
     return Field(which, seen, middle, spread, parameters, places, weights, level, scale)
 
 
@@ -214,13 +214,13 @@ def _standardised(seen: Seen, middle: Floats, spread: Floats) -> Seen:
     return replace(seen, counters=((seen.counters - middle) / spread).astype(np.float32))
 
 
-def _or_one(spread: Floats) -> Floats:
-    """Deviations, 1 instead of what is but rounding."""
+def _nonzero(spread: Floats) -> Floats:
+    """Standard deviations, with 1 in place of rounding errors."""
     return np.where(spread > 1e-9, spread, 1.0)
 
 
 def _some_programs(program: Indices, most: int, rng: np.random.Generator) -> Indices:
-    """Runs of whole programs drawn at random, as many as asked for at most, of one at least."""
+    """Runs of randomly drawn whole programs, at most `most`, from one program at least."""
     names = rng.permutation(np.unique(program))
     counts = np.cumsum([np.count_nonzero(program == name) for name in names])
     whole = names[: max(1, int(np.searchsorted(counts, most, side="right")))]
@@ -233,7 +233,7 @@ def _some_programs(program: Indices, most: int, rng: np.random.Generator) -> Ind
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """How far runs lie from other runs, (n, n') each, and their configurations, (n,), (n',)."""
+    """Differences between runs, (n, n') each, and their configurations, (n,), (n',)."""
 
     counters: Floats
     work: Floats
@@ -256,7 +256,7 @@ class _Pairs:
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """What the covariance is made of, (n, n') each; see the formula of this module."""
+    """Terms of the covariance, (n, n') each; see the formula of this module."""
 
     alike: Floats
     time: Floats
@@ -266,7 +266,7 @@ class _Terms:
 
 def _terms(pairs: _Pairs, parameters: Floats, places: Floats) -> _Terms:
     far, near, time, work, near_work = np.exp(parameters[:_LENGTHS])
-    likeness = np.zeros((len(places) + 1, len(places) + 1))  # the last is of no known one
+    likeness = np.zeros((len(places) + 1, len(places) + 1))  # the last: unknown
     likeness[:-1, :-1] = _likeness(places)
     kappa = 1.0 / (1.0 + pairs.time**2 / (2.0 * time**2))
     rho = 1.0 / (1.0 + pairs.work**2 / (2.0 * work**2))
@@ -279,7 +279,7 @@ def _terms(pairs: _Pairs, parameters: Floats, places: Floats) -> _Terms:
 
 
 def _likeness(places: Floats) -> Floats:
-    """How alike configurations are, 1 to themselves."""
+    """Similarity of configurations, 1 on the diagonal."""
     return np.exp(-((places[:, None] - places) ** 2).sum(axis=-1))
 
 
@@ -295,7 +295,7 @@ def _covariance(pairs: _Pairs, parameters: Floats, places: Floats) -> Floats:
 
 
 def _tuned(seen: Seen, outputs: Floats, places: Floats, steps: int) -> tuple[Floats, Floats]:
-    """Parameters and places of the greatest marginal likelihood, near the start."""
+    """Parameters and positions that maximise the marginal likelihood near the start."""
     from scipy.optimize import minimize
 
     pairs, shape = _Pairs.of(seen, seen), places.shape
@@ -308,17 +308,17 @@ def _tuned(seen: Seen, outputs: Floats, places: Floats, steps: int) -> tuple[Flo
 
     start = np.concatenate([_START, places.ravel()])
     reach = np.concatenate([np.full(len(_START), _FAR), np.full(places.size, np.inf)])
-    found = minimize(
+    optimum = minimize(
         cost, start, jac=True, method="L-BFGS-B",
         bounds=np.stack([start - reach, start + reach], axis=1), options={"maxiter": steps},
     )  # fmt: skip
-    return found.x[: len(_START)], found.x[len(_START) :].reshape(shape)
+    return optimum.x[: len(_START)], optimum.x[len(_START) :].reshape(shape)
 
 
 def _misfit(
     pairs: _Pairs, outputs: Floats, parameters: Floats, places: Floats
 ) -> tuple[float, Floats, Floats]:
-    """Negative log posterior a number observed, with slopes of parameters and of places."""
+    """Negative log posterior for each observation, with gradients of parameters and positions."""
     from scipy.linalg import cho_factor, cho_solve
 
     n, m = outputs.shape
@@ -332,7 +332,7 @@ def _misfit(
     among = outputs.T @ weights / n + _RIDGE * np.eye(m)
     size = m * np.log(np.diag(factor[0])).sum() + n / 2.0 * np.linalg.slogdet(among)[1]
     size += (((parameters - _START) / _PRIOR) ** 2).sum() / 2.0 + (places**2).sum() / 2.0
-    # what a small change of the covariance of each pair costs
+    # derivative by the covariance of each pair
     cost = (m * inverse - weights @ np.linalg.solve(among, weights.T)) / 2.0
     slope = [*((cost * each).sum() for each in slopes), noise * np.trace(cost)]
     slope += (parameters - _START) / _PRIOR**2

@@ -1,20 +1,17 @@
-"""Which machine runs this best: times on every machine from one run on one of them.
+"""Prediction of times on every machine from a run on one of them.
 
-Log times are the weighted mean of three parts that err differently, kriging counting most:
+Log times are the weighted mean of three parts, of which kriging has the largest weight:
 
-- *boosting* (:mod:`~msbgen.learn.boosting`) of the log ratio of the times on two
-  machines, for each pair of them, which also sees the time on the source, as such and per
-  instruction;
-- *kriging* (:mod:`~msbgen.machines.kriging`) of the same ratios, which learns what runs of
-  like programs in like configurations share; of runs with more or less work than any that it
-  learned from it says what boosting says;
-- *randomised trees* (:mod:`~msbgen.learn.randomised`) of log time per instruction on all
-  machines from the counters alone; what they leave on all machines is jointly Gaussian
-  (:mod:`~msbgen.learn.gaussian`) and conditioned on the machines measured, one or
-  several.
+- *Boosting* (:mod:`~msbgen.learn.boosting`) predicts the log ratio of the times on two machines,
+  for each pair.  The time on the source is a feature, as such and per instruction.
+- *Kriging* (:mod:`~msbgen.machines.kriging`) predicts the same ratios from similar programs and
+  configurations.  Outside the range of known work, the prediction of boosting replaces it.
+- *Randomised trees* (:mod:`~msbgen.learn.randomised`) predict log time per instruction on all
+  machines from the counters alone.  Their residuals are jointly Gaussian over machines
+  (:mod:`~msbgen.learn.gaussian`), and are conditioned on the machines measured.
 
-Intervals are conformal, per pair of machines: whole programs are left out, and how far they fall
-from what is predicted of them, in units of a width, says how far new ones will.
+Intervals are conformal, for each pair of machines: quantiles of the errors of left-out programs,
+relative to a learned width.
 
 Source: Nichols et al., *Predicting cross-architecture performance of parallel programs*, IPDPS
 2024, whose boosting of plain ratios is a peer in ``benchmarks/machines_peers.py``.
@@ -67,14 +64,14 @@ class RelativePredictor(Parameters):
     Parameters
     ----------
     parts : {"all", "boosting", "kriging", "trees"}
-        What the prediction is the weighted mean of.
+        Parts of the weighted mean.
     boosting : BoostingSettings
     kriging : KrigingSettings
     trees : TreesSettings
     source_time : bool
-        Whether predictions look at the source's time; without, at its counters alone.
+        Whether predictions use the source's time, or its counters alone.
     random_state : int
-        Seed of everything random; equal ones give equal results to the bit.
+        Seed; equal seeds give bit-identical results.
 
     Attributes
     ----------
@@ -129,14 +126,14 @@ class RelativePredictor(Parameters):
         rows: NDArray[np.bool_] | None = None,
         progress: OnProgress | None = None,
     ) -> Self:
-        """Learn from runs on several machines.
+        """Fit to runs on several machines.
 
         Parameters
         ----------
         runs : xarray.Dataset
             ``msbgen-relative/1`` (:mod:`msbgen.machines.dataset`).
         rows : ndarray of bool, (n, n_machines), or None
-            As seen from which machines each run is learned from; None for all that it ran on.
+            Sources from which each run is used; None for all machines that it ran on.
         progress : callable
             Called with (done, total) parts.
 
@@ -171,31 +168,33 @@ class RelativePredictor(Parameters):
         return self
 
     def _fit_boosting(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Boosting]:
-        """For each source, boosters of the ratios to the other machines."""
+        """For each source, boosted trees of the ratios to the other machines."""
         if not self._has("boosting"):
             return []
-        log, found = np.log(runtimes_of(runs)), []
+        log, fitted = np.log(runtimes_of(runs)), []
         for s, source in enumerate(self.machines_):
             own = np.flatnonzero(rows[:, s])
             table = self._timed(runs.isel(run=own), source, log[own, s])
             ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
             settings = self.boosting or BoostingSettings()
-            found.append(fit_boosting(table, ratio, settings, self.random_state))
-        return found
+            fitted.append(fit_boosting(table, ratio, settings, self.random_state))
+        return fitted
 
     def _fit_kriging(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Kriging]:
-        """For each source, the ratios to the other machines."""
+        """For each source, kriging of the ratios to the other machines."""
         if not self._has("kriging"):
             return []
-        log, found = np.log(runtimes_of(runs)), []
+        log, fitted = np.log(runtimes_of(runs)), []
         settings, words = self.kriging or KrigingSettings(), len(self.features_.configurations)
         program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
         for s, source in enumerate(self.machines_):
             own = np.flatnonzero(rows[:, s])
             seen = self._seen(runs.isel(run=own), source, log[own, s])
             ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
-            found.append(fit_kriging(seen, ratio, program[own], words, settings, self.random_state))
-        return found
+            fitted.append(
+                fit_kriging(seen, ratio, program[own], words, settings, self.random_state)
+            )
+        return fitted
 
     def _fit_trees(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> tuple[Trees, Floats]:
         n_machines = len(self.machines_)
@@ -216,27 +215,27 @@ class RelativePredictor(Parameters):
         filled = _filled(output)
         trees, seen = fit_trees(features, filled, program, settings, self.random_state)
         left = np.where(np.isfinite(output), output - trees.predict_without(features, seen), np.nan)
-        # each program counts as one, however many runs it has
+        # programs have equal weights
         weight = 1.0 / np.bincount(program)[program]
-        told = np.isfinite(left).any(axis=1)
-        return trees, residual_covariance(left[told], weight[told])
+        parts_of_runs = np.isfinite(left).any(axis=1)
+        return trees, residual_covariance(left[parts_of_runs], weight[parts_of_runs])
 
     # --------------------------------------------------------------- calibration
 
     def calibrate(
         self, runs: xr.Dataset, *, folds: int = 5, progress: OnProgress | None = None
     ) -> Self:
-        """Learn how far predictions of unseen programs fall from the truth.
+        """Calibrate intervals with predictions of left-out programs.
 
-        For each of `folds` parts of the programs a predictor of the same parameters is fitted to
-        the others; what it says of them is kept beside their times.
+        For each fold a predictor with the same parameters is fitted to the programs of the other
+        folds.
 
         Parameters
         ----------
         runs : xarray.Dataset
-            Those of :meth:`fit`.
+            The runs of :meth:`fit`.
         folds : int
-            Parts that whole programs are left out in.
+            Folds of whole programs.
         progress : callable
             Called with (done, total) folds.
 
@@ -257,14 +256,14 @@ class RelativePredictor(Parameters):
                 progress(k + 1, len(parts))
         order = np.argsort(np.concatenate([np.flatnonzero(held) for held in parts]))
         program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
-        told = joined(answers).some(order)
-        self.calibration_ = [calibrate_widths(told, program, self.random_state)]
+        parts_of_runs = joined(answers).some(order)
+        self.calibration_ = [calibrate_widths(parts_of_runs, program, self.random_state)]
         return self
 
     # --------------------------------------------------------------- answers
 
     def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
-        """Time of each run on every machine [s], (n, n_machines); as measured on the source.
+        """Time of each run on every machine [s], (n, n_machines); the measured one on the source.
 
         Parameters
         ----------
@@ -280,7 +279,7 @@ class RelativePredictor(Parameters):
         MeasurementError
             A run without a time on the source, or without the count of its work.
         """
-        sources, answers = self._asked(runs, source)
+        sources, answers = self._check_and_predict(runs, source)
         return finite_predictions(answers.times(sources), "the time")
 
     def predict_interval(
@@ -296,7 +295,7 @@ class RelativePredictor(Parameters):
         ArgumentError, MeasurementError
             As :meth:`predict`; not calibrated; a rate that needs more programs.
         """
-        sources, answers = self._asked(runs, source)
+        sources, answers = self._check_and_predict(runs, source)
         if not self.calibration_:
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         middle = answers.times(sources)
@@ -325,7 +324,7 @@ class RelativePredictor(Parameters):
     def predict_parts(
         self, runs: xr.Dataset, source: Sequence[str] | None = None
     ) -> PartPredictions:
-        """What the parts say of runs from the times on each machine, or on some."""
+        """Predictions of the parts from the times on each machine, or on some."""
         self._check_fitted()
         runs = self._aligned(runs)
         seconds = runtimes_of(runs)
@@ -366,10 +365,10 @@ class RelativePredictor(Parameters):
 
     # --------------------------------------------------------------- parts
 
-    def _asked(
+    def _check_and_predict(
         self, runs: xr.Dataset, source: str | Sequence[str]
     ) -> tuple[list[int], PartPredictions]:
-        """Indices of the sources, and what the parts say from there."""
+        """Indices of the sources, and the predictions of the parts from them."""
         names = self.check_source(source)
         answers = self.predict_parts(runs, names)
         sources = [self.machines_.index(name) for name in names]
@@ -383,7 +382,7 @@ class RelativePredictor(Parameters):
         return sources, answers
 
     def _aligned(self, runs: xr.Dataset) -> xr.Dataset:
-        """The runs with the machines in the order learned."""
+        """The runs with the machines in the order of the fit."""
         validate_relative(runs)
         for name in machines_of(runs):
             _check_machine(name, self.machines_, "a machine of the runs")
@@ -397,21 +396,21 @@ class RelativePredictor(Parameters):
         return self.features_.program(runs, source)
 
     def _seen(self, runs: xr.Dataset, source: str, log: Floats) -> Seen:
-        """What kriging sees."""
+        """Features of kriging."""
         return self.features_.seen(runs, source, log if self.source_time else None)
 
     def _has(self, part: str) -> bool:
         return self.parts in ("all", part)
 
     def _counts(self, runs: xr.Dataset, source: str) -> Floats:
-        """Features of the trees: where counters differ, with the machine that counted."""
+        """Features of the trees, with the source machine where counters differ."""
         table = self.features_.program(runs, source)
         if not self.features_.per_machine:
             return table
         return np.hstack([table, self.features_.where(source, runs)])
 
     def _counted(self) -> tuple[str, ...]:
-        """Machines whose counters the trees learn from: one where all count the same."""
+        """Machines whose counters the trees use: one where all count the same."""
         return self.machines_ if self.features_.per_machine else self.machines_[:1]
 
     def importances(self) -> dict[str, float]:
@@ -443,68 +442,66 @@ def cross_predict(
     caution: float = 0.0,
     progress: OnProgress | None = None,
 ) -> Floats:
-    """Times predicted of every run by a fit that it was held back from [s].
+    """Predicted times of every run, from fits that it was left out of [s].
 
-    What a scheduler's simulation should be fed.
+    Use these in simulations of schedulers.
 
     Parameters
     ----------
     runs : xarray.Dataset
         ``msbgen-relative/1``.
     predictor : RelativePredictor
-        Gives the parameters; is not changed.
+        Its parameters are used; it is not changed.
     split : {"programs", "runs", "scales", "rows"}
-        What is held back as a whole (:mod:`msbgen.machines.splits`); by programs, nothing
-        of a run's program is learned from.
+        Unit that is left out as a whole (:mod:`msbgen.machines.splits`).
     folds : int
     caution : float
-        How many times a run's typical distance is added to its log time elsewhere, the distance
-        learned from other programs (or whatever is held back): 2 is near the upper end of an
-        interval that misses a tenth.  Jobs that take many times longer than thought are dearer to
-        a scheduler than those that take less.
+        Multiple of the typical error that is added to the log time on other machines; the error
+        is learned from other programs.  2 is near the upper end of a 90 % interval.  Jobs that take
+        much longer than estimated cost a scheduler more than shorter ones.
     progress : callable
         Called with (done, total) folds.
 
     Returns
     -------
     ndarray, (n, n_sources, n_machines)
-        From the time on each source; NaN where the run has none there, or is never held back.
+        From the time on each source; NaN where there is none, or the run is never left out.
 
     Raises
     ------
     ArgumentError, MeasurementError
         As :meth:`RelativePredictor.fit` and
-        :func:`msbgen.machines.splits.folds_of`; caution that is negative, or by rows.
+        :func:`msbgen.machines.splits.folds_of`; negative caution, or caution by rows.
     """
     if not 0.0 <= caution < np.inf:
         raise ArgumentError(f"caution is {caution}; a number from 0 on is wanted.")
     if caution and split == "rows":
         raise ArgumentError("caution is of programs, runs or scales; rows hold nothing back whole.")
-    machines, said = machines_of(runs), []
+    machines, predictions = machines_of(runs), []
     parts = held_rows(runs, split, folds, predictor.random_state)
-    found = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
+    predicted = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
     for k, held in enumerate(parts):
         _check_shared(runs, np.asarray(~held.all(axis=1)))
-        kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
+        kept, rows_out = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
         other = type(predictor)(**predictor.get_params())
         other.fit(runs.isel(run=kept), rows=~held[kept])
-        answers = other.predict_parts(runs.isel(run=asked))
+        answers = other.predict_parts(runs.isel(run=rows_out))
         for s in range(len(machines)):
-            found[held[:, s], s] = answers.times([s])[held[asked, s]]
-        said.append((asked, answers))
+            predicted[held[:, s], s] = answers.times([s])[held[rows_out, s]]
+        predictions.append((rows_out, answers))
         if progress:
             progress(k + 1, len(parts))
     if not caution:
-        return found
-    asked = np.concatenate([rows for rows, _ in said])
+        return predicted
+    rows_out = np.concatenate([rows for rows, _ in predictions])
     names = {"runs": np.arange(runs.sizes["run"]), "programs": words_of(runs, "program")}
-    unit = names.get(split, words_of(runs, "scale"))[asked]
+    unit = names.get(split, words_of(runs, "scale"))[rows_out]
     number = np.unique(unit, return_inverse=True)[1].reshape(-1)
     _, log_width = fit_widths(
-        joined([answers for _, answers in said]), number, predictor.random_state
+        joined([answers for _, answers in predictions]), number, predictor.random_state
     )
-    found[asked] *= np.exp(caution * np.nan_to_num(np.exp(log_width)))
-    return found
+    predicted[rows_out] *= np.exp(caution * np.nan_to_num(np.exp(log_width)))
+    return predicted
 
 
 def _check_machine(name: str, known: Sequence[str], what: str) -> None:
@@ -516,7 +513,7 @@ def _check_machine(name: str, known: Sequence[str], what: str) -> None:
 
 
 def _check_shared(runs: xr.Dataset, kept: NDArray[np.bool_] | slice = slice(None)) -> None:
-    """Refuse runs that say nothing of a pair of machines, or those kept of which do not."""
+    """Refuse runs, or kept runs, in which a pair of machines shares no run."""
     machines, ran = machines_of(runs), np.isfinite(runtimes_of(runs))
     if len(machines) < 2:
         raise MeasurementError(f"there is one machine, '{machines[0]}'; at least two are wanted.")
@@ -544,7 +541,7 @@ def _check_shared(runs: xr.Dataset, kept: NDArray[np.bool_] | slice = slice(None
 
 
 def _filled(log: Floats) -> Floats:
-    """Log times with what is missing as a run's length + a machine's slowness have it."""
+    """Log times with missing ones replaced by the sum of a run and a machine effect."""
     known = np.isfinite(log)
     if known.all():
         return log

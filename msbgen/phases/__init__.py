@@ -1,4 +1,4 @@
-"""Phases of a task: stretches of progress in which it behaves alike, in every context."""
+"""Phases of a task: segments of progress with nearly constant rates in every context."""
 
 from msbgen.core.lazy import public_names
 

@@ -1,6 +1,6 @@
 """Kernels of phases: runs cut at equal progress, and change points.
 
-They are serial and release the GIL: callers run them from threads over independent work.
+Kernels are serial and release the GIL: callers run them from threads over independent work.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def _kernel(function: Callable[..., Any]) -> Any:
 
 # ------------------------------------------------------------------ runs on the progress axis
 
-_WHOLE = 1e-6  # a last interval this much longer than an interval is a whole one
+_WHOLE = 1e-6  # tolerance of the length of a last interval
 
 
 @_kernel
 def _row_seconds(duration, length, interval, row):
-    """How long a row of a run takes: its last one ends with the run, where it can."""
+    """Time of a row of a run; the last row ends with the run, if it can."""
     if row == length - 1:
         last = duration - (length - 1) * interval
         if 0.0 < last <= interval * (1.0 + _WHOLE):
@@ -39,7 +39,7 @@ def _row_seconds(duration, length, interval, row):
 
 @_kernel
 def run_totals(counts, clock, duration, interval, length, total):
-    """Rows of each run, and what its clock counts; 0 where it is missing.
+    """Number of rows of each run, and the total of its clock; 0 where the run is missing.
 
     ``counts`` (contexts, runs, rows) end at the first NaN; ``clock`` is of that shape, or empty
     for wall time.
@@ -103,7 +103,7 @@ def cut_runs(clock, amount, runs, interval, out):
 
 @_kernel
 def change_points(scores, penalty, cost, start):
-    """Least Σ of squares about the mean of each piece, plus `penalty` a piece.
+    """Segmentation with the least sum of squares about the segments' means, plus `penalty` each.
 
     ``scores`` (bins, k).  ``start[j]`` receives where the last piece of the best cut of the first
     j bins begins, ``cost[j]`` its cost; both (bins + 1,).  Exact: every start is tried.

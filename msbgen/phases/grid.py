@@ -1,4 +1,4 @@
-"""The contexts of a platform as a dense grid: every level of a resource with all of the others'."""
+"""Contexts of a platform as a dense grid: all combinations of the resources' levels."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from msbgen.data.schema import context_table, resource_names, same_level
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# More cores than share a cache anywhere: a mistake.
+# More cores than share a cache on any machine.
 MOST_CORES = 4096
 
 
 def place_of(dataset: xr.Dataset) -> str:
-    """What messages call a dataset: its file, if it was read from one, else its task."""
+    """Name of a dataset in messages: its file, or else its task."""
     source = dataset.encoding.get("source")
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value is one real number: no text, no truth value, not several."""
+    """Whether a value is a real number: no text, no bool, no array."""
     if isinstance(value, (int, float)):
         return not isinstance(value, bool)
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
 
 
 def check_cores(cores: Any) -> None:
-    """Raise :class:`ArgumentError` where a number of cores is none."""
+    """Raise :class:`ArgumentError` unless a number of cores is valid."""
     if not is_number(cores) or cores % 1 != 0 or not 1 <= cores <= MOST_CORES:
         raise ArgumentError(
             f"cores are {cores}; a whole number ≥ 1, up to {MOST_CORES}, is wanted."
@@ -52,7 +52,7 @@ class Resource:
     ----------
     name, units, long_name : str
     levels : tuple of float
-        What a core can be given, ascending [units].
+        Levels that a core can have, ascending [units].
     """
 
     name: str
@@ -79,7 +79,7 @@ class Grid:
         Raises
         ------
         ProfileError
-            Its contexts are no grid: some combination of their levels is missing.
+            A combination of the levels is missing.
         """
         resources = []
         for name in resource_names(profiles):
@@ -115,7 +115,7 @@ class Grid:
         return np.array(list(product(*(r.levels for r in self.resources))), dtype=float)
 
     def resource(self, name: str) -> Resource:
-        """Look one up by its name."""
+        """The resource of a name."""
         return self.resources[self.names.index(name)]
 
     def rows(self, profiles: xr.Dataset) -> Indices:
@@ -128,11 +128,11 @@ class Grid:
 
     @property
     def clock(self) -> str | None:
-        """The resource that is a core's clock: the one in hertz; None where there is none."""
+        """Name of the resource in hertz, the core's clock; None without one."""
         return next((r.name for r in self.resources if r.units.endswith("Hz")), None)
 
     def describe(self, context: Sequence[float]) -> str:
-        """Return a context in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
+        """Text for a context: ``cache_ways=2, bandwidth=70 MB s-1``."""
         parts = []
         for resource, level in zip(self.resources, context):
             units = "" if resource.units in ("", "1") else f" {resource.units}"

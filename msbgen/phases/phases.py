@@ -1,15 +1,14 @@
-"""Phases of a task: stretches of progress in which it behaves alike, in every context.
+"""Phases of a task: segments of progress with nearly constant rates in every context.
 
-Which pieces of a task's progress can be treated as one, and how fast is it in each of them with
-every allocation?  With x(p) the logarithms of all counters' rates in all contexts at progress p,
-averaged over the runs and cut into fine bins, the phases minimise
+Let x(p) be the logarithms of all counters' rates in all contexts at progress p, averaged over the
+runs and cut into fine bins.  The phases minimise
 
     Σ_phases [Σ_{p in phase} |x(p) − mean of x over the phase|² + penalty]
 
 over all segmentations (optimal partitioning, Jackson et al. 2005), |·|² being the mean over
 contexts and counters, on its leading components.  One segmentation serves all contexts, so that a
-decision needs the same row of every table.  Inside a phase the rate in a context is what the
-phase counts there, divided by how long it takes: durations are kept exactly.
+decision reads the same row of every table.  The rate of a phase in a context is its count divided
+by its time, so that durations are kept exactly.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ Floats = NDArray[np.float64]
 
 SCHEMA = "msbgen-phases/1"
 
-# Bins of progress that phases are made of: about a millisecond of a program of a second.
+# Bins of progress, of which phases are made.
 _BINS = 256
-# Components of the log rates that are looked at.
+# Leading components of the log rates that are used.
 _COMPONENTS = 8
-# What fewer events than this share of a counter's mean rate differ in is no change of phase.
+# Added to rates, relative to a counter's mean rate: rarer events make no phase.
 _FLOOR = 0.1
-# Departures of logarithms beyond this are those of no rates.
+# Largest resolution; log rates do not differ by more.
 _COARSEST = 1000.0
-# Noise that is taken for structure is what a cut gains by chance: this many times σ² log(bins).
+# Penalty against cuts that only fit noise, in σ² log(bins).
 _CHANCE = 4.0
 
 
 def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset:
-    """Cut a task into phases, with its rates in each of them in every context.
+    """Phase table of a task: its rates in each phase and every context.
 
     Parameters
     ----------
@@ -55,9 +54,8 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         Profiles of every context of a platform: measured, generated or interpolated; with runs,
         samples, or one profile a context.
     resolution : float
-        What a further phase has to explain: a departure of the log rates, all contexts and
-        counters alike, by this much over the whole of the task, or by more over less of it
-        (departure² × share of progress ≥ resolution²).
+        Least change of the log rates that makes a phase, as root mean square over contexts and
+        counters: a further phase must have change² × share of progress ≥ resolution².
 
     Returns
     -------
@@ -134,7 +132,7 @@ def _segment(seconds: Floats, counts: list[Floats], resolution: float) -> NDArra
     leading = slice(-_COMPONENTS, None)
     scores = vectors[:, leading] * np.sqrt(np.maximum(variance[leading], 0.0))
     jumps = np.diff(scores, axis=0) ** 2
-    # half the median squared difference is 0.227 σ² of Gaussian noise, for any jumps
+    # a robust variance: half the median squared difference is 0.227 σ² of Gaussian noise
     noise = np.median(jumps, axis=0).sum() / (2 * 0.455)
     bins = len(scores)
     penalty = bins * resolution**2 + _CHANCE * noise * np.log(bins)

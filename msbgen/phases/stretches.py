@@ -1,4 +1,4 @@
-"""Runs cut into equal stretches of progress: what each stretch takes, in every context.
+"""Runs cut into equal stretches of progress: time and counts of each, in every context.
 
 Progress of a run is the share of its own total that a counter has reached: ``instructions``, or
 what the file's attribute ``progress`` names, or else wall time.  A run is linear within each of
@@ -31,12 +31,12 @@ Singles = NDArray[np.float32]
 
 _log = logging.getLogger("msbgen")
 
-# A run whose total departs from the median of its context's by this much lost counts.
+# A run lost counts if its total differs from its context's median by this share.
 _LOST = 0.1
 
 
 def progress_counter(profiles: xr.Dataset) -> str:
-    """Name of the counter that tells progress, or ``"time"``."""
+    """Name of the counter that measures progress, or ``"time"``."""
     names = counter_names(profiles)
     named = str(profiles.attrs.get("progress", ""))
     return named or ("instructions" if "instructions" in names else "time")
@@ -60,10 +60,10 @@ def cut_runs(
     Returns
     -------
     amounts : list of ndarray, (n_contexts, runs, bins)
-        One a quantity, contexts in the order of the grid.  Where a context has fewer runs than
-        another, or a run lost counts, the context's other runs stand in, in turn.
+        One for each quantity, contexts in the order of the grid.  Missing runs, and runs that lost
+        counts, are replaced by the context's other runs in turn.
     total : ndarray, (n_contexts, runs)
-        What the progress counter counted in each of them; [s] for wall time.
+        Total of the progress counter in each run; [s] for wall time.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def cut_runs(
 
 
 def _in_blocks(n_contexts: int, work: Callable[[slice], Any]) -> None:
-    """Do the work for every context, in a few threads."""
+    """Do the work for blocks of contexts, in threads."""
     step = -(-n_contexts // (4 * available_cores()))
     with ThreadPoolExecutor(available_cores()) as pool:
         for job in [pool.submit(work, slice(i, i + step)) for i in range(0, n_contexts, step)]:
@@ -119,7 +119,7 @@ def _in_blocks(n_contexts: int, work: Callable[[slice], Any]) -> None:
 def _whole_runs(
     profiles: xr.Dataset, grid: Grid, total: NDArray[np.float64]
 ) -> NDArray[np.int64] | None:
-    """Which runs stand for those of each context, (n_contexts, runs); None for all as they are."""
+    """Runs that are used for each context, (n_contexts, runs); None if all are whole."""
     present = total > 0
     empty = ~present.any(axis=1)
     if empty.any():
