@@ -130,10 +130,6 @@ class Actuator(Protocol):
         """Achieved level of the run, in the resource's unit."""
         ...
 
-    def restore(self) -> None:
-        """Restore all settings; raise :class:`SettingError` for those that cannot be restored."""
-        ...
-
 
 def listed(levels: Sequence[float]) -> str:
     """The first levels as text."""

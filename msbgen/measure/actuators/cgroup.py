@@ -60,7 +60,7 @@ class CpuQuota:
 
     def __init__(self, name: str, settings: KernelSettings, group: str, period: float):
         self.name = name
-        self._settings = settings
+        self.settings = settings
         self._files = settings.files
         self._group = group
         self._period = round(period * 1e6)
@@ -127,11 +127,6 @@ class CpuQuota:
         """CPU time per wall-clock time [percent]."""
         return 100.0 * usage.cpu / usage.wall
 
-    def restore(self) -> None:
-        """Remove the group."""
-        _restore(self._settings)
-        self._folder = ""
-
     def _create_group(self) -> _Place:
         """The place of the group, which is created if necessary."""
         if self._place is None:
@@ -139,13 +134,13 @@ class CpuQuota:
             if problems or self._place is None:
                 raise SettingError(*problems)
         place = self._place
-        if not self._folder:
+        if not self._folder or not self._files.exists(self._folder):
             if place.version == 2:
                 self._enable(place.parent)
             folder = f"{place.parent}/{self._group}"
             if not self._files.exists(folder):
                 try:
-                    self._settings.make(folder)
+                    self.settings.make(folder)
                 except OSError as error:
                     raise SettingError(
                         f"{self.name}: group {folder} cannot be created ({error.strerror}); run "
@@ -164,7 +159,7 @@ class CpuQuota:
         file = f"{parent}/cgroup.subtree_control"
         if "cpu" not in self._files.read(file).split():
             try:
-                self._settings.write(file, "+cpu", "controller")
+                self.settings.write(file, "+cpu", "controller")
             except OSError as error:
                 raise SettingError(
                     f"{self.name}: controller 'cpu' cannot be enabled in {parent} "
@@ -174,7 +169,7 @@ class CpuQuota:
     def _write(self, file: str, text: str, level: float) -> None:
         path = f"{self._folder}/{file}"
         try:
-            self._settings.write(path, text)
+            self.settings.write(path, text)
         except OSError as error:
             raise SettingError(
                 f"{path}: the kernel refused '{text}' ({error.strerror}); "
@@ -189,13 +184,6 @@ class CpuQuota:
             f"{level:g} % of {self._period} us must be 1 ms or more and no more than the group "
             f"above has ({capability.highest:g} %)."
         )
-
-
-def _restore(settings: KernelSettings) -> None:
-    """Restore the settings; raise :class:`SettingError` for those that cannot be restored."""
-    report = settings.restore()
-    if report.failed:
-        raise SettingError(*report.failed)
 
 
 def _find_place(files: KernelFiles) -> _Place | str | None:

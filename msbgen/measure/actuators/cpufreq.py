@@ -32,7 +32,7 @@ class CoreClock:
 
     def __init__(self, name: str, settings: KernelSettings, cores: Sequence[int]):
         self.name = name
-        self._settings = settings
+        self.settings = settings
         self._files = settings.files
         self._folders = [f"{_ROOT}/cpu{core}/cpufreq" for core in cores]
         self._samples: list[float] = []
@@ -94,12 +94,6 @@ class CoreClock:
         self._samples.clear()
         return mean
 
-    def restore(self) -> None:
-        """Restore minimum and maximum."""
-        outcome = self._settings.restore()
-        if outcome.failed:
-            raise SettingError(*outcome.failed)
-
     def _number(self, folder: str, file: str) -> float:
         """A clock [MHz], from kHz in the file."""
         return int(self._files.read(f"{folder}/{file}")) / 1000
@@ -110,7 +104,7 @@ class CoreClock:
 
     def _write(self, path: str, wanted: int) -> None:
         try:
-            self._settings.write(path, str(wanted))
+            self.settings.write(path, str(wanted))
         except OSError as error:
             raise SettingError(
                 f"{path}: the kernel refused {wanted} ({error.strerror}); run as root, and choose "

@@ -38,7 +38,7 @@ class MemGuard:
         self, name: str, settings: KernelSettings, cores: Sequence[int], direction: str = "read"
     ):
         self.name = name
-        self._settings = settings
+        self.settings = settings
         self._files = settings.files
         self._cores = tuple(cores)
         self._direction = direction
@@ -70,7 +70,7 @@ class MemGuard:
         limits.update(dict.fromkeys(self._cores, wanted))
         text = "mb " + " ".join(map(str, limits.values()))
         try:
-            self._settings.write(self._path, f"{text}\n", "memguard")
+            self.settings.write(self._path, f"{text}\n", "memguard")
         except OSError as error:
             raise SettingError(
                 f"{self._path}: the kernel refused '{text}' ({error.strerror}); run as root."
@@ -96,12 +96,6 @@ class MemGuard:
     def achieved(self, usage: Usage) -> float:
         """The limit, read again; the bandwidth used is in the program's counters."""
         return self.read()
-
-    def restore(self) -> None:
-        """Restore the limits."""
-        outcome = self._settings.restore()
-        if outcome.failed:
-            raise SettingError(*outcome.failed)
 
     def _limits(self) -> dict[int, int]:
         """Limit of every core [MB/s]."""

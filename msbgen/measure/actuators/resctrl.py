@@ -127,12 +127,6 @@ class ResctrlGroup:
                 f"measure again."
             )
 
-    def restore(self) -> None:
-        """Remove the group; the kernel moves its tasks to the default group."""
-        report = self.settings.restore()
-        if report.failed:
-            raise SettingError(*report.failed)
-
     def create(self, what: str) -> None:
         """Create the group if it does not exist; `what` begins the message of a refusal."""
         if not self.files.exists(self.folder):
@@ -180,24 +174,24 @@ class CacheWays:
 
     def __init__(self, name: str, group: ResctrlGroup):
         self.name = name
-        self._group = group
+        self.group = group
 
     def capability(self) -> Capability:
         """From the fewest bits that a mask may have to all of them."""
-        problem = self._group.problem()
+        problem = self.group.problem()
         if problem is None and not self._resources():
             problem = "this processor cannot allocate its last-level cache (no L3 in 'schemata')."
         if problem is not None:
             return Capability("resctrl L3", 0.0, 0.0, 1.0, (f"{self.name}: {problem}",))
         info = self._resources()[0]
         ways = self._all().bit_count()
-        least = self._group.number(f"{info}/min_cbm_bits")
+        least = self.group.number(f"{info}/min_cbm_bits")
         return Capability("resctrl L3", float(max(least, 1)), float(ways), 1.0, ())
 
     def apply(self, level: float) -> None:
         """Assign adjacent ways, if possible none of those that devices share."""
         mask = self._mask(round(level))
-        self._group.set(f"{self.name} = {level:g}", self._resources(), f"{mask:x}")
+        self.group.set(f"{self.name} = {level:g}", self._resources(), f"{mask:x}")
         back = self.read()
         if back != round(level):
             raise SettingError(
@@ -207,13 +201,13 @@ class CacheWays:
 
     def read(self) -> float:
         """Ways of the group; the fewest if caches differ."""
-        lines = self._group.lines(self._group.folder)
+        lines = self.group.lines(self.group.folder)
         masks = [int(m, 16) for resource in self._resources() for m in lines[resource].values()]
         return float(min(mask.bit_count() for mask in masks))
 
     def place(self, pid: int) -> None:
         """Move a process into the group."""
-        self._group.place(self.name, pid)
+        self.group.place(self.name, pid)
 
     def watch(self) -> None:
         """There is nothing to sample."""
@@ -222,16 +216,12 @@ class CacheWays:
         """The ways, read again."""
         return self.read()
 
-    def restore(self) -> None:
-        """Remove the group."""
-        self._group.restore()
-
     def _resources(self) -> list[str]:
         """Schemata lines of the cache: one, or two if code and data are apart."""
-        return [name for name in self._group.lines(ROOT) if name in ("L3", "L3CODE", "L3DATA")]
+        return [name for name in self.group.lines(ROOT) if name in ("L3", "L3CODE", "L3DATA")]
 
     def _info(self, file: str) -> int:
-        return int(self._group.files.read(f"{ROOT}/info/{self._resources()[0]}/{file}"), 16)
+        return int(self.group.files.read(f"{ROOT}/info/{self._resources()[0]}/{file}"), 16)
 
     def _all(self) -> int:
         return self._info("cbm_mask")
@@ -259,7 +249,7 @@ class MemoryBandwidth:
 
     def __init__(self, name: str, group: ResctrlGroup):
         self.name = name
-        self._group = group
+        self.group = group
         lines = {} if group.problem() else group.lines(ROOT)
         whole = max(map(int, lines["MB"].values())) if "MB" in lines else 100
         self._megabytes = "MB" in lines and "mba_MBps" in group.options()
@@ -272,14 +262,14 @@ class MemoryBandwidth:
 
     def capability(self) -> Capability:
         """Steps of the processor, from its lowest level."""
-        problem = self._group.problem()
-        if problem is None and "MB" not in self._group.lines(ROOT):
+        problem = self.group.problem()
+        if problem is None and "MB" not in self.group.lines(ROOT):
             problem = "this processor cannot throttle its memory bandwidth (no MB in 'schemata')."
         if problem is not None:
             return Capability(self._mechanism, 0.0, 0.0, 0.0, (f"{self.name}: {problem}",))
-        least = float(self._group.number("MB/min_bandwidth"))
-        step = float(self._group.number("MB/bandwidth_gran"))
-        whole = max(map(float, self._group.lines(ROOT)["MB"].values()))
+        least = float(self.group.number("MB/min_bandwidth"))
+        step = float(self.group.number("MB/bandwidth_gran"))
+        whole = max(map(float, self.group.lines(ROOT)["MB"].values()))
         if self._megabytes:
             return Capability(self._mechanism, 1.0, whole, 1.0, ())
         # the kernel rounds up to whole steps, counted from zero
@@ -287,7 +277,7 @@ class MemoryBandwidth:
 
     def apply(self, level: float) -> None:
         """Set the limit and read it back, because the kernel rounds up to its steps."""
-        self._group.set(f"{self.name} = {level:g}", ["MB"], f"{round(level)}")
+        self.group.set(f"{self.name} = {level:g}", ["MB"], f"{round(level)}")
         back = self.read()
         if back != round(level):
             raise SettingError(
@@ -297,12 +287,12 @@ class MemoryBandwidth:
 
     def read(self) -> float:
         """Limit of the group; the lowest if domains differ."""
-        lines = self._group.lines(self._group.folder)
+        lines = self.group.lines(self.group.folder)
         return min(float(re.sub(r"\D", "", value)) for value in lines["MB"].values())
 
     def place(self, pid: int) -> None:
         """Move a process into the group."""
-        self._group.place(self.name, pid)
+        self.group.place(self.name, pid)
 
     def watch(self) -> None:
         """There is nothing to sample."""
@@ -310,7 +300,3 @@ class MemoryBandwidth:
     def achieved(self, usage: Usage) -> float:
         """The limit, read again."""
         return self.read()
-
-    def restore(self) -> None:
-        """Remove the group."""
-        self._group.restore()

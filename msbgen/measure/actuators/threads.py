@@ -46,6 +46,3 @@ class Threads:
     def achieved(self, usage: Usage) -> float:
         """The stored level."""
         return self._level
-
-    def restore(self) -> None:
-        """No setting was changed."""

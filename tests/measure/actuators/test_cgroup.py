@@ -65,10 +65,10 @@ def test_everything_is_as_before_after_restoring(kernel, version):
     actuator = quota(kernel)
     actuator.apply(50)
     assert tree() != before
-    actuator.restore()
+    actuator.settings.restore()
     assert tree() == before
     actuator.apply(20)  # and it can be used again
-    actuator.restore()
+    actuator.settings.restore()
     assert tree() == before
 
 
@@ -78,7 +78,7 @@ def test_processes_are_placed_and_die_with_the_group(kernel, version):
     child = subprocess.Popen(["sleep", "60"])
     actuator.place(child.pid)
     assert kernel.read(f"{folder(kernel, version)}/cgroup.procs") == f"{child.pid}\n"
-    actuator.restore()
+    actuator.settings.restore()
     assert child.wait() == -9
 
 
@@ -201,12 +201,12 @@ def test_a_real_program_gets_its_share():
         statistics = dict(zip(words[::2], words[1::2]))
         assert 5 < int(statistics["nr_throttled"]) <= int(statistics["nr_periods"])
     finally:
-        actuator.restore()
+        actuator.settings.restore()
     try:
         with pytest.raises(SettingError, match="refused '500"):
             actuator.apply(5)
     finally:
-        actuator.restore()
+        actuator.settings.restore()
     place = actuator._place
     assert place is not None
     assert not os.path.exists(f"{place.parent}/{name}")

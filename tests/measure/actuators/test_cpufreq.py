@@ -32,7 +32,7 @@ def test_every_clock_is_reached_from_every_other(kernel):
                 actuator.apply(level)
                 assert shown(kernel, 0) == shown(kernel, 1) == [level, level]
                 assert actuator.read() == level
-        actuator.restore()
+        actuator.settings.restore()
         assert shown(kernel, 0) == shown(kernel, 1) == [800, 3000]
 
 

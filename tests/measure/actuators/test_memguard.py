@@ -38,7 +38,7 @@ def test_only_our_cores_get_the_limit_and_all_are_put_back(kernel):
     actuator = guard(kernel, (1, 3))
     actuator.apply(500)
     assert shown(kernel) == "mb 900 500 700 500"
-    actuator.restore()
+    actuator.settings.restore()
     assert shown(kernel) == "mb 900 800 700 600"
 
 

@@ -95,7 +95,7 @@ def test_both_resources_are_lines_of_one_group(kernel, child):
     assert kernel.read(f"{GROUP}/tasks") == f"{child.pid}\n"
     assert kernel.values(GROUP) == {"L3": {0: 15, 1: 15}, "MB": {0: 30, 1: 30}}
     before = kernel.read(f"{RESCTRL}/schemata")
-    cache.restore()
+    shared.settings.restore()
     assert not kernel.exists(GROUP)
     assert kernel.read(f"{RESCTRL}/schemata") == before
     child.kill()
@@ -293,7 +293,7 @@ def test_monitors_in_limbo_are_busy_and_used_up_ones_are_no_space(tmp_path):
     kernel.know(limbo_each=1)
     actuator = ways(kernel)
     actuator.apply(4)
-    actuator.restore()  # its monitor goes into limbo
+    actuator.group.settings.restore()  # its monitor goes into limbo
     with pytest.raises(OSError, match="busy") as caught:
         kernel.make(f"{RESCTRL}/raw")
     assert caught.value.errno == errno.EBUSY
