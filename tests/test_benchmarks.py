@@ -7,6 +7,7 @@ import re
 import resource
 import sys
 import time
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +189,15 @@ def test_the_tables_of_the_pages_are_those_of_the_stored_results():
             assert table == tables[name], (page, name)
             places[name] = page
     assert places.keys() == tables.keys()
+
+
+def test_no_script_imports_itself_through_others():
+    scripts = {path.stem: path.read_text(encoding="utf-8") for path in RESULTS.parent.glob("*.py")}
+    named = {
+        name: set(re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)) & scripts.keys()
+        for name, text in scripts.items()
+    }
+    assert len(list(TopologicalSorter(named).static_order())) == len(scripts)
 
 
 def test_the_stored_results_have_every_figure():
