@@ -451,7 +451,7 @@ def _check_answer(generated: xr.Dataset, truth: xr.Dataset, name: str) -> None:
     _check_same_labels(generated, truth, f"what '{name}' generates")
     if not np.array_equal(context_table(generated), context_table(truth)):
         raise ProfileError(
-            f"'{name}' answers for other contexts than it was asked for, or in another order."
+            f"'{name}' answers for other contexts than those of the truth, or in another order."
         )
 
 

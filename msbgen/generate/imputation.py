@@ -144,8 +144,8 @@ class _Clouds:
         """Clouds of residuals and lags in weighted standard deviations."""
         both = np.stack([coarse, lag])
         deviation = np.nanstd(both, axis=(1, 2), keepdims=True)
-        unit = np.where(deviation > 0, deviation, 1.0) / _DEVIATION_WEIGHT
-        return cls(*(both / unit), scaled_contexts, run_context, config, epsilon)
+        coarse, lag = both / (np.where(deviation > 0, deviation, 1.0) / _DEVIATION_WEIGHT)
+        return cls(coarse, lag, scaled_contexts, run_context, config, epsilon)
 
     def points(self, runs: Indices, segment: int, quantities: Bools) -> Floats:
         """Residual and lag of some quantities, and the context, (runs, 2·quantities + m)."""

@@ -208,11 +208,11 @@ def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.boo
     m = len(sizes)
     # a power of two keeps the sequence balanced; its first point is the corner of the lowest levels
     draws = (_DRAWS * len(cost)).bit_length()
-    place = qmc.Sobol(m + 1, scramble=False).random_base2(draws)[1:]
-    levels = (place[:, :m] * np.asarray(sizes)).astype(np.int64)
+    points = qmc.Sobol(m + 1, scramble=False).random_base2(draws)[1:]
+    levels = (points[:, :m] * np.asarray(sizes)).astype(np.int64)
     drawn = np.asarray(np.ravel_multi_index(tuple(levels.T), tuple(sizes)))
     least = cost[allowed].min()
-    kept = allowed[drawn] & (place[:, m] ** 2 * cost[drawn] <= least)
+    kept = allowed[drawn] & (points[:, m] ** 2 * cost[drawn] <= least)
     rest = np.flatnonzero(allowed)
     rest = rest[np.argsort(cost[rest], kind="stable")]
     every = np.concatenate([drawn[kept], rest])
