@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.kernels.choice import Posterior
+from msbgen.kernels.choice import ProgramPosterior
 from msbgen.kernels.choice.costs import Costs
 
 
@@ -30,7 +30,7 @@ class Conditioned:
         at = np.flatnonzero(np.isfinite(logs))
         gain = np.linalg.solve(self.covariance[np.ix_(at, at)], self.covariance[at]).T
         mean = self.mean + gain @ (logs - self.mean)[at]
-        return Posterior(mean, self.covariance - gain @ self.covariance[at])
+        return ProgramPosterior(mean, self.covariance - gain @ self.covariance[at])
 
 
 CLOCKS = np.array([0.5, 0.8, 1.1, 1.4, 1.7, 2.0])  # [GHz]

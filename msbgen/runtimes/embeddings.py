@@ -135,29 +135,31 @@ class Embeddings:
         """Matrices of one pair of towers."""
         types, shape = self.types, (self.workload.shape[1], self.platform.shape[1])
         alone, *susceptibility = (self.workload @ p.T for p in self.platform[: 1 + types])
-        made = [self.workload[0] @ p.T for p in self.platform[1 + types :]]
+        magnitudes = [self.workload[0] @ p.T for p in self.platform[1 + types :]]
         return Products(
             alone,
             np.stack(susceptibility, axis=1)
             if susceptibility
             else np.empty((len(alone), 0, *shape), np.float32),
-            np.stack(made) if made else np.empty((0, *shape), np.float32),
+            np.stack(magnitudes) if magnitudes else np.empty((0, *shape), np.float32),
         )
 
     def gather(self, runs: Observations) -> Gathered:
         """Vectors of some runs."""
-        types, interfered, (row, near) = self.types, runs.interfered, runs.neighbour
+        types, interfered, (row, neighbour) = self.types, runs.interfered, runs.neighbour
         workload = self.workload[..., runs.workload, :]
         platform = self.platform[..., 0, runs.platform, :]
-        place = runs.platform[interfered]
-        susceptibility = self.platform[..., 1 : 1 + types, place, :]
-        magnitude = self.platform[..., 1 + types :, place[row], :]
-        made = np.einsum("...qr,...tqr->...tq", self.workload[..., 0, near, :], magnitude)
+        at = runs.platform[interfered]
+        susceptibility = self.platform[..., 1 : 1 + types, at, :]
+        magnitude = self.platform[..., 1 + types :, at[row], :]
+        magnitudes = np.einsum(
+            "...qr,...tqr->...tq", self.workload[..., 0, neighbour, :], magnitude
+        )
         if len(row) > len(interfered):
-            flat = sum_by_index(row, len(interfered), made.reshape(-1, len(row)).T).T
-            made = flat.reshape(*made.shape[:-1], len(interfered))
-        slope = np.where(made > 0, np.float32(1.0), np.float32(LEAK))
-        rectified = slope * made
+            flat = sum_by_index(row, len(interfered), magnitudes.reshape(-1, len(row)).T).T
+            magnitudes = flat.reshape(*magnitudes.shape[:-1], len(interfered))
+        slope = np.where(magnitudes > 0, np.float32(1.0), np.float32(LEAK))
+        rectified = slope * magnitudes
         if len(interfered):
             platform[..., interfered, :] += np.einsum(
                 "...tm,...tmr->...mr", rectified, susceptibility

@@ -61,10 +61,12 @@ class Fields:
         """Correction of the log residual of each run, (n,)."""
         total = self.cell.ravel()[runs.cell].astype(float)
         if len(runs.interfered):
-            near = np.bincount(
+            from_neighbours = np.bincount(
                 runs.neighbour[0], self.neighbour.ravel()[runs.neighbour_cell], len(runs.interfered)
             )
-            total[runs.interfered] += self.beside.ravel()[runs.cell[runs.interfered]] + near
+            total[runs.interfered] += (
+                self.beside.ravel()[runs.cell[runs.interfered]] + from_neighbours
+            )
         return total
 
 

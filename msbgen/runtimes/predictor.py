@@ -266,10 +266,10 @@ class RuntimePredictor(Parameters):
                 observed, residual, self.features_, settings, rng=rng, progress=progress
             )
         # a tenth of the runs chooses the step whose parameters are kept, as in the paper
-        held = rng.random(len(observed)) < 0.1
-        check = (observed.some(held), residual[held]) if held.any() else None
+        validation = rng.random(len(observed)) < 0.1
+        check = (observed.some(validation), residual[validation]) if validation.any() else None
         return train_towers(
-            observed.some(~held), residual[~held], self.features_, settings, rng=rng,
+            observed.some(~validation), residual[~validation], self.features_, settings, rng=rng,
             check=check, progress=progress,
         )  # fmt: skip
 
@@ -399,8 +399,8 @@ class RuntimePredictor(Parameters):
         workloads, platforms = self.run_counts_
         few = (workloads[observed.workload] < _FEW) | (platforms[observed.platform] < _FEW)
         few |= observed.n_neighbours > self.most_neighbours_
-        row, near = observed.neighbour
-        few[observed.interfered[row[workloads[near] < _FEW]]] = True
+        row, neighbour = observed.neighbour
+        few[observed.interfered[row[workloads[neighbour] < _FEW]]] = True
         return few
 
     # --------------------------------------------------------------- parts
@@ -464,19 +464,19 @@ class RuntimePredictor(Parameters):
     def _shape(self, table: Indices) -> tuple[int, int]:
         """Workloads and platforms: those with features, or as many as the runs name."""
         named = (table[:, [0, *range(2, table.shape[1])]], table[:, 1])
-        given = (self.workload_features, self.platform_features)
+        both = (self.workload_features, self.platform_features)
         counts = [
             int(indices.max()) + 1 if features is None else len(np.atleast_1d(features))
-            for indices, features in zip(named, given)
+            for indices, features in zip(named, both)
         ]
         return counts[0], counts[1]
 
     def _features(self, shape: tuple[int, int]) -> tuple[Floats, Floats]:
         tables = []
         for name, n in zip(("workload_features", "platform_features"), shape):
-            given = getattr(self, name)
+            features = getattr(self, name)
             try:
-                table = np.empty((n, 0)) if given is None else np.asarray(given, dtype=float)
+                table = np.empty((n, 0)) if features is None else np.asarray(features, dtype=float)
             except (TypeError, ValueError):
                 raise ArgumentError(
                     f"{name} holds a value that is no number; numbers are wanted."
@@ -523,9 +523,9 @@ def _residuals(observed: Observations, members: Members) -> NDArray:
 def _alone(observed: Observations, members: Members) -> NDArray:
     """Residual of every member without neighbours, (members, n)."""
     if isinstance(members, Embeddings):
-        mine, place = (
+        workload, platform = (
             members.workload[:, 0, observed.workload],
             members.platform[:, 0, observed.platform],
         )
-        return np.einsum("mnr,mnr->mn", mine, place)
+        return np.einsum("mnr,mnr->mn", workload, platform)
     return np.stack([member.alone[0].take(observed.cell) for member in members])

@@ -57,9 +57,9 @@ class Observations:
     @cached_property
     def neighbour(self) -> tuple[Indices, Indices]:
         """Of every neighbour: the index of its run in `interfered`, and its workload."""
-        near = self.beside[self.interfered]
-        row, slot = np.nonzero(near >= 0)
-        return row, near[row, slot]
+        beside = self.beside[self.interfered]
+        row, slot = np.nonzero(beside >= 0)
+        return row, beside[row, slot]
 
     @cached_property
     def neighbour_cell(self) -> Indices:

@@ -64,10 +64,10 @@ def check_connected(
     pairs = (np.ones(len(workload)), (workload, shape[0] + platform))
     table = coo_array(pairs, shape=(sum(shape), sum(shape)))
     group = connected_components(table, directed=False)[1][shape[0] :]
-    apart = platform[group[platform] != group[platform[0]]]
-    if len(apart):
+    unconnected = platform[group[platform] != group[platform[0]]]
+    if len(unconnected):
         one, other = (
-            p if platforms is None else f"'{platforms[p]}'" for p in (apart[0], platform[0])
+            p if platforms is None else f"'{platforms[p]}'" for p in (unconnected[0], platform[0])
         )
         raise MeasurementError(
             f"platform {one} shares no workload with platform {other}, not even by way of others; "
@@ -95,16 +95,16 @@ def fit_scaling(
     """
     check_connected(workload, platform, shape)
     n, rows = len(log_runtime), np.arange(len(log_runtime))
-    seen = np.unique(np.concatenate([workload, shape[0] + platform]))
+    observed = np.unique(np.concatenate([workload, shape[0] + platform]))
     design = coo_array(
         (np.ones(2 * n), (np.tile(rows, 2), np.concatenate([workload, shape[0] + platform]))),
         shape=(n, sum(shape)),
     ).tocsr()
     mean = log_runtime.mean()
     found = lsmr(design, log_runtime - mean, atol=1e-13, btol=1e-13, maxiter=20 * sum(shape))[0]
-    unseen = np.ones(sum(shape), dtype=bool)
-    unseen[seen] = False
-    found[unseen] = np.nan
+    unobserved = np.ones(sum(shape), dtype=bool)
+    unobserved[observed] = False
+    found[unobserved] = np.nan
     lengths, speeds = found[: shape[0]], found[shape[0] :]
     level = np.nanmean(speeds)
     return Scaling(lengths + level + mean, speeds - level)

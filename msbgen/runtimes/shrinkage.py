@@ -63,11 +63,11 @@ def krige_platforms(
     count = np.bincount(runs.cell, minlength=size).reshape(shape)
     total = np.bincount(runs.cell, residual, size).reshape(shape)
     for j in range(shape[1]):
-        known = np.flatnonzero(count[:, j])
-        if len(known) < 2:
+        observed = np.flatnonzero(count[:, j])
+        if len(observed) < 2:
             continue
-        known = known[:: -(-len(known) // _MOST)]
-        mean, variance = _kriged(covariance, known, total[known, j] / count[known, j])
+        observed = observed[:: -(-len(observed) // _MOST)]
+        mean, variance = _kriged(covariance, observed, total[observed, j] / count[observed, j])
         variance = np.maximum(disagreement[:, j] + _KRIGING * variance, 1e-12)
         shift[:, j] = disagreement[:, j] / variance * (mean - towers[:, j])
     return shift
@@ -83,14 +83,14 @@ def shrunk_mean(interference: NDArray, mean_square: float) -> NDArray:
     return interference.mean(axis=0) * share
 
 
-def _kriged(covariance: Singles, known: NDArray, values: Floats) -> tuple[Floats, Floats]:
+def _kriged(covariance: Singles, observed: NDArray, values: Floats) -> tuple[Floats, Floats]:
     """Posterior mean and variance of all workloads from some; the covariance is up to a factor."""
     level = values.mean()
-    near = covariance[:, known].astype(float)
-    system = near[known] + _NOISE * np.eye(len(known))
-    share = np.linalg.solve(system, near.T).T
-    factor = (values - level) @ np.linalg.solve(system, values - level) / len(known)
-    rest = 1.0 + _NOISE - (share * near).sum(axis=1)
+    cross = covariance[:, observed].astype(float)
+    system = cross[observed] + _NOISE * np.eye(len(observed))
+    share = np.linalg.solve(system, cross.T).T
+    factor = (values - level) @ np.linalg.solve(system, values - level) / len(observed)
+    rest = 1.0 + _NOISE - (share * cross).sum(axis=1)
     return level + share @ (values - level), factor * np.maximum(rest, _NOISE)
 
 
@@ -98,5 +98,5 @@ def _prediction_kernel(towers: Singles) -> Singles:
     """Gaussian kernel over predictions of workloads, (n, n); its length is their deviation."""
     centred = towers - towers.mean(axis=0)
     square = (centred**2).sum(axis=1)
-    apart = square[:, None] + square - 2.0 * centred @ centred.T
-    return np.exp(-0.5 * np.maximum(apart, 0.0) / max(float(square.mean()), 1e-12))
+    distance = square[:, None] + square - 2.0 * centred @ centred.T
+    return np.exp(-0.5 * np.maximum(distance, 0.0) / max(float(square.mean()), 1e-12))

@@ -90,8 +90,8 @@ class Spread:
         total = self.level + self.workload[runs.workload] + self.platform[runs.platform]
         if len(runs.interfered):
             row, workload = runs.neighbour
-            near = np.bincount(row, self.neighbour[workload], len(runs.interfered))
-            total[runs.interfered] += self.beside + near
+            from_neighbours = np.bincount(row, self.neighbour[workload], len(runs.interfered))
+            total[runs.interfered] += self.beside + from_neighbours
         return total
 
 
@@ -115,7 +115,7 @@ def fit_spread(
     """
     log = np.log(np.abs(residual) + _LEAST_ERROR)
     n_workloads, n_platforms = runs.shape
-    row, near = runs.neighbour
+    row, workloads = runs.neighbour
     interfered = runs.n_neighbours > 0
     level, beside = float(log.mean()), 0.0
     workload, neighbour = np.zeros(n_workloads), np.zeros(n_workloads)
@@ -139,7 +139,7 @@ def fit_spread(
         workload = shrunk(runs.workload, remainder(), workload)
         platform = shrunk(runs.platform, remainder(), platform)
         if interfered.any():
-            neighbour = shrunk(near, remainder()[runs.interfered[row]], neighbour)
+            neighbour = shrunk(workloads, remainder()[runs.interfered[row]], neighbour)
     fields = fit_fields(runs, remainder(), features, noise=_NOISE)
     spread = Spread(level, beside, workload, neighbour, platform, fields, 0.0)
     local = spread.widths(runs, deviation, correction)[WIDTHS.index("local")]

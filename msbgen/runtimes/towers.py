@@ -59,7 +59,7 @@ class TowerSettings:
     beside : float
         Weight of the loss of runs beside others in batches, relative to runs alone.
     infinity_norm : bool
-        Use AdaMax in place of Adam.
+        Use AdaMax in platform of Adam.
     """
 
     rank: int = 32
@@ -162,7 +162,7 @@ class Model:
 
     @property
     def parameters(self) -> list[Singles]:
-        """Parameters of both towers; training changes them in place."""
+        """Parameters of both towers; training changes them in platform."""
         return [*self._workloads.parameters, *self._platforms.parameters]
 
     def embeddings(self) -> Embeddings:
@@ -180,24 +180,24 @@ class Model:
         """
         at, shape = self.embeddings(), runs.shape
         w, p, types, products = at.workload, at.platform, at.types, at.products()
-        interfered, rectified = products.entries(runs)
-        slope = weight * self._slopes(products.summed(runs, interfered, rectified) - residual)
+        susceptibility, rectified = products.entries(runs)
+        slope = weight * self._slopes(products.summed(runs, susceptibility, rectified) - residual)
         alone = sum_by_cell(slope, runs.cell, shape)
         gw = alone @ p[0]
         gp = np.zeros_like(p)
         gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
         if len(runs.interfered) and types:
-            near = slope.take(runs.interfered, axis=1)
-            mine = sum_by_cell(near[:, None] * rectified, runs.cell[runs.interfered], shape)
+            near_slope = slope.take(runs.interfered, axis=1)
+            by_run = sum_by_cell(near_slope[:, None] * rectified, runs.cell[runs.interfered], shape)
             leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
-            through = np.einsum("hn,htn->tn", near, interfered)
+            through = np.einsum("hn,htn->tn", near_slope, susceptibility)
             back = (through * leak).take(runs.neighbour[0], axis=1)
-            theirs = sum_by_cell(back, runs.neighbour_cell, shape)
+            by_neighbour = sum_by_cell(back, runs.neighbour_cell, shape)
             for t in range(types):
-                gw += mine[:, t] @ p[1 + t]
-                gp[1 + t] = np.einsum("hij,hir->jr", mine[:, t], w, optimize=True)
-                gw[0] += theirs[t] @ p[1 + types + t]
-                gp[1 + types + t] = theirs[t].T @ w[0]
+                gw += by_run[:, t] @ p[1 + t]
+                gp[1 + t] = np.einsum("hij,hir->jr", by_run[:, t], w, optimize=True)
+                gw[0] += by_neighbour[t] @ p[1 + types + t]
+                gp[1 + types + t] = by_neighbour[t].T @ w[0]
         return self._backward(gw.swapaxes(0, 1), gp.swapaxes(0, 1))
 
     def batch_gradient(
@@ -206,12 +206,12 @@ class Model:
         """The same as :meth:`gradient`, at a cost that grows with the runs."""
         at = self.embeddings()
         vectors, types, w0 = at.gather(runs), at.types, at.workload[0]
-        interfered, (row, near) = runs.interfered, runs.neighbour
-        place = runs.platform[interfered]
+        interfered, (row, neighbour) = runs.interfered, runs.neighbour
+        platform = runs.platform[interfered]
         n_workloads, n_platforms = runs.shape
         slope = weight * self._slopes(vectors.residual() - residual)
-        each = (slope.T[:, :, None] * vectors.platform[:, None]).reshape(len(runs), -1)
-        gw = sum_by_index(runs.workload, n_workloads, each).reshape(
+        weighted = (slope.T[:, :, None] * vectors.platform[:, None]).reshape(len(runs), -1)
+        gw = sum_by_index(runs.workload, n_workloads, weighted).reshape(
             n_workloads, *at.workload.shape[::2]
         )
         back = np.einsum("hn,hnr->nr", slope, vectors.workload)
@@ -220,11 +220,11 @@ class Model:
         through = np.einsum("mr,tmr->tm", back[interfered], vectors.susceptibility) * vectors.slope
         for t in range(types):
             gp[:, 1 + t] = sum_by_index(
-                place, n_platforms, vectors.rectified[t, :, None] * back[interfered]
+                platform, n_platforms, vectors.rectified[t, :, None] * back[interfered]
             )
             pull = through[t, row, None]
-            gp[:, 1 + types + t] = sum_by_index(place[row], n_platforms, pull * w0[near])
-            gw[:, 0] += sum_by_index(near, n_workloads, pull * vectors.magnitude[t])
+            gp[:, 1 + types + t] = sum_by_index(platform[row], n_platforms, pull * w0[neighbour])
+            gw[:, 0] += sum_by_index(neighbour, n_workloads, pull * vectors.magnitude[t])
         return self._backward(gw, gp)
 
     def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:

@@ -2,7 +2,7 @@
 
 from msbgen.core.choice import Choice, Limits, Outlook, choose, pareto_front
 from msbgen.kernels.choice.chooser import Chooser
-from msbgen.kernels.choice.posterior import FittedPredictor, Posterior, Predictor
+from msbgen.kernels.choice.posterior import FittedPredictor, Predictor, ProgramPosterior
 
 __all__ = [
     "Choice",
@@ -10,8 +10,8 @@ __all__ = [
     "FittedPredictor",
     "Limits",
     "Outlook",
-    "Posterior",
     "Predictor",
+    "ProgramPosterior",
     "choose",
     "pareto_front",
 ]

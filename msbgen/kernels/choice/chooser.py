@@ -23,7 +23,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import ENERGY_BOUND, same_level
 from msbgen.kernels.choice.costs import Costs
 from msbgen.kernels.choice.margins import Margins, leave_out
-from msbgen.kernels.choice.posterior import FittedPredictor, Posterior, Predictor
+from msbgen.kernels.choice.posterior import FittedPredictor, Predictor, ProgramPosterior
 from msbgen.kernels.choice.probes import improvement, mean_regret
 
 Floats = NDArray[np.float64]
@@ -189,7 +189,7 @@ class Chooser:
         """Scores of the other programs, given the contexts in which this one was measured."""
         return self._left_out(program.families[0], self._single(program)[2])
 
-    def posterior(self, program: Costs) -> Posterior:
+    def posterior(self, program: Costs) -> ProgramPosterior:
         """Posterior of a program given its measurements; errors as :meth:`outlook`."""
         time, energy, _ = self._single(program)
         return self._fit_without((program.families[0],)).posterior(time, energy / time)

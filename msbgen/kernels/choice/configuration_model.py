@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import same_level
 from msbgen.kernels.choice.costs import Costs
-from msbgen.kernels.choice.posterior import Posterior
-from msbgen.kernels.choice.prior import LEVEL_VARIANCE, LeftOutFamilies, Prior, fit_prior
+from msbgen.kernels.choice.posterior import ProgramPosterior
+from msbgen.kernels.choice.prior import LEVEL_VARIANCE, LeftOutFamilies, ProgramPrior, fit_prior
 from msbgen.learn.parameters import Parameters
 
 Floats = NDArray[np.float64]
@@ -71,7 +71,7 @@ class ConfigurationModel(Parameters):
 
     Attributes
     ----------
-    prior_ : Prior
+    prior_ : ProgramPrior
     noise_ : float
     departure_, length_ : float
         Standard deviation of departures from other programs, and their length.
@@ -231,7 +231,7 @@ class ConfigurationModel(Parameters):
 
     def _leave_out(self) -> LeftOutFamilies:
         table, width = self._table(), self._width
-        priors: list[Prior] = []
+        priors: list[ProgramPrior] = []
         family = np.full(len(table), -1)
         for name in np.unique(self._families)[:_MOST_FAMILIES]:
             rows = self._families == name
@@ -355,9 +355,9 @@ class ConfigurationModel(Parameters):
         covariance[:, measured] = 0.0
         return mean[:size], 0.5 * (covariance + covariance.T)
 
-    def posterior(self, time: Floats, power: Floats) -> Posterior:
-        """:meth:`condition` as a :class:`~msbgen.kernels.choice.posterior.Posterior`."""
-        return Posterior(*self.condition(time, power))
+    def posterior(self, time: Floats, power: Floats) -> ProgramPosterior:
+        """:meth:`condition` as a :class:`~msbgen.kernels.choice.posterior.ProgramPosterior`."""
+        return ProgramPosterior(*self.condition(time, power))
 
     def predict(
         self, time: Floats, power: Floats, counters: Floats | None = None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from msbgen.core.conformal import check_rate, conformal_quantile, group_weights, groups_needed
 from msbgen.core.errors import MeasurementError
 from msbgen.kernels.choice.costs import Costs
-from msbgen.kernels.choice.posterior import FittedPredictor, Posterior
+from msbgen.kernels.choice.posterior import FittedPredictor, ProgramPosterior
 
 Floats = NDArray[np.float64]
 
@@ -35,14 +35,14 @@ class Margins:
     ----------
     others : Costs
         The programs that were scored.
-    posteriors : tuple of Posterior
+    posteriors : tuple of ProgramPosterior
         One for each program.
     scores : ndarray, (3, n_programs, n_contexts)
         Of time, energy and power; NaN where a program was not measured.
     """
 
     others: Costs
-    posteriors: tuple[Posterior, ...]
+    posteriors: tuple[ProgramPosterior, ...]
     scores: Floats
 
     def widths(self, miscoverage: float, wanted: NDArray[np.bool_]) -> Floats:
@@ -64,17 +64,17 @@ class Margins:
 
     def trial_widths(self, miscoverage: float, wanted: NDArray[np.bool_]) -> Floats:
         """The same, but with the largest score where families are too few for the rate."""
-        found = np.zeros(self.scores[:, 0].shape)
+        widths = np.zeros(self.scores[:, 0].shape)
         for context in np.flatnonzero(wanted):
             measured = np.isfinite(self.scores[0, :, context])
             if not measured.any():
                 continue
             families = self._family[measured]
             weights, count = group_weights(families), len(np.unique(families))
-            for row in range(len(found)):
+            for row in range(len(widths)):
                 scores = self.scores[row, measured, context]
-                found[row, context] = conformal_quantile(scores, weights, count, miscoverage)
-        return found
+                widths[row, context] = conformal_quantile(scores, weights, count, miscoverage)
+        return widths
 
     @cached_property
     def _family(self) -> NDArray[np.int64]:

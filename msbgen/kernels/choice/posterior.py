@@ -25,7 +25,7 @@ _LEAST_DEVIATION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class ProgramPosterior:
     """A Gaussian over the logarithms of time [s] and power [W] of one program in n contexts.
 
     Attributes
@@ -66,7 +66,7 @@ class Posterior:
 class FittedPredictor(Protocol):
     """A predictor that was fitted to other programs."""
 
-    def posterior(self, time: Floats, power: Floats) -> Posterior:
+    def posterior(self, time: Floats, power: Floats) -> ProgramPosterior:
         """Posterior of one program.
 
         Parameters

@@ -25,7 +25,7 @@ _MAX_ITER = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class ProgramPrior:
     """Mean and covariance over the configurations: log times, log powers, then counters.
 
     Attributes
@@ -38,7 +38,7 @@ class Prior:
     mean: Floats
     covariance: Floats
 
-    def with_departures(self, added: Floats) -> Prior:
+    def with_departures(self, added: Floats) -> ProgramPrior:
         """The prior with a covariance (2n, 2n) added to that of log times and log powers."""
         covariance = self.covariance.copy()
         covariance[: len(added), : len(added)] += added
@@ -67,7 +67,7 @@ class LeftOutFamilies:
 
     @classmethod
     def from_priors(
-        cls, priors: Sequence[Prior], rows: Floats, family: Indices, width: int
+        cls, priors: Sequence[ProgramPrior], rows: Floats, family: Indices, width: int
     ) -> Self:
         """Combine rows with one prior a family; `width` is the number of configurations."""
         d = rows.shape[1]
@@ -107,7 +107,7 @@ class LeftOutFamilies:
         return float(np.mean(total / np.bincount(self.family, present.sum(axis=1))))
 
 
-def fit_prior(rows: Floats, family: Indices, width: int) -> Prior:
+def fit_prior(rows: Floats, family: Indices, width: int) -> ProgramPrior:
     """Mean and covariance of rows; every family has the same weight.
 
     Parameters
@@ -135,4 +135,4 @@ def fit_prior(rows: Floats, family: Indices, width: int) -> Prior:
             break
     flat = rows - mean
     flat[:, :width] -= level[:, None]
-    return Prior(mean, residual_covariance(flat, weight))
+    return ProgramPrior(mean, residual_covariance(flat, weight))

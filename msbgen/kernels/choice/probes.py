@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from msbgen.core.choice import Limits, Objective
 from msbgen.kernels.choice.costs import Costs
-from msbgen.kernels.choice.posterior import Posterior
+from msbgen.kernels.choice.posterior import ProgramPosterior
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _EXPONENTS = {"energy": (0.0, 1.0), "edp": (1.0, 1.0), "time": (1.0, 0.0)}
 
 
 def improvement(
-    posterior: Posterior,
+    posterior: ProgramPosterior,
     time: Floats,
     energy: Floats,
     work: Floats,
@@ -40,7 +40,7 @@ def improvement(
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior : ProgramPosterior
     time, energy : ndarray, (n,)
         Measured times [s] and energies [J], NaN in the other contexts.
     work : ndarray, (n,)

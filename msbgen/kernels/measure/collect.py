@@ -32,7 +32,7 @@ def collect(
     records: Sequence[Record],
     recordings: Path,
     actuators: Sequence[Actuator],
-    about: Mapping[str, Any],
+    header: Mapping[str, Any],
 ) -> xr.Dataset:
     """Measurements of the successful sessions.
 
@@ -76,7 +76,7 @@ def collect(
         run=[record["run"] for *_, record in rows],
         units={a.name: a.units for a in actuators},
         levels={resource.name: resource.levels for resource in spec.resources},
-        attrs=provenance(spec, about, sessions[0]),
+        attrs=provenance(spec, header, sessions[0]),
     )
 
 
@@ -85,12 +85,12 @@ def _order(point: Point) -> tuple[str, tuple[int, ...]]:
     return point.kind, point.values
 
 
-def provenance(spec: Spec, about: Mapping[str, Any], session: Session) -> dict[str, Any]:
+def provenance(spec: Spec, header: Mapping[str, Any], session: Session) -> dict[str, Any]:
     """Origin of the measurements, without names of the machine or of folders."""
     governor = _GOVERNOR.read_text().strip() if _GOVERNOR.exists() else "none to be seen"
     return {
         "source": "msbgen kernels measure",
-        "platform": about["machine"],
+        "platform": header["machine"],
         "cores": len(spec.cores),
         "governor": governor,
         "torch": session.torch,
@@ -104,17 +104,20 @@ def workloads_of(plan: MeasurementPlan) -> xr.Dataset:
     names: list[str] = []
     kinds: list[str] = []
     counts: list[int] = []
-    given: list[Mapping[str, int]] = []
+    rows: list[Mapping[str, int]] = []
     for one, launched in zip(plan.passes, plan.traces):
-        own = [(point.kind, point.parameters, n) for point, n in launched.launches.items()]
-        for kind, parameters, count in [*own, *((k, {}, n) for k, n in launched.others.items())]:
+        kernels = [(point.kind, point.parameters, n) for point, n in launched.launches.items()]
+        for kind, parameters, count in [
+            *kernels,
+            *((k, {}, n) for k, n in launched.others.items()),
+        ]:
             names.append(one.name)
             kinds.append(kind)
             counts.append(count)
-            given.append(parameters)
+            rows.append(parameters)
     return make_workload(
         kinds,
         counts,
-        parameters={name: [float(p.get(name, np.nan)) for p in given] for name in PARAMETERS},
+        parameters={name: [float(p.get(name, np.nan)) for p in rows] for name in PARAMETERS},
         workload=names,
     )

@@ -50,33 +50,35 @@ def draw_points(
     if not 0 <= share < math.inf:
         raise ArgumentError(f"share is {share}; a number ≥ 0 is wanted.")
     rng = np.random.default_rng(rng)
-    found: dict[Point, None] = {}
+    points: dict[Point, None] = {}
     for kind in KINDS:
-        own = [point for point in dict.fromkeys(seen) if point.kind == kind]
-        if own and share:
-            wanted = max(_LEAST, round(share * len(own)))
-            found.update(dict.fromkeys(_draw(kind, own, wanted, rng)))
-    return list(found)
+        same_kind = [point for point in dict.fromkeys(seen) if point.kind == kind]
+        if same_kind and share:
+            wanted = max(_LEAST, round(share * len(same_kind)))
+            points.update(dict.fromkeys(_draw(kind, same_kind, wanted, rng)))
+    return list(points)
 
 
-def _draw(kind: str, own: Sequence[Point], wanted: int, rng: np.random.Generator) -> list[Point]:
+def _draw(
+    kind: str, same_kind: Sequence[Point], wanted: int, rng: np.random.Generator
+) -> list[Point]:
     sizes = _SIZES.get(kind, _DEFAULT_SIZES)
     ranges = {
         name: (min(values) / MARGIN, max(values) * MARGIN)
         for name in sizes
-        if (values := [point.parameters[name] for point in own])
+        if (values := [point.parameters[name] for point in same_kind])
     }
-    like_these, known = _reach([work_of(point) for point in own]), set(own)
-    found: dict[Point, None] = {}
+    like_these, known = _reach([work_of(point) for point in same_kind]), set(same_kind)
+    points: dict[Point, None] = {}
     for _ in range(_DRAWS * wanted):
-        if len(found) == wanted:
+        if len(points) == wanted:
             break
-        like = dict(own[int(rng.integers(len(own)))].parameters)
+        like = dict(same_kind[int(rng.integers(len(same_kind)))].parameters)
         drawn = {name: _log_uniform(*bounds, rng) for name, bounds in ranges.items()}
         point = Point.of(kind, **_completed(kind, like, drawn))
         if point not in known and _makes_sense(point) and _is_like(work_of(point), like_these):
-            found[point] = None
-    return list(found)
+            points[point] = None
+    return list(points)
 
 
 def _log_uniform(low: float, high: float, rng: np.random.Generator) -> int:

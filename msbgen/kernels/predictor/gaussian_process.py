@@ -28,7 +28,7 @@ _LENGTH, _LENGTH_SPREAD = 0.5, 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianProcess:
+class ResidualProcess:
     """A fitted process.
 
     Attributes
@@ -87,7 +87,7 @@ class GaussianProcess:
 
 def fit_gaussian_process(
     columns: Floats, target: Floats, rng: np.random.Generator | int = 0
-) -> GaussianProcess:
+) -> ResidualProcess:
     """Fit variance, lengths and noise, and compute the posterior.
 
     Parameters
@@ -112,7 +112,7 @@ def fit_gaussian_process(
     start = np.concatenate([[0.0], np.full(d, _LENGTH), [np.log(0.3)]])
     bounds = [_BOUNDS[0], *[_BOUNDS[1]] * d, _BOUNDS[2]]
     squares = (standard[some].T[:, :, None] - standard[some].T[:, None, :]) ** 2
-    found = minimize(
+    optimum = minimize(
         _negative_log_posterior,
         start,
         args=(squares, scaled_target[some]),
@@ -121,15 +121,15 @@ def fit_gaussian_process(
         bounds=bounds,
         options={"maxiter": _MAX_ITER},
     ).x
-    length = np.exp(found[1:-1])
-    variance, noise = float(np.exp(2 * found[0])), float(np.exp(2 * found[-1]))
+    length = np.exp(optimum[1:-1])
+    variance, noise = float(np.exp(2 * optimum[0])), float(np.exp(2 * optimum[-1]))
     variance, noise = variance * size**2, noise * size**2
     return _posterior(centre, scale * length, columns, target, variance, noise, draw)
 
 
 def condition(
-    process: GaussianProcess, columns: Floats, target: Floats, rng: np.random.Generator | int = 0
-) -> GaussianProcess:
+    process: ResidualProcess, columns: Floats, target: Floats, rng: np.random.Generator | int = 0
+) -> ResidualProcess:
     """Posterior given other rows, with the lengths, variance and noise of a fitted process.
 
     It takes a fiftieth of the time of a fit.
@@ -148,7 +148,7 @@ def _posterior(
     variance: float,
     noise: float,
     draw: np.random.Generator,
-) -> GaussianProcess:
+) -> ResidualProcess:
     from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
     points = (columns - centre) / scale
@@ -166,13 +166,13 @@ def _posterior(
         left = np.eye(len(few)) - noise * cho_solve(factor, np.eye(len(few)))
         back = np.linalg.inv(lower)
         inverse, points = back.T @ left @ back, few
-    return GaussianProcess(centre, scale, points, weights, inverse, variance, noise)
+    return ResidualProcess(centre, scale, points, weights, inverse, variance, noise)
 
 
-def no_process(d: int, noise: float = 0.0) -> GaussianProcess:
+def no_process(d: int, noise: float = 0.0) -> ResidualProcess:
     """A process over d columns that is 0 everywhere."""
     none = np.empty((0, d))
-    return GaussianProcess(np.zeros(d), np.ones(d), none, np.empty(0), np.empty((0, 0)), 0.0, noise)
+    return ResidualProcess(np.zeros(d), np.ones(d), none, np.empty(0), np.empty((0, 0)), 0.0, noise)
 
 
 def _kernel(a: Floats, b: Floats) -> Floats:

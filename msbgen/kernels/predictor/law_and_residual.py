@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.conformal import group_folds
 from msbgen.kernels.predictor.gaussian_process import (
-    GaussianProcess,
+    ResidualProcess,
     condition,
     fit_gaussian_process,
     no_process,
@@ -63,7 +63,7 @@ class LawAndResidual:
         Of the terms.
     level : float
         Mean logarithm, where there are no terms.
-    process : GaussianProcess
+    process : ResidualProcess
     trees : Trees
     share : float
         Weight of the trees in the residual.
@@ -71,7 +71,7 @@ class LawAndResidual:
 
     weights: Floats
     level: float
-    process: GaussianProcess
+    process: ResidualProcess
     trees: Trees
     share: float
 
@@ -132,7 +132,7 @@ def fit_law_and_residual(
 
 
 def _best_share(
-    process: GaussianProcess,
+    process: ResidualProcess,
     smooth: Floats,
     residual: Floats,
     by_trees: Floats,

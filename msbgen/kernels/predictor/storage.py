@@ -16,7 +16,7 @@ from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.core.errors import ArgumentError
 from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
 from msbgen.kernels.kinds import KINDS
-from msbgen.kernels.predictor.gaussian_process import GaussianProcess
+from msbgen.kernels.predictor.gaussian_process import ResidualProcess
 from msbgen.kernels.predictor.intervals import Scores
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, KindModel
 from msbgen.kernels.predictor.law_and_residual import LawAndResidual
@@ -139,8 +139,8 @@ def load(path: str | os.PathLike[str]) -> KernelPredictor:
 def _kind(stored: StoredArrays, kind: str, powers: int, predictor: KernelPredictor) -> KindModel:
     n_resources, names = len(predictor.resources_), predictor.parameters_
     # the columns of Shapes.works() and Shapes.logs(), which are more for matrix products
-    given = stored.take(_KIND[2:], parameter=len(names))["given"]
-    share = dict(zip(names, given.tolist()))
+    presence = stored.take(_KIND[2:], parameter=len(names))["given"]
+    share = dict(zip(names, presence.tolist()))
     sides = {"gemm": ("rows", "columns"), "matmul": KINDS["matmul"], "conv2d": KINDS["conv2d"]}
     product = kind in sides and all(share.get(side) == 1 for side in sides[kind])
     n_works = 5 + len(TILES) * len(UNITS) if product else 3
@@ -148,20 +148,20 @@ def _kind(stored: StoredArrays, kind: str, powers: int, predictor: KernelPredict
     sizes = {"log": n_logs, "parameter": len(names), "resource": n_resources}
     model = stored.take(_KIND, **sizes)
     stored.want(len(model["known"]) > 0, stored.named("known"), "empty", "one row or more")
-    own = stored.part("runtime.")
-    runtime = own.take(_RUNTIME, **sizes, work=n_works)
+    part = stored.part("runtime.")
+    runtime = part.take(_RUNTIME, **sizes, work=n_works)
     most = n_resources if n_resources <= MOST_PRODUCTS else 1
     slow = sum(comb(n_resources, size) for size in range(most + 1))
     rest = n_logs + len(names) + n_resources
     terms, seen = len(runtime["works"]) * slow, len(runtime["logs"]) + n_resources
-    model["runtime"] = RuntimeModel(_law_and_residual(own, terms, seen, rest), **runtime)
+    model["runtime"] = RuntimeModel(_law_and_residual(part, terms, seen, rest), **runtime)
     model["powers"] = ()
     if powers:
-        own = stored.part("power.")
-        power = own.take(_POWER, **sizes, smooth=2 + n_resources)
+        part = stored.part("power.")
+        power = part.take(_POWER, **sizes, smooth=2 + n_resources)
         # constant, clock and cube; operations and bytes, each by 1 and the powers of the clocks
         terms = 1 + 2 * n_resources + 2 * (1 + len(POWERS) * n_resources)
-        fitted = _law_and_residual(own, terms, len(power["logs"]), rest + 3)
+        fitted = _law_and_residual(part, terms, len(power["logs"]), rest + 3)
         model["powers"] = (PowerModel(fitted, **power),)
     return KindModel(**model)
 
@@ -178,7 +178,7 @@ def _law_and_residual(stored: StoredArrays, terms: int, seen: int, rest: int) ->
         share == 0 or len(trees.nodes.root), stored.named("share"), share, "0, without trees,"
     )
     level = float(taken["level"])
-    return LawAndResidual(taken["weights"], level, GaussianProcess(**process), trees, share)
+    return LawAndResidual(taken["weights"], level, ResidualProcess(**process), trees, share)
 
 
 def _model_arrays(model: LawAndResidual, path: str) -> dict[str, Any]:

@@ -36,9 +36,9 @@ def fit_terms(columns: Floats, target: Floats) -> Floats:
     some = size > 0
     scaled = relative[:, some] / size[some]
     weight, _ = nnls(scaled, np.ones(len(target)), maxiter=30 * max(scaled.shape[1], 10))
-    found = np.zeros(columns.shape[1])
-    found[some] = weight / size[some]
-    return found
+    weights = np.zeros(columns.shape[1])
+    weights[some] = weight / size[some]
+    return weights
 
 
 def inverse_products(configurations: Floats) -> Floats:

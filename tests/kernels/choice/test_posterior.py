@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
-from msbgen.kernels.choice.posterior import Posterior
+from msbgen.kernels.choice.posterior import ProgramPosterior
 
 
 def test_energy_is_the_product_of_time_and_power_by_sampling():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(6, 6))
-    posterior = Posterior(rng.normal(size=6), root @ root.T)
+    posterior = ProgramPosterior(rng.normal(size=6), root @ root.T)
     drawn = rng.multivariate_normal(posterior.mean, posterior.covariance, size=200_000)
     logs = np.stack([drawn[:, :3], drawn[:, :3] + drawn[:, 3:], drawn[:, 3:]])
     np.testing.assert_allclose(posterior.logs, logs.mean(axis=1), atol=0.05)
@@ -18,11 +18,11 @@ def test_energy_is_the_product_of_time_and_power_by_sampling():
 
 
 def test_deviations_are_positive_even_without_variance():
-    assert (Posterior(np.zeros(4), np.zeros((4, 4))).deviations > 0).all()
+    assert (ProgramPosterior(np.zeros(4), np.zeros((4, 4))).deviations > 0).all()
 
 
 def test_wrong_shapes_are_refused():
     with pytest.raises(ArgumentError, match="mean has shape"):
-        Posterior(np.zeros(3), np.zeros((3, 3)))
+        ProgramPosterior(np.zeros(3), np.zeros((3, 3)))
     with pytest.raises(ArgumentError, match="covariance"):
-        Posterior(np.zeros(4), np.zeros((4, 2)))
+        ProgramPosterior(np.zeros(4), np.zeros((4, 2)))

@@ -5,7 +5,7 @@ import pytest
 
 from choosing import programs
 from msbgen.core.choice import NO_LIMITS, Limits
-from msbgen.kernels.choice.posterior import Posterior
+from msbgen.kernels.choice.posterior import ProgramPosterior
 from msbgen.kernels.choice.probes import improvement, mean_regret
 
 
@@ -13,7 +13,7 @@ from msbgen.kernels.choice.probes import improvement, mean_regret
 def test_improvement_is_the_mean_decrease_of_sampled_costs(objective):
     rng = np.random.default_rng(1)
     root = 0.3 * rng.normal(size=(6, 6))
-    posterior = Posterior(rng.normal(size=6), root @ root.T)
+    posterior = ProgramPosterior(rng.normal(size=6), root @ root.T)
     time, energy = np.array([np.nan, 2.0, np.nan]), np.array([np.nan, 3.0, np.nan])
     work = np.array([1.0, 2.0, 3.0])
     got = improvement(posterior, time, energy, work, objective=objective, limits=NO_LIMITS)
@@ -26,7 +26,7 @@ def test_improvement_is_the_mean_decrease_of_sampled_costs(objective):
 
 
 def test_a_context_that_breaks_the_limit_has_little_improvement():
-    posterior = Posterior(np.log([1.0, 5.0, 10.0, 10.0]), 0.01 * np.eye(4))
+    posterior = ProgramPosterior(np.log([1.0, 5.0, 10.0, 10.0]), 0.01 * np.eye(4))
     time, energy = np.array([1.0, np.nan]), np.array([100.0, np.nan])
     free = improvement(posterior, time, energy, np.ones(2), objective="energy", limits=NO_LIMITS)
     late = improvement(
