@@ -101,9 +101,11 @@ def runs_of(device, kinds, n=300, seed=0, factors=TRUE, names=tuple(GRAPHS), law
     for name in np.unique(which):
         own = np.flatnonzero(which == name)
         prepared = prepare_graph(GRAPHS[name], kinds)
-        said = estimate(prepared, arrays, board.rows(given[own]), start[own])
+        predicted = estimate(prepared, arrays, board.rows(given[own]), start[own])
         off = law(prepared, given[own]) if law else 0.0
-        times[own] = said[:, :2] * np.exp(np.column_stack([np.broadcast_to(off, len(own))] * 2))
+        times[own] = predicted[:, :2] * np.exp(
+            np.column_stack([np.broadcast_to(off, len(own))] * 2)
+        )
     times *= np.exp(0.02 * rng.normal(size=(n, 2)))
     return make_graph_runs(
         device,

@@ -33,9 +33,10 @@ from msbgen.graphs._kernels import TOTAL_PEAK as TOTAL_PEAK
 from msbgen.graphs._kernels import TOTAL_SPREAD as TOTAL_SPREAD
 from msbgen.graphs._kernels import TOTAL_TIME as TOTAL_TIME
 from msbgen.graphs.dataset import edges_of, kinds_of, lacking_kind
-from msbgen.graphs.devices import STALLED_ACTIVITY, Device, check_contexts
+from msbgen.graphs.devices import Device, check_contexts
 from msbgen.graphs.kinds import Kind
 from msbgen.graphs.order import canonical_order
+from msbgen.phases.grid import STALLED_ACTIVITY
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -60,8 +60,6 @@ Floats = NDArray[np.float64]
 
 # Most cores of a device; more are a mistake in the sheet.
 MOST_CORES = 64
-# Dynamic power of a core that waits for memory, as a share of that of a core that computes.
-STALLED_ACTIVITY = 0.5
 # Clocks [GHz] beyond these are in another unit.
 _CLOCKS = (0.01, 20.0)
 

@@ -22,8 +22,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.graphs.devices import STALLED_ACTIVITY, Device
-from msbgen.phases.grid import Grid, place_of
+from msbgen.graphs.devices import Device
+from msbgen.phases.grid import STALLED_ACTIVITY, Grid, place_of
 from msbgen.phases.phases import SCHEMA as PHASES
 from msbgen.phases.phases import phase_table, table_grid, validate_phases
 

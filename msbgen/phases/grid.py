@@ -21,6 +21,8 @@ Indices = NDArray[np.int64]
 
 # More cores than share a cache on any machine.
 MOST_CORES = 4096
+# Dynamic power of a core that waits for memory, as a share of that of a core that computes.
+STALLED_ACTIVITY = 0.5
 
 
 def place_of(dataset: xr.Dataset) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.check import validate_profiles
-from msbgen.phases.grid import Grid, place_of
+from msbgen.phases.grid import STALLED_ACTIVITY, Grid, place_of
 from msbgen.phases.phases import phase_table
 from msbgen.phases.stretches import Singles, cut_runs
 
@@ -25,9 +25,8 @@ Floats = NDArray[np.float64]
 # exact in binary.
 STRETCHES = 256
 
-# Core voltage at the lowest and the highest clock [V], and the activity of a stalled core.
+# Core voltage at the lowest and the highest clock [V].
 _VOLTAGE = (0.80, 1.00)
-_STALLED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,5 +127,5 @@ def _power(table: xr.Dataset, grid: Grid) -> Singles:
         scaling = np.maximum((pace * centred).sum(axis=-1) / (centred**2).sum(), 0.0)[..., None]
         fixed = np.maximum(pace.mean(axis=-1, keepdims=True) - scaling * (1 / clocks).mean(), 0.0)
         stalled = fixed / (fixed + scaling / clocks)
-    power = np.moveaxis(active * (1.0 - (1.0 - _STALLED) * stalled), -1, axis)
+    power = np.moveaxis(active * (1.0 - (1.0 - STALLED_ACTIVITY) * stalled), -1, axis)
     return np.ascontiguousarray(power.reshape(len(power), -1)[phase].T, dtype=np.float32)

@@ -127,13 +127,13 @@ def test_each_order_is_the_same_graph(board):
 
 def test_placements_say_where_and_when(board):
     graph = prepare_graph(make_graph(["busy"] * 2, [1.0, 1.0], [(0, 1)]), board.kinds)
-    told = placements(graph, board.arrays, board.rows([LARGEST])[0], 25.0)
-    assert told[:, 2].tolist() == [0, 0]
-    assert told[1, 0] == pytest.approx(told[0, 1])
-    assert told[1, 1] == pytest.approx(1.0 + 2e-4)
+    result = placements(graph, board.arrays, board.rows([LARGEST])[0], 25.0)
+    assert result[:, 2].tolist() == [0, 0]
+    assert result[1, 0] == pytest.approx(result[0, 1])
+    assert result[1, 1] == pytest.approx(1.0 + 2e-4)
 
 
-def test_shares_that_profiles_do_not_reach_are_told(kinds, board):
+def test_shares_outside_the_profiles_are_marked(kinds, board):
     graph = prepare_graph(layered("abc", 0), kinds)
     rows = board.rows([LARGEST, [0, 2.0, 1, 0.5, 4, 800]])
     # the slow clock is 0.4 GHz of the profiles' processor, which they do not go down to

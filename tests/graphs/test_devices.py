@@ -51,7 +51,7 @@ def test_unequal_clusters_are_paired_end_to_end():
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ([0, 2.0352, 0, 2.0352, 16, 4200], "context 1 has no core"),
         ([2, 2.0, 4, 2.0352, 16, 4200], "clock_denver is 2 in context 1, no level of tx2"),
@@ -63,11 +63,11 @@ def test_unequal_clusters_are_paired_end_to_end():
         ([2, 2.0352, 4, 2.0352, 16], "a row each of cores_denver, clock_denver"),
     ],
 )
-def test_contexts_that_the_device_does_not_have_are_refused(row, said):
+def test_contexts_that_the_device_does_not_have_are_refused(row, message):
     rows = [TX2.largest[: len(row)], row]
     with pytest.raises(ArgumentError) as caught:
         check_contexts(TX2, rows)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_levels_are_found_after_a_detour_through_text():
@@ -87,7 +87,7 @@ def test_power_rises_with_the_clock_faster_than_it():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "message"),
     [
         ("cores = 2", "cores = 0", "cluster 'denver': cores are 0"),
         ("cores = 2", "cores = 1.5", "'cores' is 1.5; a whole number"),
@@ -111,13 +111,13 @@ def test_power_rises_with_the_clock_faster_than_it():
         ("level = 1, size = 32", "levels = 1, size = 32", "did you mean 'level'?"),
     ],
 )
-def test_what_is_wrong_with_a_sheet_is_said_with_its_place(before, after, said, tmp_path):
+def test_errors_of_a_sheet_name_the_place(before, after, message, tmp_path):
     text = shipped_file("devices/tx2.toml").read_text(encoding="utf-8")
     assert before in text
     (tmp_path / "mine.toml").write_text(text.replace(before, after, 1), encoding="utf-8")
     with pytest.raises(ProfileError) as caught:
         read_device(tmp_path / "mine.toml")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "mine.toml" in str(caught.value)
 
 

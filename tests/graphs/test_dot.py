@@ -58,12 +58,12 @@ def test_words_in_any_case_joined_texts_and_html():
         and more>]; Edges -> "Node" }""")
     assert ends(graph) == {("Edges", "Node")}
     assert set(graph["kind"].values.tolist()) == {"gzip"}
-    for text, said in (
+    for text, message in (
         ("digraph {\n a [label=<<b>x</b>] }", "g.dot: line 2: '<' is never closed"),
         ('digraph { a [kind="x" + y] }', "'y' stands where a text is wanted after '\\+'"),
         ("digraph { Node -> a }", "'->' stands where"),
     ):
-        with pytest.raises(ProfileError, match=said):
+        with pytest.raises(ProfileError, match=message):
             graph_of(text)
 
 
@@ -90,7 +90,7 @@ def test_what_is_written_is_read_back(drawn, data):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("graph { a -- b }", "line 1: 'graph' stands where 'digraph' is wanted"),
         ("digraph {\n a -- b }", "line 2: '--' stands where '->' is wanted"),
@@ -120,9 +120,9 @@ def test_what_is_written_is_read_back(drawn, data):
         ("digraph {}", "there are no tasks"),
     ],
 )
-def test_what_is_no_program_is_refused_with_its_line(text, said):
+def test_errors_of_dot_name_the_line(text, message):
     with pytest.raises(ProfileError) as caught:
         graph_of(text)
     assert str(caught.value).startswith("g.dot: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

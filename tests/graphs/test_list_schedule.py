@@ -64,7 +64,7 @@ def schedule(
 
 
 def constant(*seconds, most=9):
-    """The same seconds on a cluster whatever runs beside."""
+    """The same seconds on a cluster for every number of running tasks."""
     return np.broadcast_to(
         np.array(seconds, dtype=float)[None, :, None, None, None, None],
         (1, len(seconds), 1, most, most, 1),

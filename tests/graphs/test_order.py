@@ -47,7 +47,7 @@ def test_everybody_stands_once_and_behind_what_he_waits_for():
     assert np.all(source < target)
 
 
-def test_symmetric_tasks_are_told_apart_by_what_they_are_joined_to():
+def test_symmetric_tasks_differ_by_their_neighbours():
     # two pairs alike: which source is first is a matter of names, whose target is which is not
     graphs = (
         make_graph(["a"] * 4, [1.0] * 4, edges) for edges in ([(0, 3), (1, 2)], [(0, 2), (1, 3)])

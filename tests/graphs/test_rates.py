@@ -63,7 +63,7 @@ def test_clocks_beyond_the_profiles_go_on_with_their_slope_and_are_told():
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda t: t.isel(bandwidth=0, drop=True), "have no 'bandwidth'"),
         (lambda t: t.isel(cache_ways=0, drop=True), "have no 'cache_ways'"),
@@ -81,10 +81,10 @@ def test_clocks_beyond_the_profiles_go_on_with_their_slope_and_are_told():
         ),
     ],
 )
-def test_what_does_not_fit_the_device_is_refused(spoil, said):
+def test_what_does_not_fit_the_device_is_refused(spoil, message):
     with pytest.raises(ProfileError) as caught:
         Rates.of(TX2, {"a": spoil(TABLE)})
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_one_level_of_what_is_shared_is_enough():

@@ -105,7 +105,7 @@ RUNS = ("workflow", "execution", "tasks")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("schemaVersion", {"value": "1.4"}), "'schemaVersion' is '1.4'; '1.5' is wanted"),
         (("workflow", {"value": 3}), "'workflow' is 3; an object"),
@@ -131,12 +131,12 @@ RUNS = ("workflow", "execution", "tasks")
         ((*FILES, 0, {"value": {"id": "a"}}), "'sizeInBytes' is"),
     ],
 )
-def test_what_is_wrong_with_a_workflow(change, said, tmp_path):
+def test_what_is_wrong_with_a_workflow(change, message, tmp_path):
     *keys, how = change
     with pytest.raises(ProfileError) as caught:
         read_graph(written(tmp_path / "w.json", changed(WORKFLOW, *keys, **how)))
     assert str(caught.value).startswith("w.json: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 OWN = {
@@ -154,7 +154,7 @@ def test_json_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("schema", {"value": "x"}), "'schema' is 'x'; a graph says"),
         (("tasks", 1, "name", {"value": "a"}), "task 1: task 'a' is there already, task 0"),
@@ -172,11 +172,11 @@ def test_json_of_ours(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_with_json_of_ours(change, said, tmp_path):
+def test_what_is_wrong_with_json_of_ours(change, message, tmp_path):
     *keys, how = change
     with pytest.raises(ProfileError) as caught:
         read_graph(written(tmp_path / "o.json", changed(OWN, *keys, **how)))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_list_of_parents_with_its_tasks_in_it(tmp_path):
@@ -198,7 +198,7 @@ def test_a_bare_list_of_parents_and_a_table_of_tasks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "table", "said"),
+    ("text", "table", "message"),
     [
         ("b,a\n", None, "says neither kinds nor times; a table of tasks"),
         ("", None, "is empty"),
@@ -218,16 +218,16 @@ def test_a_bare_list_of_parents_and_a_table_of_tasks(tmp_path):
         ("task,kind,work\nb,x,1\n", None, "column 'parents' is missing"),
     ],
 )
-def test_what_is_wrong_with_lists(text, table, said, tmp_path):
+def test_what_is_wrong_with_lists(text, table, message, tmp_path):
     path = written(tmp_path / "p.csv", text)
     tasks = None if table is None else written(tmp_path / "t.csv", table)
     with pytest.raises(ProfileError) as caught:
         read_graph(path, tasks=tasks)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("g.yaml", "a: 1", "ends like no graph; one of .nc, .json"),
         ("g.json", "{", "cannot be read as JSON"),
@@ -238,10 +238,10 @@ def test_what_is_wrong_with_lists(text, table, said, tmp_path):
         ("g.dot", "digraph", "ends in the middle"),
     ],
 )
-def test_files_that_are_something_else(name, content, said, tmp_path):
+def test_files_that_are_something_else(name, content, message, tmp_path):
     with pytest.raises(ProfileError) as caught:
         read_graph(written(tmp_path / name, content))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     with pytest.raises(ProfileError, match="no such file"):
         read_graph(tmp_path / "none.json")
 

@@ -23,7 +23,7 @@ def test_times_become_works_of_which_one_is_the_mean_of_the_kind():
     assert graph.attrs["name"] == "g"
 
 
-def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
+def test_a_repeated_edge_counts_once_and_amounts_are_kept_if_all_edges_have_them():
     tasks = ("a", "x", {"work": 1.0}), ("b", "x", {"work": 1.0}), ("c", "x", {"work": 1.0})
     twice = [GraphEdge("a", "b", "p", amount=1.0), GraphEdge("a", "b", "q", amount=1.0)]
     graph = records(*tasks, edges=twice).graph()
@@ -34,7 +34,7 @@ def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "edges", "said"),
+    ("tasks", "edges", "message"),
     [
         ([], [], "there are no tasks"),
         ([("a", "x", {"work": 1}), ("a", "x", {"work": 1})], [], "line 1: task 'a' is there alre"),
@@ -56,11 +56,11 @@ def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
         ([("a", "x", {"work": 1})], [GraphEdge("a", "a", "line 7")], "in a circle: a → a"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_and_place(tasks, edges, said):
+def test_errors_name_the_file_and_the_place(tasks, edges, message):
     with pytest.raises(ProfileError) as caught:
         records(*tasks, edges=edges).graph()
     assert str(caught.value).startswith("g.csv: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_numbers_types_and_keys():

@@ -1,4 +1,4 @@
-"""The simulated SoC against a slow one, closed forms, and what holds whatever the graph."""
+"""The simulated SoC against a slow one, closed forms, and invariants of every graph."""
 
 import itertools
 from dataclasses import replace
@@ -72,7 +72,7 @@ def test_fork_and_join():
     assert makespan(graph, simple(cores)) == pytest.approx(0.5 + 3 * 0.2 + 0.3, rel=1e-6)
 
 
-def test_keys_decide_who_goes_first():
+def test_keys_decide_which_task_starts_first():
     # on one core; only what hangs on the long one may wait
     graph = make_graph(["flat"] * 4, [1.0, 0.1, 0.1, 1.0], [(2, 3)])
     assert makespan(graph, simple(2), order=[1, 2, 0, 0]) == pytest.approx(1.1, rel=1e-6)
@@ -122,7 +122,7 @@ def test_what_bounds_every_schedule(graph, context):
     tasks = SIMULATOR.tasks(graph, context, noise=False)
     start, end = tasks["start"].values, tasks["end"].values
     core = tasks["core"].values
-    # nobody starts before what it waits for has ended
+    # no task starts before its predecessors have ended
     for s, t in edges_of(graph):
         assert start[t] >= end[s]
     # no core runs two at once, nor one that was not given

@@ -72,15 +72,15 @@ def test_long_simulations_are_played_in_parts_that_change_nothing(monkeypatch):
     given = {"temperature": start, "runs": 2, "rng": 3}
     whole = label_runs(GRAPH, Simulator(TX2, TABLES), contexts, **given)
     monkeypatch.setattr(simulator, "_AT_ONCE", 3)
-    told = []
+    result = []
     parts = label_runs(
-        GRAPH, Simulator(TX2, TABLES), contexts, progress=lambda *at: told.append(at), **given
+        GRAPH, Simulator(TX2, TABLES), contexts, progress=lambda *at: result.append(at), **given
     )
     assert whole.identical(parts)
     monkeypatch.setattr(simulator, "_DRAWN_AT_ONCE", 5 * (GRAPH.sizes["task"] + 1))  # two contexts
     assert whole.identical(label_runs(GRAPH, Simulator(TX2, TABLES), contexts, **given))
-    assert told[-1] == (len(contexts), len(contexts))
-    assert len(told) == -(-len(contexts) // 3) > 2
+    assert result[-1] == (len(contexts), len(contexts))
+    assert len(result) == -(-len(contexts) // 3) > 2
 
 
 def test_more_runs_than_memory_holds_are_refused_before_they_are_drawn(monkeypatch):
@@ -93,11 +93,11 @@ def test_more_runs_than_memory_holds_are_refused_before_they_are_drawn(monkeypat
 
 def test_runs_say_in_which_order_their_tasks_started():
     keys = np.arange(GRAPH.sizes["task"])
-    said = [
+    predicted = [
         label_runs(GRAPH, SIMULATOR, CONTEXTS[:1], order=order).attrs["order"]
         for order in ("arrival", "heft", keys)
     ]
-    assert said == ["arrival", "heft", "keys"]
+    assert predicted == ["arrival", "heft", "keys"]
 
 
 def test_orders_are_names_or_keys():
@@ -148,7 +148,7 @@ def test_kinds_without_profile_and_times_in_milliseconds_are_refused():
         SIMULATOR.run(make_graph(["a"], [1e9], []), CONTEXTS)
 
 
-def test_stretched_clocks_are_told():
+def test_extrapolated_clocks_are_marked():
     narrow = {kind: table.isel(frequency=slice(2, 4)) for kind, table in TABLES.items()}
     runs = simulate_graph(GRAPH, TX2, narrow, CONTEXTS)
     low = np.max([runs["clock_denver"], runs["clock_a57"]], axis=0) < 1.0

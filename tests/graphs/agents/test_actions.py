@@ -28,7 +28,7 @@ def test_one_agent_names_the_context(world):
     assert [actions.context(action) for action in actions.every] == list(range(n))
 
 
-def test_cores_can_say_every_context(world, cores):
+def test_actions_of_cores_reach_every_context(world, cores):
     assert cores.names == ("denver_0", "denver_1", "a57_0", "a57_1", "a57_2", "a57_3")
     assert cores.branches == (4,) * 6
     assert [cores.context(action) for action in cores.every] == list(range(len(world.contexts)))
@@ -36,7 +36,7 @@ def test_cores_can_say_every_context(world, cores):
 
 @settings(max_examples=50)
 @given(said=st.lists(st.integers(0, 3), min_size=6, max_size=6))
-def test_a_cluster_has_the_cores_that_are_on_and_the_highest_clock_they_ask_for(world, cores, said):
+def test_a_cluster_has_the_cores_that_are_on_and_their_highest_clock(world, cores, said):
     row = world.contexts[cores.context(said)]
     if not any(said):
         assert row[[0, 2]].tolist() == [1, 0]
@@ -47,7 +47,7 @@ def test_a_cluster_has_the_cores_that_are_on_and_the_highest_clock_they_ask_for(
         assert row[2 * i + 1] == levels[max(max(own) - 1, 0)]
 
 
-def test_contexts_that_cores_cannot_say_all_of_are_refused(world):
+def test_contexts_without_some_combinations_are_refused(world):
     part = World(episodes.simulator(), world.graphs, contexts=world.contexts[:-1])
     with pytest.raises(ArgumentError, match="all are wanted for one agent a core"):
         AgentPerCore(part)

@@ -68,8 +68,8 @@ def test_it_learns_which_of_two_levers_pays():
         agent.learn(Transitions(x, lever[:, None], (side == lever) - 0.5, x, np.ones(64)))
     assert agent.best(np.array([0.0])) == [0]
     assert agent.best(np.array([1.0])) == [1]
-    said = agent.values(np.array([[1.0], [1.0]]), np.array([[0], [1]]))
-    np.testing.assert_allclose(said, [-0.5, 0.5], atol=0.1)
+    predicted = agent.values(np.array([[1.0], [1.0]]), np.array([[0], [1]]))
+    np.testing.assert_allclose(predicted, [-0.5, 0.5], atol=0.1)
 
 
 def test_equal_seeds_give_equal_networks_and_leave_the_chance_of_others_alone():

@@ -14,15 +14,15 @@ from msbgen.graphs.forecast import Forecast
 def test_bounds_are_kept_and_not_what_is_expected():
     world = episodes.world()
     time, heat = np.array([1.0, 2.0, 4.0]), np.array([44.0, 44.0, 40.0])
-    said = Forecast(time, time, heat, time * 1.5, time, heat, heat + [2.0, 0.5, 0.0])
+    predicted = Forecast(time, time, heat, time * 1.5, time, heat, heat + [2.0, 0.5, 0.0])
     truth = Oracle(world)
-    assert Gate(world, truth, 45.0).admits(said).tolist() == [False, True, True]
-    assert Gate(world, truth, 45.0, slowness=3.0).admits(said).tolist() == [False, True, False]
+    assert Gate(world, truth, 45.0).admits(predicted).tolist() == [False, True, True]
+    assert Gate(world, truth, 45.0, slowness=3.0).admits(predicted).tolist() == [False, True, False]
     with pytest.raises(ArgumentError, match=r"slowness is 0\.5"):
         Gate(world, truth, 45.0, slowness=0.5)
 
 
-def test_where_nothing_keeps_the_limits_the_coolest_is_let_through():
+def test_the_coolest_context_is_admitted_if_none_keeps_the_limits():
     world = episodes.world(scale=60.0)
     truth, state = Oracle(world), State(2, 42.0, 1)
     peak = truth.forecast(world.graphs[2], world.contexts, 42.0).peak_bound

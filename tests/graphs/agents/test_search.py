@@ -1,4 +1,4 @@
-"""Search against brute force, limits that are kept, the worth of heat by enumeration."""
+"""Search against brute force, limits, future costs by enumeration."""
 
 from itertools import product
 
@@ -26,35 +26,37 @@ def forecast(time, energy, heat, factor=1.0):
 
 @given(NUMBERS, NUMBERS, NUMBERS, st.floats(1, 2), st.floats(0.05, 25), st.floats(0.05, 12))
 def test_a_choice_is_the_cheapest_of_those_that_keep_the_limits(t, e, heat, factor, limit, cap):
-    said = forecast(t, e, heat, factor)
+    predicted = forecast(t, e, heat, factor)
     kept = [
         i for i in range(5) if t[i] * factor <= limit * (1 + 1e-12) and heat[i] + factor - 1 <= cap
     ]
     if not kept:
         with pytest.raises(MeasurementError):
-            choose_context(said, limits=Limits(latency=limit), cap=cap)
+            choose_context(predicted, limits=Limits(latency=limit), cap=cap)
         return
-    found = choose_context(said, limits=Limits(latency=limit), cap=cap)
+    found = choose_context(predicted, limits=Limits(latency=limit), cap=cap)
     assert found.context in kept
     assert found.energy == min(e[i] for i in kept)
     assert found.energy_bound == pytest.approx(found.energy * factor)
-    by_heat = choose_context(said, objective=lambda _: said.temperature, cap=max(heat) + factor)
-    assert said.temperature[by_heat.context] == min(heat)
+    by_heat = choose_context(
+        predicted, objective=lambda _: predicted.temperature, cap=max(heat) + factor
+    )
+    assert predicted.temperature[by_heat.context] == min(heat)
 
 
-def test_what_no_context_keeps_names_the_one_that_comes_closest():
-    said = forecast([1, 2], [5, 3], [50, 46], 1.1)
+def test_the_error_of_an_impossible_limit_names_the_closest_context():
+    predicted = forecast([1, 2], [5, 3], [50, 46], 1.1)
     names = ["fast", "slow"]
     with pytest.raises(
         MeasurementError, match=r"1\.1 s or more is wanted, what the fastest \(fast"
     ):
-        choose_context(said, limits=Limits(latency=0.5), name=names.__getitem__)
+        choose_context(predicted, limits=Limits(latency=0.5), name=names.__getitem__)
     with pytest.raises(MeasurementError, match=r"46\.1 °C or more .* coolest one \(slow\)"):
-        choose_context(said, cap=40.0, name=names.__getitem__)
+        choose_context(predicted, cap=40.0, name=names.__getitem__)
     # the fastest of those below the cap, by its own name
     with pytest.raises(MeasurementError, match=r"what the fastest \(slow\)"):
-        choose_context(said, cap=47.0, limits=Limits(latency=1.5), name=names.__getitem__)
-    assert outlook_of(said).power_bound[0] == pytest.approx(5.5)
+        choose_context(predicted, cap=47.0, limits=Limits(latency=1.5), name=names.__getitem__)
+    assert outlook_of(predicted).power_bound[0] == pytest.approx(5.5)
 
 
 def test_the_oracle_is_brute_force_on_the_simulator():
@@ -73,14 +75,14 @@ def test_the_oracle_is_brute_force_on_the_simulator():
 
 
 class Told:
-    """Says of every graph what it was told, whatever the contexts."""
+    """Says of every graph what it was result, whatever the contexts."""
 
-    def __init__(self, said):
-        self.said = said
+    def __init__(self, predicted):
+        self.predicted = predicted
 
     def forecast(self, graph, contexts, temperature):
         n = len(contexts)
-        return Forecast(*(np.resize(values, n) for values in vars(self.said).values()))
+        return Forecast(*(np.resize(values, n) for values in vars(self.predicted).values()))
 
 
 def test_caution_ranks_by_bounds_and_keeps_the_cap():
@@ -90,16 +92,16 @@ def test_caution_ranks_by_bounds_and_keeps_the_cap():
     time[3], time[4], bound[4], time[5] = 1.0, 2.0, 3.0, 0.5
     heat = np.full(n, 40.0)
     heat[5] = 50.0
-    said = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat, heat + 0.5)
-    assert Search(world, Told(said)).act(State(0, 30.0, 2)) == 5
-    assert Search(world, Told(said), cap=45.0).act(State(0, 30.0, 2)) == 3
-    assert Search(world, Told(said), cautious=True, cap=45.0).act(State(0, 30.0, 2)) == 4
+    predicted = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat, heat + 0.5)
+    assert Search(world, Told(predicted)).act(State(0, 30.0, 2)) == 5
+    assert Search(world, Told(predicted), cap=45.0).act(State(0, 30.0, 2)) == 3
+    assert Search(world, Told(predicted), cautious=True, cap=45.0).act(State(0, 30.0, 2)) == 4
     heat[7] = 39.0
     coolest = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat, heat)
     assert Search(world, Told(coolest), cap=20.0).act(State(0, 30.0, 2)) == 7
 
 
-def test_the_worth_of_heat_is_what_the_best_course_costs():
+def test_the_future_cost_is_that_of_the_best_sequence_of_contexts():
     """One graph without noise: V_2 is the least over all pairs of contexts, on the grid exactly."""
     world = episodes.world(clocks=1, scale=20.0)
     truth, graph = Oracle(world), world.graphs[0]
@@ -116,8 +118,13 @@ def test_the_worth_of_heat_is_what_the_best_course_costs():
     assert heat.of(start, 1) == pytest.approx(now.min())
     both = []
     for paid, left in zip(now, first.temperature):
-        said = truth.forecast(graph, world.contexts, left)
-        both.append(paid + world.cost.of(said.time, said.energy, said.temperature, reference).min())
+        predicted = truth.forecast(graph, world.contexts, left)
+        both.append(
+            paid
+            + world.cost.of(
+                predicted.time, predicted.energy, predicted.temperature, reference
+            ).min()
+        )
     # values are convex where heat costs: lines between grid points lie above them
     assert min(both) - 1e-9 <= heat.of(start, 2) <= min(both) * 1.05
     assert heat.of(70.0, 1) > heat.of(60.0, 1) > heat.of(30.0, 1)

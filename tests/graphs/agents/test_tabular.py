@@ -33,7 +33,7 @@ def test_values_become_those_of_value_iteration():
     assert agent.best(np.array([1.0])) == values[1].argmax()
 
 
-def test_the_end_of_an_episode_is_worth_its_reward():
+def test_the_value_at_the_end_of_an_episode_is_its_reward():
     agent = TabularQ(2, bins={0: ()}, discount=0.9)
     one = Transitions(
         np.zeros((1, 1)), np.array([[1]]), np.array([-3.0]), np.zeros((1, 1)), np.ones(1)
@@ -45,7 +45,7 @@ def test_the_end_of_an_episode_is_worth_its_reward():
     assert agent.best(np.zeros(1)) == [1]
 
 
-def test_states_are_told_apart_by_bins_and_blank_ones_are_like_the_others():
+def test_bins_define_states_and_untried_states_have_mean_values():
     agent = TabularQ(2, bins={1: (0.0, 1.0), 0: (5.0,)})
     seen = [[0, -1], [0, 0.5], [0, 2], [9, -1], [9, 0.5], [9, 2]]
     assert len(set(agent.states(seen).tolist())) == len(agent.table) == 6

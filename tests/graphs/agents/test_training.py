@@ -30,7 +30,7 @@ def tabular(world):
     return TabularQ(actions.branches[0]), actions
 
 
-def test_dyna_that_imagines_nothing_is_plain():
+def test_dyna_without_imagined_transitions_is_plain():
     world = episodes.world()
     tables = []
     for model in (None, Oracle(world)):
@@ -50,7 +50,7 @@ def test_dyna_that_imagines_nothing_is_plain():
         train(world, *tabular(world), TrainingSettings(imagined=5))
 
 
-def test_what_is_imagined_by_the_simulator_is_what_happens_without_noise():
+def test_transitions_imagined_by_the_simulator_are_those_without_noise():
     world = episodes.world()
     agent, actions = tabular(world)
     imagination = Imagination(world, Oracle(world), actions, TrainingSettings(imagined=2), None)
@@ -69,7 +69,7 @@ def test_what_is_imagined_by_the_simulator_is_what_happens_without_noise():
     assert imagination.admitted == memory.size == 10
 
 
-def test_a_gate_keeps_training_and_dreams_from_the_heat():
+def test_a_gate_keeps_real_and_imagined_transitions_below_the_cap():
     world = episodes.world(scale=60.0, start=(41.0, 42.0), length=3, cost=Cost(soft=42.0))
     gate = Gate(world, Oracle(world), 42.0)
     settings = TrainingSettings(episodes=6, batch=4, imagined=2)

@@ -41,7 +41,7 @@ def test_scale_scales_the_work_of_the_same_graph():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "predicted"),
     [
         (("choleski",), "did you mean 'cholesky'?"),
         (("x",), "one of lu, cholesky"),
@@ -50,9 +50,9 @@ def test_scale_scales_the_work_of_the_same_graph():
         (("lu", 60), "more than 20000 tasks"),
     ],
 )
-def test_what_no_family_has_is_refused(given, said):
+def test_what_no_family_has_is_refused(given, predicted):
     with pytest.raises(ArgumentError) as caught:
         family_graph(*given)
-    assert said in str(caught.value)
+    assert predicted in str(caught.value)
     with pytest.raises(ArgumentError, match="scale is -1"):
         family_graph("lu", scale=-1)

@@ -81,10 +81,10 @@ def test_intervals_of_the_student_t_cover_what_they_say():
 def test_widening_is_the_least_that_covers(n, rate, seed):
     rng = np.random.default_rng(seed)
     one = np.ones((n, 2))
-    told = Evidence(0 * one, one, 2 * one, rng.random((n, 2)) + 0.1)
+    result = Evidence(0 * one, one, 2 * one, rng.random((n, 2)) + 0.1)
     y = rng.normal(size=(n, 2)) * 5
-    tau = widening(told, y, rate)
-    half = told.half_width(rate)
+    tau = widening(result, y, rate)
+    half = result.half_width(rate)
     inside = (np.abs(y) <= tau * half * (1 + 1e-12)).mean(axis=0)
     assert np.all(inside >= 1 - rate - 1e-12)
     fewer = (np.abs(y) <= tau * half * (1 - 1e-9)).mean(axis=0)

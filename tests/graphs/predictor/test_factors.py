@@ -29,7 +29,7 @@ def runs_on(board, factors, n=100, noise=0.0, seed=0):
 def test_factors_are_found_again(board):
     runs = runs_on(board, Factors(TRUE), noise=0.01)
     found = fit_factors(runs, board, Factors.none(2))
-    # dispatch and misses hardly matter here; the prior holds what nobody can see
+    # dispatch and misses have little effect here; the prior determines them
     assert found.values[[0, 1, 3, 4]] == pytest.approx(TRUE[[0, 1, 3, 4]], abs=0.06)
     new = runs_on(board, Factors(TRUE), n=50, seed=9)
     off = new.estimates(found.applied(board))[:, :2] - new.log

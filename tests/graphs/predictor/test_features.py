@@ -77,15 +77,15 @@ def test_what_a_schedule_says_comes_behind(board):
     start = np.full(5, 30.0)
     table = plain_features(GraphShape(prepared, board), rows, start)
     spread = np.array([0.0, 0.0, 0.1, 0.1, 0.2])
-    said = np.column_stack(
+    predicted = np.column_stack(
         [np.log([1.0, 2, 3, 4, 5]), np.log([9.0, 8, 7, 6, 5]), start + 3, spread, start + 4]
     )
     names = columns(board.kinds)
-    found = scheduled_features(table, names, said)
+    found = scheduled_features(table, names, predicted)
     more = dict(zip(SCHEDULED, found[:, table.shape[1] :].T))
     assert more["warming"] == pytest.approx([3.0] * 5)
     assert np.array_equal(more["spread"], spread)
     assert more["log power"] == pytest.approx(np.log([9, 4, 7 / 3, 1.5, 1]))
     brent = table[:, names.index("log Brent")]
-    assert more["log over Brent"] == pytest.approx(said[:, 0] - brent)
+    assert more["log over Brent"] == pytest.approx(predicted[:, 0] - brent)
     assert np.isfinite(found).all()

@@ -27,28 +27,30 @@ def fitted(device, kinds, profiles):
 def test_a_forecast_is_what_the_predictor_says(fitted, device):
     contexts, graph = device_contexts(device)[::7], next(iter(GRAPHS.values()))
     start = device.ambient + 3.0
-    said = GraphForecaster(fitted, device, 0.2).forecast(graph, contexts, start)
+    predicted = GraphForecaster(fitted, device, 0.2).forecast(graph, contexts, start)
     expected = fitted.predict(graph, device, contexts, temperature=start)
     _, upper = fitted.predict_interval(graph, device, contexts, 0.2, temperature=start)
-    np.testing.assert_allclose(np.stack([said.time, said.energy], axis=1), expected)
-    np.testing.assert_allclose(np.stack([said.time_bound, said.energy_bound], axis=1), upper)
+    np.testing.assert_allclose(np.stack([predicted.time, predicted.energy], axis=1), expected)
+    np.testing.assert_allclose(
+        np.stack([predicted.time_bound, predicted.energy_bound], axis=1), upper
+    )
     # close to a run of constant power, and as much hotter as more energy makes it
-    constant = end_temperature(device, start, said.time, said.energy)
-    assert np.abs(said.temperature - constant).max() < 0.3 * np.abs(constant - start).max()
-    more = end_temperature(device, start, said.time, said.energy_bound) - constant
-    np.testing.assert_allclose(said.temperature_bound - said.temperature, more, rtol=1e-6)
+    constant = end_temperature(device, start, predicted.time, predicted.energy)
+    assert np.abs(predicted.temperature - constant).max() < 0.3 * np.abs(constant - start).max()
+    more = end_temperature(device, start, predicted.time, predicted.energy_bound) - constant
+    np.testing.assert_allclose(predicted.temperature_bound - predicted.temperature, more, rtol=1e-6)
     assert (more > 0).all()
-    assert (said.peak_bound >= said.temperature_bound).all()
+    assert (predicted.peak_bound >= predicted.temperature_bound).all()
 
 
 def test_without_bounds_they_are_what_is_expected(fitted, device):
     contexts, graph = device_contexts(device)[::7], next(iter(GRAPHS.values()))
     quick = GraphForecaster(fitted, device, None)
-    said = quick.forecast(graph, contexts, device.ambient)
-    np.testing.assert_array_equal(said.time, said.time_bound)
-    np.testing.assert_array_equal(said.temperature, said.temperature_bound)
+    predicted = quick.forecast(graph, contexts, device.ambient)
+    np.testing.assert_array_equal(predicted.time, predicted.time_bound)
+    np.testing.assert_array_equal(predicted.temperature, predicted.temperature_bound)
     part = quick.forecast(graph, contexts[:2], device.ambient)
-    np.testing.assert_array_equal(part.energy, said.energy[:2])
+    np.testing.assert_array_equal(part.energy, predicted.energy[:2])
     with pytest.raises(ArgumentError, match="not calibrated"):
         GraphForecaster(_uncalibrated(fitted), device)
 

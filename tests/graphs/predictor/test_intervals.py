@@ -17,7 +17,7 @@ def families(n, runs, rng, shared=0.0):
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5])
-def test_intervals_of_new_families_cover_about_what_was_asked(shared):
+def test_intervals_of_new_families_cover_at_about_the_nominal_rate(shared):
     inside = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -56,14 +56,14 @@ def test_the_new_family_is_one_of_all():
         np.testing.assert_allclose(half[0], ordered[rank - 1] * found.width(features)[0])
 
 
-def test_runs_of_one_fate_are_worth_their_families_and_independent_ones_themselves():
+def test_the_effective_number_of_runs_lies_between_families_and_runs():
     family = np.repeat(np.arange(30), 20)
     rng = np.random.default_rng(0)
     together = (rng.random(30) < 0.2)[family]
     assert independent_runs(together, family) == pytest.approx(30)
     apart = rng.random(600) < 0.05
     assert independent_runs(apart, family) > 300
-    assert independent_runs(np.zeros(600, bool), family) == 30  # nobody can tell
+    assert independent_runs(np.zeros(600, bool), family) == 30  # no information
     assert independent_runs(apart[:30], np.arange(30)) == 30
 
 

@@ -33,11 +33,11 @@ def errors(predictor, runs, device, answer="predict"):
         one = runs.isel(run=i)
         context = [float(one[c]) for c in device.columns]
         question = predictor.prepare(GRAPHS[str(one["graph"].values)], device)
-        said = getattr(question, answer)(
+        predicted = getattr(question, answer)(
             question.rows([context]), temperature=float(one["start_temperature"])
         )
         truth = np.array([float(one["makespan"]), float(one["energy"])])
-        found.append(np.log(said[0, :2] / truth))
+        found.append(np.log(predicted[0, :2] / truth))
     return np.array(found)
 
 
@@ -52,7 +52,7 @@ def test_schedules_with_factors_and_residual_predict_new_runs(fitted, two, kinds
     assert fitted.residual_[0].weight[0] > 0.3
 
 
-def test_intervals_cover_new_runs_about_as_often_as_asked(fitted, two, kinds):
+def test_intervals_cover_new_runs_at_about_the_nominal_rate(fitted, two, kinds):
     new = runs_of(two[0], kinds, 100, seed=9, law=cores_law)
     inside = []
     for i in range(100):
@@ -83,8 +83,8 @@ def test_many_contexts_at_once_are_answered_as_one_by_one(fitted, two):
 
 def test_a_device_never_measured_is_predicted_but_not_bounded(fitted, kinds):
     new = device_of("new", base_power=3.0)
-    said = fitted.predict(GRAPHS["family01"], new, [new.largest])
-    assert np.all(said > 0)
+    predicted = fitted.predict(GRAPHS["family01"], new, [new.largest])
+    assert np.all(predicted > 0)
     with pytest.raises(MeasurementError, match="no run is of the device 'new'"):
         fitted.predict_interval(GRAPHS["family01"], new, [new.largest])
 
@@ -134,12 +134,12 @@ def test_scores_of_a_new_device_are_those_of_what_is_predicted_there(fitted, kin
 
 def test_times_in_another_unit_are_refused_though_powers_fit(two, kinds, profiles):
     runs = runs_of(two[0], kinds, 40)
-    for times, said in ((1e3, "1e[+]03"), (1 / 60, "0.02")):
+    for times, predicted in ((1e3, "1e[+]03"), (1 / 60, "0.02")):
         other = runs.assign(makespan=times * runs["makespan"], energy=times * runs["energy"])
         for name in ("makespan", "energy"):
             other[name].attrs = runs[name].attrs
         with pytest.raises(
-            MeasurementError, match=f"'{two[0].name}' take {said} times the time by its"
+            MeasurementError, match=f"'{two[0].name}' take {predicted} times the time by its"
         ):
             GraphPredictor(residual=False).fit(
                 [other], devices=two, graphs=GRAPHS, profiles=profiles
@@ -151,20 +151,20 @@ def test_powers_unlike_those_of_the_sheet_are_warned_of(two, kinds, profiles, ca
     given = {"devices": two, "graphs": GRAPHS, "profiles": profiles}
     GraphPredictor(residual=False, factor_runs=1).fit([runs], **given)
     assert not caplog.records
-    for times, said in ((4.0, "4.5"), (0.25, "0.28")):
+    for times, predicted in ((4.0, "4.5"), (0.25, "0.28")):
         other = runs.assign(energy=times * runs["energy"])
         other["energy"].attrs = runs["energy"].attrs
         caplog.clear()
         GraphPredictor(residual=False, factor_runs=1).fit([other], **given)
-        assert f"'toy' draw {said} times the power" in caplog.text
+        assert f"'toy' draw {predicted} times the power" in caplog.text
 
 
 def test_families_of_runs_count_where_graphs_have_none(two, kinds, profiles):
     runs = runs_of(two[0], kinds, 20)
     bare = {name: graph.assign_attrs(family="") for name, graph in GRAPHS.items()}
     given = {"devices": two, "profiles": profiles}
-    told = GraphPredictor(residual=False, factor_runs=1).fit([runs], graphs=bare, **given)
-    assert set(told.families_) == set(runs["family"].values.astype(str))
+    result = GraphPredictor(residual=False, factor_runs=1).fit([runs], graphs=bare, **given)
+    assert set(result.families_) == set(runs["family"].values.astype(str))
     nameless = runs.assign(family=("run", [""] * 20))
     alone = GraphPredictor(residual=False, factor_runs=1).fit([nameless], graphs=bare, **given)
     assert set(alone.families_) == set(runs["graph"].values.astype(str))
@@ -206,17 +206,21 @@ def test_equal_seeds_give_equal_predictors(two, kinds, profiles, fitted):
 
 def test_ranks_change_the_schedule(two, kinds, profiles):
     runs = [runs_of(two[0], kinds, 40)]
-    said = []
+    predicted = []
     for order in ("arrival", "heft"):
         predictor = GraphPredictor(residual=False, order=order)
         predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles)
-        said += [[predictor.predict(g, two[0], [two[0].largest])[0, 0] for g in GRAPHS.values()]]
-    assert np.mean(said[1]) < np.mean(said[0])
+        predicted += [
+            [predictor.predict(g, two[0], [two[0].largest])[0, 0] for g in GRAPHS.values()]
+        ]
+    assert np.mean(predicted[1]) < np.mean(predicted[0])
 
 
-def test_shares_beyond_the_profiles_are_told(fitted, two):
-    told = fitted.extrapolated(GRAPHS["family01"], two[0], [two[0].largest, [0, 2, 1, 0.5, 4, 800]])
-    assert told.tolist() == [False, True]
+def test_shares_beyond_the_profiles_are_marked(fitted, two):
+    result = fitted.extrapolated(
+        GRAPHS["family01"], two[0], [two[0].largest, [0, 2, 1, 0.5, 4, 800]]
+    )
+    assert result.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

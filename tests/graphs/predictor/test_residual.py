@@ -22,8 +22,8 @@ def test_each_run_is_answered_by_a_fit_that_did_not_see_its_family():
         seen.append(set(family[left].tolist()))
         return left[:, None] * 10.0
 
-    told, fold = leave_families_out(family, 3, 1, answer)
-    assert told[:, 0].tolist() == [10.0 * i for i in range(35)]
+    result, fold = leave_families_out(family, 3, 1, answer)
+    assert result[:, 0].tolist() == [10.0 * i for i in range(35)]
     assert len(seen) == 3
     assert all(len(np.unique(fold[family == f])) == 1 for f in range(7))
 
@@ -39,8 +39,8 @@ def test_what_helps_on_every_family_counts_in_full_and_what_harms_not_at_all():
     rng = np.random.default_rng(0)
     family = np.repeat(np.arange(10), 20)
     left = rng.normal(size=(200, 2))
-    said = np.stack([left[:, 0], -left[:, 1]], axis=1)
-    assert choose_weight(left, said, family).tolist() == [1.0, 0.0]
+    predicted = np.stack([left[:, 0], -left[:, 1]], axis=1)
+    assert choose_weight(left, predicted, family).tolist() == [1.0, 0.0]
 
 
 def test_half_of_what_overshoots_twofold_is_taken():
@@ -53,8 +53,8 @@ def test_families_weigh_alike_and_a_doubtful_gain_is_none():
     # of great use to one family of a thousand runs, of harm to nine of ten
     family = np.concatenate([np.zeros(1000, int), np.repeat(np.arange(1, 10), 10)])
     left = np.ones((1090, 1))
-    said = np.where(family == 0, 1.0, -1.0)[:, None]
-    assert choose_weight(left, said, family).tolist() == [0.0]
+    predicted = np.where(family == 0, 1.0, -1.0)[:, None]
+    assert choose_weight(left, predicted, family).tolist() == [0.0]
     # of the same use, on average, as none
     rng = np.random.default_rng(1)
     left = rng.normal(size=(300, 1))
@@ -66,21 +66,21 @@ def test_a_gain_within_its_standard_error_over_families_is_none():
     """Of great use to one family of ten, of slight harm to the others: a gain on average only."""
     family = np.repeat(np.arange(10), 20)
     left = np.ones((200, 1))
-    said = np.where(family == 0, 1.0, -0.01)[:, None]
-    errors = [((left - w * said) ** 2).mean() for w in (0.0, 1.0)]
+    predicted = np.where(family == 0, 1.0, -0.01)[:, None]
+    errors = [((left - w * predicted) ** 2).mean() for w in (0.0, 1.0)]
     assert errors[1] < errors[0]
-    assert choose_weight(left, said, family).tolist() == [0.0]
+    assert choose_weight(left, predicted, family).tolist() == [0.0]
     # the same gain on average, in each of them
     alike = np.full((200, 1), 0.05)
     assert choose_weight(left, alike, family).tolist() == [1.0]
 
 
-def test_a_residual_without_weight_asks_nobody():
+def test_a_residual_with_weight_zero_is_zero():
     features = np.random.default_rng(0).normal(size=(80, 3))
     left = np.stack([features[:, 0], features[:, 1]], axis=1)
     boosting = fit_boosting(features, left, FEW, 0)
-    said = boosting.predict(features)
-    assert np.corrcoef(said[:, 0], left[:, 0])[0, 1] > 0.9
+    predicted = boosting.predict(features)
+    assert np.corrcoef(predicted[:, 0], left[:, 0])[0, 1] > 0.9
     assert np.array_equal(Residual(boosting, np.zeros(2))(features), np.zeros((80, 2)))
     half = Residual(boosting, np.array([0.5, 1.0]))(features)
-    assert np.allclose(half, said * [0.5, 1.0])
+    assert np.allclose(half, predicted * [0.5, 1.0])
