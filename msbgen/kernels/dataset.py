@@ -144,7 +144,7 @@ def make(
     Raises
     ------
     ArgumentError
-        A name that has a meaning of its own, or that is given twice.
+        A name that is reserved, or that is given twice.
 
     Examples
     --------

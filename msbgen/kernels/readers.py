@@ -209,8 +209,8 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
     columns |= {"kind": "design", "runtime [s]": "runtime_s", "rows": "rows", "columns": "columns"}
     path = Path(folder) / "gemm.csv"
     dataset = read_table(path, ColumnMap(("gpu_clock",), (), columns))
-    own = (dataset["node"].values == device) & (dataset["kind"].values == design)
-    found = _only(dataset, own, path, device)
+    rows = (dataset["node"].values == device) & (dataset["kind"].values == design)
+    found = _only(dataset, rows, path, device)
     return found.assign(kind=("measurement", np.full(found.sizes["measurement"], "gemm")))
 
 

@@ -99,30 +99,31 @@ def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
     >>> found.reference, found.medians.tolist(), round(found.within, 3)
     (1.0, [0.0, 1.0, 0.0], 0.1)
     """
-    own = [np.asarray(group, dtype=float).ravel() for group in groups]
-    for i, group in enumerate(own):
+    samples = [np.asarray(group, dtype=float).ravel() for group in groups]
+    for i, group in enumerate(samples):
         bad = ~(np.isfinite(group) & (group > 0))
         if bad.any():
             raise ArgumentError(
                 f"observation {int(np.argmax(bad))} of group {i} is {group[bad][0]:g}; a positive "
                 f"number is wanted."
             )
-    if len(own) < 2 or min(map(len, own)) < _FEWEST:
+    sizes = ", ".join(str(len(sample)) for sample in samples) or "no"
+    if len(samples) < 2 or min(map(len, samples)) < _FEWEST:
         raise MeasurementError(
-            f"there are groups of {', '.join(str(len(g)) for g in own) or 'no'} observations; two "
+            f"there are groups of {sizes} observations; two "
             f"groups or more, of {_FEWEST} observations or more each, are wanted."
         )
-    every = np.concatenate(own)
+    every = np.concatenate(samples)
     if np.ptp(every) == 0:
         raise MeasurementError(
             f"all {len(every)} observations are {every[0]:g}; a clock or meter that tells them "
             f"apart is wanted."
         )
-    medians = np.array([np.median(group) for group in own])
+    medians = np.array([np.median(group) for group in samples])
     reference = float(np.median(medians))
-    spread = [float(np.median(np.abs(g - m))) / m for g, m in zip(own, medians)]
-    anderson, anderson_p = _anderson(own)
-    kolmogorov, kolmogorov_p = _kolmogorov(own)
+    spread = [float(np.median(np.abs(g - m))) / m for g, m in zip(samples, medians)]
+    anderson, anderson_p = _anderson(samples)
+    kolmogorov, kolmogorov_p = _kolmogorov(samples)
     return Variability(
         reference=reference,
         difference=every / reference - 1.0,
@@ -235,16 +236,16 @@ def variability_rows(
     order = np.argsort(cell, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(cell[order])) + 1):
         rows = rows[np.isfinite(values[rows])]
-        own = [values[rows][group[rows] == word] for word in np.unique(group[rows])]
-        own = [members for members in own if len(members) >= _FEWEST]
-        if len(own) < 2 or np.ptp(np.concatenate(own)) == 0:
+        samples = [values[rows][group[rows] == word] for word in np.unique(group[rows])]
+        samples = [members for members in samples if len(members) >= _FEWEST]
+        if len(samples) < 2 or np.ptp(np.concatenate(samples)) == 0:
             continue
-        found = compare_groups(own)
+        found = compare_groups(samples)
         yield {
             "kind": str(kernels.kind[kernels.of[rows[0]]]),
             **dict(zip(resource_names(dataset), table[configuration[rows[0]]].tolist())),
-            "groups": len(own),
-            "observations": sum(map(len, own)),
+            "groups": len(samples),
+            "observations": sum(map(len, samples)),
             "median": found.reference,
             "between": found.between,
             "within": found.within,
@@ -261,8 +262,8 @@ def _medians(dataset: xr.Dataset, by: By, quantity: Quantity) -> tuple[NDArray[n
     names, group = np.unique(dataset[by].values.astype(str), return_inverse=True)
     if len(names) > _MOST_GROUPS:
         return names[:0], np.empty((0, 0))
-    own = [np.where(group.reshape(-1) == i, values, np.nan) for i in range(len(names))]
-    return names, np.column_stack([measured_table(dataset, each).ravel() for each in own])
+    samples = [np.where(group.reshape(-1) == i, values, np.nan) for i in range(len(names))]
+    return names, np.column_stack([measured_table(dataset, each).ravel() for each in samples])
 
 
 def _anderson(groups: Sequence[Floats]) -> tuple[float, float]:

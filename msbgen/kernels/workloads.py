@@ -86,11 +86,11 @@ def describe_workload(dataset: xr.Dataset) -> str:
     """What a valid dataset holds, in a line for each workload."""
     lines = []
     for name in workload_names(dataset):
-        own = one_workload(dataset, name)
-        kinds = sorted({str(word) for word in own["kind"].values})
+        launches = one_workload(dataset, name)
+        kinds = sorted({str(word) for word in launches["kind"].values})
         lines.append(
-            f"{name or '(not named)'}: {counts_of(own).sum()} launches of {own.sizes['launch']} "
-            f"kernels ({', '.join(kinds)})"
+            f"{name or '(not named)'}: {counts_of(launches).sum()} launches of "
+            f"{launches.sizes['launch']} kernels ({', '.join(kinds)})"
         )
     return "\n".join(lines)
 

@@ -185,9 +185,10 @@ def describe(dataset: xr.Dataset) -> str:
         f"{ran.all(axis=1).sum()} of them on all of {len(machines)} machines"
     ]
     for m, name in enumerate(machines):
-        own = times[ran[:, m], m]
+        seconds = times[ran[:, m], m]
         lines.append(
-            f"           {name}: {len(own)} runs, from {own.min():.4g} to {own.max():.4g} s"
+            f"           {name}: {len(seconds)} runs, from {seconds.min():.4g} to "
+            f"{seconds.max():.4g} s"
         )
     for name in ("scale", "configuration"):
         words = np.unique(dataset[name].values.astype(str))
