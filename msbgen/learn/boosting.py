@@ -137,9 +137,7 @@ class Boosting:
         return {**self.nodes.arrays(prefix), **values}
 
 
-def stored_boosting(
-    stored: StoredArrays, n_outputs: int, n_features: int | None = None
-) -> Boosting:
+def stored_boosting(stored: StoredArrays, n_outputs: int, n_features: int) -> Boosting:
     """Trees of which a model file holds the :meth:`~Boosting.arrays`, without the prefix.
 
     Raises

@@ -24,7 +24,7 @@ RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/2"
 
 _SETTINGS = ("boosting", "kriging", "trees")
 _NAMES = ("counters", "groups", "configurations")
-_LOG = {"low": -300.0, "high": 300.0}  # of logarithms of times and ratios
+_LOG: dict[str, Any] = {"low": -300.0, "high": 300.0}  # of logarithms of times and ratios
 _FEATURES = (
     ModelArray("fill", ("fills", "columns")),
     ModelArray("kept", ("kept",), "i1", high=1),

@@ -21,7 +21,10 @@ from msbgen.runtimes.spread import WIDTHS, Spread
 
 MODEL_SCHEMA = "msbgen-runtime-model/2"
 
-_LOG = {"low": -300.0, "high": 300.0}  # logarithms of runtimes, and what is added to them
+_LOG: dict[str, Any] = {
+    "low": -300.0,
+    "high": 300.0,
+}  # logarithms of runtimes, and what is added to them
 _CELL = ("workload", "platform")
 _FIELDS = tuple(ModelArray(name, _CELL, "f4", **_LOG) for name in ("cell", "beside", "neighbour"))
 _PARTS = (

@@ -146,7 +146,7 @@ def _kind(stored: StoredArrays, kind: str, powers: int, predictor: KernelPredict
     n_works = 5 + len(TILES) * len(UNITS) if product else 3
     n_logs = 6 if product else 3
     sizes = {"log": n_logs, "parameter": len(names), "resource": n_resources}
-    model = stored.take(_KIND, **sizes)
+    model: dict[str, Any] = stored.take(_KIND, **sizes)
     stored.want(len(model["known"]) > 0, stored.named("known"), "empty", "one row or more")
     part = stored.part("runtime.")
     runtime = part.take(_RUNTIME, **sizes, work=n_works)
@@ -170,7 +170,7 @@ def _law_and_residual(stored: StoredArrays, terms: int, seen: int, rest: int) ->
     taken = stored.take(_LAW_AND_RESIDUAL)
     n = len(taken["weights"])
     stored.want(n in (0, terms), f"size of {stored.named('weights')}", n, f"0 or {terms}")
-    process = stored.part("process.").take(_PROCESS, d=seen)
+    process: dict[str, Any] = stored.part("process.").take(_PROCESS, d=seen)
     process |= {name: float(process[name]) for name in ("variance", "noise")}
     trees = stored_trees(stored.part("trees."), 1, rest)
     share = float(taken["share"])
