@@ -1,4 +1,4 @@
-"""Real machines: recordings of other tools, and sweeps of one's own."""
+"""Measurements on real machines: sweeps of a program, and recordings of other tools."""
 
 from msbgen.core.lazy import public_names
 

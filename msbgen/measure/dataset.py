@@ -21,8 +21,11 @@ from msbgen.measure.readers.resample import interval_count, resample
 # Optional variables of each run; `msbgen check` uses them.
 RUN_METADATA: dict[str, dict[str, str]] = {
     "cpu_time": {"units": "s", "long_name": "CPU time of the run, as the system accounted it"},
-    "load": {"units": "1", "long_name": "tasks that wanted to run meanwhile, beside the measured"},
-    "steal": {"units": "1", "long_name": "share of CPU time that other machines took meanwhile"},
+    "load": {"units": "1", "long_name": "other tasks that wanted to run during the run"},
+    "steal": {
+        "units": "1",
+        "long_name": "share of CPU time that other machines took during the run",
+    },
     STARTED: {"units": "s", "long_name": "when the run began, since 1970"},
 }
 # Suffixes of perf's events, such as instructions:u where perf may not count the kernel.

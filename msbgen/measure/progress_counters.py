@@ -72,10 +72,10 @@ def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
         raise MeasurementError(
             "every context was measured once; progress counters are compared over two or more runs."
         )
-    held = held_counters(dataset)
+    is_counted = held_counters(dataset)
     counters = []
     for j, name in enumerate(counter_names(dataset)):
-        present = whole & held[..., j]
+        present = whole & is_counted[..., j]
         there, several = present.any(axis=1), present.sum(axis=1) > 1
         totals = np.where(present, np.nansum(counts[..., j], axis=2), np.nan)
         means = np.full(len(totals), np.nan)

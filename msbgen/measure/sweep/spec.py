@@ -260,8 +260,8 @@ def _resources(tables: Any, at: str) -> tuple[ResourceSpec, ...]:
         where = f"{at}, resource '{name}'"
         if name in RESERVED or not name.isidentifier() or name.endswith("_achieved"):
             raise ProfileError(
-                f"{where}: a name of letters, digits and underscores, none of msbgen's own, is "
-                f"wanted."
+                f"{where}: a name of letters, digits and underscores, none that msbgen reserves, "
+                f"is wanted."
             )
         if not isinstance(table, dict):
             raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")

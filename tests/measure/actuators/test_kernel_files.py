@@ -47,7 +47,7 @@ def test_folders_are_made_removed_and_listed(tmp_path):
     assert files.names(path) == []
 
 
-def test_a_rehearsal_changes_nothing_and_says_what_a_shell_would_do(tmp_path):
+def test_a_dry_run_changes_nothing_and_says_what_a_shell_would_do(tmp_path):
     (tmp_path / "f").write_text("old")
     files = DryRunFiles(SystemFiles())
     path, group = str(tmp_path / "f"), str(tmp_path / "g")

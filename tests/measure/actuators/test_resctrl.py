@@ -136,14 +136,14 @@ def refused(kernel, sentence, act):
     """The error has the kernel's sentence (or none), a value, and a remedy after it."""
     with pytest.raises(SettingError) as caught:
         act()
-    said = str(caught.value)
+    message = str(caught.value)
     if sentence is not None:
-        assert f"'{sentence}'" in said
-    head, _, remedy = said.rpartition("; ")
+        assert f"'{sentence}'" in message
+    head, _, remedy = message.rpartition("; ")
     assert "the kernel refused " in head
-    assert len(remedy.split()) >= 2, said
+    assert len(remedy.split()) >= 2, message
     assert remedy.endswith(".")
-    return said
+    return message
 
 
 def raw(kernel, text):
@@ -235,9 +235,9 @@ NOT_RECORDED = {"no line's end": "L3:0=f", "an unknown cache": "L3:7=f\n", "noth
 
 @pytest.mark.parametrize("text", NOT_RECORDED.values(), ids=NOT_RECORDED)
 def test_refusals_without_a_word_are_explained(kernel, text):
-    said = refused(kernel, None, lambda: raw(kernel, text))
-    assert "invalid argument" in said
-    assert "no reason given" in said
+    message = refused(kernel, None, lambda: raw(kernel, text))
+    assert "invalid argument" in message
+    assert "no reason given" in message
 
 
 # --------------------------------------------------------------------------- tasks and groups
@@ -250,11 +250,11 @@ def test_a_task_that_is_gone_or_anothers_is_said(kernel, child):
     place = ways(kernel).place
     refused(kernel, f"No task {pid}, Error while processing task {pid}", lambda: place(pid))
     kernel.know(foreign=[pid])
-    said = refused(
+    message = refused(
         kernel, f"No permission to move task {pid}, Error while processing task {pid}",
         lambda: place(pid),
     )  # fmt: skip
-    assert "run as root" in said
+    assert "run as root" in message
     refused(kernel, "Invalid pid -5", lambda: place(-5))
 
 
@@ -267,8 +267,8 @@ def test_a_list_that_is_none_and_a_monitoring_group(kernel, child):
         lambda: one._try("x", "me", lambda: kernel.write(f"{GROUP}/tasks", "me\n")),
     )
     kernel.know(monitoring=True)
-    said = f"Can't move task to different control group, Error while processing task {child.pid}"
-    refused(kernel, said, lambda: ways(kernel).place(child.pid))
+    message = f"Can't move task to different control group, Error while processing task {child.pid}"
+    refused(kernel, message, lambda: ways(kernel).place(child.pid))
     child.kill()
 
 
@@ -282,8 +282,8 @@ def test_a_write_that_changed_nothing_is_noticed(kernel, child):
 def test_more_groups_than_the_processor_has(tmp_path):
     kernel = FakeKernel(tmp_path).with_resctrl(closids=2)
     kernel.make(f"{RESCTRL}/other")
-    said = refused(kernel, "Out of CLOSIDs", lambda: ways(kernel).apply(4))
-    assert f"rmdir {RESCTRL}/GROUP" in said
+    message = refused(kernel, "Out of CLOSIDs", lambda: ways(kernel).apply(4))
+    assert f"rmdir {RESCTRL}/GROUP" in message
     kernel.remove(f"{RESCTRL}/other")
     ways(kernel).apply(4)
 

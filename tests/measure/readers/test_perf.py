@@ -161,13 +161,13 @@ def test_a_file_that_is_none_or_no_text(tmp_path):
 @settings(max_examples=300)
 def test_a_spoilt_recording_is_read_or_refused_in_a_sentence(name, data):
     text = spoil((FIXTURES / name).read_text(), data.draw)
-    found, said = None, ""
+    found, message = None, ""
     try:
         found = parse_perf(text, "spoilt")
     except ProfileError as error:
-        said = str(error)
+        message = str(error)
     if found is None:
-        assert re.fullmatch(r"spoilt: [^\n]{5,400}[.']", said)
+        assert re.fullmatch(r"spoilt: [^\n]{5,400}[.']", message)
         return
     assert found.counts.shape == (len(found.times), len(found.events))
     assert np.isfinite(found.counts).all()

@@ -45,8 +45,8 @@ def test_a_task_that_did_not_run_counts_zero_and_one_without_a_counter_is_estima
     assert found.counts[:, 0] == pytest.approx([100, 0, 5 * (10 + 20 * 2 / 3), 300])
     assert found.enabled[:, 0] == pytest.approx([1e7, 0, 5e6, 1e7])
     assert found.counted_share[0] == pytest.approx((10 + 0 + 5) / (10 + 5 + 10))
-    (said,) = found.warnings
-    assert "misses had a counter for 60% of the time or more (in up to 1 of 4 bins not" in said
+    (message,) = found.warnings
+    assert "misses had a counter for 60% of the time or more (in up to 1 of 4 bins not" in message
 
 
 def test_an_event_that_never_had_a_counter_is_refused():
@@ -128,8 +128,8 @@ def test_what_no_recording_holds_is_refused(text, sentence):
 def test_a_total_of_the_tool_itself_that_differs_is_said():
     text = lines((0.01, 5, "", "a", 1, 100), (0.02, 6, "", "a", 1, 100))
     assert parse_perf(text + "         summary;11;;a;2;100.00;;\n", "f").warnings == ()
-    (said,) = parse_perf(text + "         summary;12;;a;2;100.00;;\n", "f").warnings
-    assert "adds up to 11 in the bins and to 12 in the tool's summary" in said
+    (message,) = parse_perf(text + "         summary;12;;a;2;100.00;;\n", "f").warnings
+    assert "adds up to 11 in the bins and to 12 in the tool's summary" in message
 
 
 def test_the_interval_asked_for_is_told_by_the_shortest_bin():

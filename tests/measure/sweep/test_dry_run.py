@@ -17,10 +17,10 @@ pytestmark = needs_perf
 def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     kernel = machine(tmp_path)
     before = tree(kernel)
-    said = list(describe_dry_run(spec(seconds=60.0), kernel))
+    message = list(describe_dry_run(spec(seconds=60.0), kernel))
     assert tree(kernel) == before
-    text = "\n".join(said)
-    assert said[0] == "plan: 3 contexts, 6 runs in random order"
+    text = "\n".join(message)
+    assert message[0] == "plan: 3 contexts, 6 runs in random order"
     assert "cache_ways: 2, 4, 8 1, by resctrl L3" in text
     assert "program, on cores" in text
     assert "perf stat -I 5 -x ';' -e task-clock,page-faults" in text
@@ -35,15 +35,15 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
 
 def test_groups_of_events_are_listed(tmp_path):
     events = ("task-clock", "page-faults", "context-switches")
-    said = list(describe_dry_run(spec(events=events, at_once=2), machine(tmp_path)))
-    assert said[2] == "  run 0, 2, … of each context: task-clock, page-faults"
-    assert said[3] == "  run 1, 3, … of each context: task-clock, context-switches"
-    (command,) = [line for line in said if line.startswith("perf, ")]
+    message = list(describe_dry_run(spec(events=events, at_once=2), machine(tmp_path)))
+    assert message[2] == "  run 0, 2, … of each context: task-clock, page-faults"
+    assert message[3] == "  run 1, 3, … of each context: task-clock, context-switches"
+    (command,) = [line for line in message if line.startswith("perf, ")]
     assert "page-faults" not in command or "context-switches" not in command
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"seconds": 2.0}, "about 0 min 28 s or less, if no run fails"),  # 2·(2 + 4 + 8)
         ({"seconds": 2.0, "warmups": 2, "cooldown": 1.0}, "about 0 min 40 s or less"),
@@ -51,20 +51,20 @@ def test_groups_of_events_are_listed(tmp_path):
         ({"retries": 2, "warmups": 1, "cooldown": 1.0}, "6 min 39 s, and"),  # 19 of 21 s
     ],
 )
-def test_the_time_is_of_all_that_may_be_run(tmp_path, given, said):
+def test_the_time_is_of_all_that_may_be_run(tmp_path, given, message):
     (line,) = [
         s for s in describe_dry_run(spec(**given), machine(tmp_path)) if s.startswith("time: ")
     ]
-    assert said in line
+    assert message in line
 
 
 def test_settings_that_outlive_a_group_are_put_back_by_value(tmp_path):
     kernel = machine(tmp_path).with_cpufreq(cores=64)
     clock = ResourceSpec("frequency", "clock", (1200.0, 3000.0))
-    said = list(describe_dry_run(spec(resources=(clock,)), kernel))
-    undo = said[said.index("commands that restore them:") + 1 :]
+    message = list(describe_dry_run(spec(resources=(clock,)), kernel))
+    undo = message[message.index("commands that restore them:") + 1 :]
     assert any("echo '800000' > " in line and "scaling_min_freq" in line for line in undo)
-    assert "time: unknown without 'seconds'" in "\n".join(said)
+    assert "time: unknown without 'seconds'" in "\n".join(message)
 
 
 def test_what_is_lacking_is_said_as_the_sweep_would(tmp_path):

@@ -94,8 +94,8 @@ def test_shares_that_were_missed_are_said_context_by_context(recordings):
         record(0, 100.0, 0, achieved=90.0), record(1, 100.0, 1, achieved=98.5),
         record(2, 25.0, 0, achieved=26.9),
     ]  # fmt: skip
-    (said,) = profiles_of_sweep(ONE, records, recordings, LABELS, ABOUT)[1]
-    assert said.startswith("cpu_share = 100 percent: 1 of 2 runs had 90 to 90")
+    (message,) = profiles_of_sweep(ONE, records, recordings, LABELS, ABOUT)[1]
+    assert message.startswith("cpu_share = 100 percent: 1 of 2 runs had 90 to 90")
 
 
 def test_labels_say_units_levels_and_mechanism(tmp_path):

@@ -62,8 +62,8 @@ def test_a_program_that_records_itself_is_told_where_and_its_context(tmp_path):
     runs = [record for record in records if record["event"] == "run"]
     assert [r["outcome"] for r in runs] == [DONE] * 6
     for run in runs:
-        said = (tmp_path / "o.recordings" / run["recording"]).read_text()
-        assert float(said) == run["context"][0]
+        message = (tmp_path / "o.recordings" / run["recording"]).read_text()
+        assert float(message) == run["context"][0]
     assert read_journal(tmp_path / "o.journal")[0]["torch"] == "1"
 
 

@@ -47,11 +47,11 @@ def test_a_machine_that_has_everything_lacks_nothing(problems):
 
 @needs_perf
 def test_events_are_tried_one_by_one(problems):
-    said = problems(spec(events=("task-clock", "nonsense", "user_time", "page-faults")))
-    assert len(said) == 2
-    assert "event 'nonsense' cannot be counted" in said[0]
-    assert "perf list" in said[0]
-    assert "event 'user_time' never counts in intervals" in said[1]
+    message = problems(spec(events=("task-clock", "nonsense", "user_time", "page-faults")))
+    assert len(message) == 2
+    assert "event 'nonsense' cannot be counted" in message[0]
+    assert "perf list" in message[0]
+    assert "event 'user_time' never counts in intervals" in message[1]
 
 
 @pytest.mark.parametrize(
@@ -71,20 +71,20 @@ def test_refusals_of_events_have_remedies(words, remedy):
 def test_every_other_lack_is_named_at_once(problems):
     odd = ResourceSpec("share", "quota", (50.0,))
     one = spec("/nowhere/program", cores=(4097,), resources=(odd,))
-    said = "\n".join(problems(one))
-    assert "'/nowhere/program' is no executable file; build or install it." in said
-    assert "cores [4097] are not available" in said
-    assert "mount -t cgroup2" in said
+    message = "\n".join(problems(one))
+    assert "'/nowhere/program' is no executable file; build or install it." in message
+    assert "cores [4097] are not available" in message
+    assert "mount -t cgroup2" in message
 
 
 def test_levels_that_cannot_be_set_are_each_a_lack(problems):
-    said = problems(spec(resources=(ResourceSpec("w", "ways", (0.5, 2.0, 25.0)),)))
-    assert [s.split(";")[0] for s in said] == ["w is 0.5 1", "w is 25 1"]
+    message = problems(spec(resources=(ResourceSpec("w", "ways", (0.5, 2.0, 25.0)),)))
+    assert [s.split(";")[0] for s in message] == ["w is 0.5 1", "w is 25 1"]
 
 
 def test_programs_are_looked_for_where_the_run_will(problems, tmp_path):
-    (said,) = [s for s in problems(spec("no-such-program")) if "program" in s]
-    assert said == "'no-such-program': no such program; install it, or give its path."
+    (message,) = [s for s in problems(spec("no-such-program")) if "program" in s]
+    assert message == "'no-such-program': no such program; install it, or give its path."
     script = tmp_path / "here"
     script.write_text("#!/bin/sh\n")
     assert (
@@ -121,6 +121,6 @@ def test_perf_says_its_version():
 
 
 def test_the_machine_is_described_in_a_line():
-    said = describe_machine()
-    assert "Linux" in said
-    assert "\n" not in said
+    message = describe_machine()
+    assert "Linux" in message
+    assert "\n" not in message
