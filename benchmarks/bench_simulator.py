@@ -11,7 +11,7 @@ import numpy as np
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
 
 import msbgen
-from msbgen.graphs import simulator as soc
+from msbgen.graphs import simulator as simulators
 from msbgen.graphs.devices import device_contexts, shipped_device
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
 from msbgen.phases.phases import phase_table
@@ -34,7 +34,7 @@ def graphs() -> list:
 def main() -> None:
     tables = {
         task: phase_table(
-            msbgen.read_profiles(PROFILES / f"{task}.nc"), resolution=soc.rates.RESOLUTION
+            msbgen.read_profiles(PROFILES / f"{task}.nc"), resolution=simulators.rates.RESOLUTION
         )
         for task in TASKS
     }
@@ -44,7 +44,7 @@ def main() -> None:
         device = shipped_device(name)
         every = device_contexts(device)
         contexts = every[rng.permutation(len(every))[:CONTEXTS]]
-        simulator = soc.Simulator(device, tables)
+        simulator = simulators.Simulator(device, tables)
         for graph in graphs():
             program = simulator.program(graph)
             start = time.perf_counter()
@@ -64,7 +64,7 @@ def main() -> None:
         "seconds, first call": round(float(first or 0.0), 2),
         "graphs and devices": len(per_task),
     }
-    store(RESULTS / "soc.json", content)
+    store(RESULTS / "simulators.json", content)
     publish(tables())
 
 

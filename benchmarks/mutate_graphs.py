@@ -12,7 +12,7 @@ import xarray as xr
 from mutate_machines import DoubtError
 
 import msbgen
-from msbgen.graphs import simulator as soc
+from msbgen.graphs import simulator as simulators
 from msbgen.graphs.dataset import describe as describe_graph
 
 GRAPHS = ("graph.nc", "graph.json", "graph.dot", "graph.csv", "workflow.json")
@@ -37,7 +37,7 @@ def make_originals(folder: Path) -> None:
     )
     (folder / "workflow.json").write_text(json.dumps(workflow()))
     shutil.copy(msbgen.shipped_file("devices/tx2.toml"), folder / SHEET)
-    runs = soc.label_runs(graph, simulator(), device().largest, runs=4)
+    runs = simulators.label_runs(graph, simulator(), device().largest, runs=4)
     for name in RUNS:
         msbgen.graphs.write_runs(runs, folder / name)
 
@@ -97,8 +97,8 @@ def table() -> xr.Dataset:
 
 
 @cache
-def simulator() -> soc.Simulator:
-    return soc.Simulator(device(), {"work": table()})
+def simulator() -> simulators.Simulator:
+    return simulators.Simulator(device(), {"work": table()})
 
 
 def play(path: Path) -> None:
@@ -115,7 +115,7 @@ def play(path: Path) -> None:
 def try_sheet(path: Path) -> None:
     """Read a data sheet and simulate a graph with all its cores, and with its slowest."""
     sheet = msbgen.graphs.read_device(path)
-    own = soc.Simulator(sheet, {"work": table()})
+    own = simulators.Simulator(sheet, {"work": table()})
     graph = msbgen.graphs.make(["work"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])
     for context in (sheet.largest, msbgen.graphs.device_contexts(sheet, clocks=2)[0]):
         _doubt(own.run(graph, context))
@@ -128,7 +128,7 @@ def read_runs(path: Path) -> None:
         raise DoubtError("a makespan or an energy is not positive")
 
 
-def _doubt(outcome: soc.Outcome) -> None:
+def _doubt(outcome: simulators.SimulatedRuns) -> None:
     for name in ("makespan", "energy", "peak", "last", "throttled"):
         values = getattr(outcome, name)
         if not np.isfinite(values).all() or (name in ("makespan", "energy") and values.min() <= 0):
