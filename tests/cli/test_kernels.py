@@ -38,7 +38,7 @@ def test_a_table_becomes_a_file_that_check_describes(msbgen, table):
 
 def test_a_broken_table_is_bad_data(refused, table):
     (table / "k.csv").write_text(TABLE.replace("2,500", "0,500"))
-    sentence = "line 2 has the runtime '0'; a positive number is wanted, from 1e-12 to 1e+12 s: measure"
+    sentence = "line 2 has the runtime '0'; a positive number is wanted, from 1e-12 to 1e+12"
     refused(3, sentence, "kernels", "import", "k.csv", "--columns", "map.toml", "-o", "k.nc")
 
 
