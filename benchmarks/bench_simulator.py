@@ -14,6 +14,7 @@ import msbgen
 from msbgen.graphs import simulator as simulators
 from msbgen.graphs.devices import device_contexts, shipped_device
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.graphs.rates import RESOLUTION
 from msbgen.phases.phases import phase_table
 
 DEVICES = ("tx2", "orin-nx", "rubik-pi")
@@ -33,9 +34,7 @@ def graphs() -> list:
 
 def main() -> None:
     tables = {
-        task: phase_table(
-            msbgen.read_profiles(PROFILES / f"{task}.nc"), resolution=simulators.rates.RESOLUTION
-        )
+        task: phase_table(msbgen.read_profiles(PROFILES / f"{task}.nc"), resolution=RESOLUTION)
         for task in TASKS
     }
     per_task, first = [], None
@@ -64,7 +63,7 @@ def main() -> None:
         "seconds, first call": round(float(first or 0.0), 2),
         "graphs and devices": len(per_task),
     }
-    store(RESULTS / "simulators.json", content)
+    store(RESULTS / "soc.json", content)
     publish(tables())
 
 
