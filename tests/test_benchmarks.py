@@ -432,7 +432,7 @@ def test_random_recordings_are_read_with_their_totals(form):
 
 def test_damaged_recordings_are_read_or_refused_in_a_sentence(tmp_path):
     those = mutate_recordings.originals(tmp_path)
-    assert len({original.reader.form for original in those}) == 5
+    assert len({original.reader.format for original in those}) == 5
     verdicts = []
     for index in range(150):
         rng = np.random.default_rng([1, index])
