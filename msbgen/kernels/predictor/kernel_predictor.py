@@ -483,7 +483,8 @@ def cross_predict(
 
 def kernel_folds(runs: xr.Dataset, folds: int, random_state: int) -> Indices:
     """Fold of every measurement, (n,); kernels stay whole.  Errors as :func:`cross_predict`."""
-    return group_folds(kernels_of(runs).of, folds, [7, random_state], unit="kernels")
+    rng = np.random.default_rng([7, random_state])
+    return group_folds(kernels_of(runs).of, folds, rng, unit="kernels")
 
 
 def check_same_units_of_parameters(launches: xr.Dataset, units: dict[str, str]) -> None:
