@@ -14,16 +14,8 @@ from msbgen.core.errors import ArgumentError
 class TaskTemplate:
     """Kind and work of the tasks of one operation of a family.
 
-    Attributes
-    ----------
-    kind : str
-        Program whose profile the tasks have.
-    work : float
-        In runs of the kind.
-    loops : int
-        Depth of nested loops in the code.
-    spread : float
-        Standard deviation of the logarithm of the work, if it depends on data.
+    The work is in runs of the kind; `loops` is the depth of nested loops in the code, and `spread`
+    the standard deviation of the logarithm of the work, if that depends on data.
     """
 
     kind: str
@@ -34,15 +26,7 @@ class TaskTemplate:
 
 @dataclass
 class GraphBuilder:
-    """Tasks and edges of a graph under construction.
-
-    Attributes
-    ----------
-    operations : mapping of str to TaskTemplate
-    rng : numpy.random.Generator
-    most : int
-        Most tasks.
-    """
+    """Tasks and edges of a graph under construction, with at most `most` tasks."""
 
     operations: Mapping[str, TaskTemplate]
     rng: np.random.Generator
@@ -53,22 +37,16 @@ class GraphBuilder:
     loops: list[int] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
+    _tiles: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(
         self, name: str, after: Iterable[int] = (), *, by: str = "data", work: float = 1.0
     ) -> int:
-        """Add a task; returns its number.
+        """Add a task behind others; returns its number.
 
-        Parameters
-        ----------
-        name : str
-            Its operation, a dash, and a distinct suffix: ``gemm-0-1-2``.
-        after : iterable of int
-            Predecessors; duplicates count once.
-        by : {"data", "spawn", "join"}
-            Type of the edges from them.
-        work : float
-            Factor of the work of the operation.
+        The name is that of the operation, a dash, and a distinct suffix, as ``gemm-0-1-2``.  Edges
+        from the tasks `after` have the type `by`; duplicates count once.  `work` is a factor of the
+        operation's work.
         """
         if len(self.names) >= self.most:
             raise ArgumentError(f"size makes more than {self.most} tasks; a smaller one is wanted.")
@@ -84,20 +62,15 @@ class GraphBuilder:
         self.loops.append(operation.loops)
         return number
 
+    def add_tile(self, name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
+        """Add a task that writes a tile, behind the last writers of that tile and of those read."""
+        after = [self._tiles[t] for t in (tile, *reads) if t in self._tiles]
+        self._tiles[tile] = self.add(name, after)
+
 
 @dataclass(frozen=True)
 class Family:
-    """A family of graphs.
-
-    Attributes
-    ----------
-    name : str
-    shape : callable
-        Adds the tasks of a size to a builder.
-    sizes : tuple of int
-        Sizes that make about 10 to 200 tasks, ascending.
-    operations : mapping of str to TaskTemplate
-    """
+    """A family of graphs: `shape` adds the tasks of a size to a builder; sizes ascend."""
 
     name: str
     shape: Callable[[GraphBuilder, int], None]
@@ -105,7 +78,7 @@ class Family:
     operations: Mapping[str, TaskTemplate]
 
     def draw(self, size: int, rng: np.random.Generator, most: int) -> GraphBuilder:
-        """Draw a graph of a size."""
+        """Draw a graph of a size, of at most so many tasks."""
         program = GraphBuilder(self.operations, rng, most)
         self.shape(program, size)
         return program

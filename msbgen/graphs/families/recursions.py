@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msbgen.graphs.families.builder import Family, GraphBuilder, TaskTemplate
+from msbgen.graphs.families.builder import GraphBuilder
 
 
-def _merge_sort(p: GraphBuilder, n: int) -> None:
+def merge_sort(p: GraphBuilder, n: int) -> None:
     """Recursive merge sort, n levels: halves are split, leaves sorted, halves merged."""
 
     def sort(level: int, place: int, parent: list[int]) -> int:
@@ -19,7 +19,7 @@ def _merge_sort(p: GraphBuilder, n: int) -> None:
     sort(0, 0, [])
 
 
-def _quick_sort(p: GraphBuilder, n: int) -> None:
+def quick_sort(p: GraphBuilder, n: int) -> None:
     """Quick sort of 2ⁿ pieces: partitions split unevenly at random until a piece is left."""
 
     def sort(pieces: int, name: str, parent: list[int]) -> None:
@@ -34,7 +34,7 @@ def _quick_sort(p: GraphBuilder, n: int) -> None:
     sort(2**n, "r", [])
 
 
-def _strassen(p: GraphBuilder, n: int) -> None:
+def strassen(p: GraphBuilder, n: int) -> None:
     """Strassen's product, n levels: ten sums, seven products, four sums that need some of them."""
     needs = ((0, 3, 4, 6), (2, 4), (1, 3), (0, 1, 2, 5))
 
@@ -53,7 +53,7 @@ def _strassen(p: GraphBuilder, n: int) -> None:
     multiply(0, "r", [])
 
 
-def _fibonacci(p: GraphBuilder, n: int) -> None:
+def fibonacci(p: GraphBuilder, n: int) -> None:
     """Two calls for each call of fib(n), joined: the smallest tasks there are (as in BOTS)."""
 
     def call(k: int, name: str, parent: list[int]) -> int:
@@ -66,7 +66,7 @@ def _fibonacci(p: GraphBuilder, n: int) -> None:
     call(n, "r", [])
 
 
-def _queens(p: GraphBuilder, n: int) -> None:
+def queens(p: GraphBuilder, n: int) -> None:
     """All placements of n queens: a task a partial board of two rows, and what is below it.
 
     The work of a board is what a search below it visits.
@@ -93,7 +93,7 @@ def _visited(n: int, placed: tuple[int, ...]) -> int:
     return 1 + sum(_visited(n, (*placed, column)) for column in free)
 
 
-def _tree_search(p: GraphBuilder, n: int) -> None:
+def tree_search(p: GraphBuilder, n: int) -> None:
     """Unbalanced tree search: a node has children at random, fewer the deeper (geometric UTS)."""
     level = [p.add("root")]
     for depth in range(n):
@@ -105,7 +105,7 @@ def _tree_search(p: GraphBuilder, n: int) -> None:
         level = below[: 16 * (depth + 1)]
 
 
-def _floorplan(p: GraphBuilder, n: int) -> None:
+def floorplan(p: GraphBuilder, n: int) -> None:
     """Branch and bound over n cells: every node tries up to three places, half are cut off."""
     level = [p.add("start")]
     for depth in range(n):
@@ -122,7 +122,7 @@ def _floorplan(p: GraphBuilder, n: int) -> None:
     p.add("best", level, by="join")
 
 
-def _health(p: GraphBuilder, n: int) -> None:
+def health(p: GraphBuilder, n: int) -> None:
     """Villages under hospitals in a tree of three levels, n at a hospital, three time steps."""
     before: dict[str, int] = {}
     for t in range(3):
@@ -145,7 +145,7 @@ def _health(p: GraphBuilder, n: int) -> None:
         before = now
 
 
-def _knapsack(p: GraphBuilder, n: int) -> None:
+def knapsack(p: GraphBuilder, n: int) -> None:
     """Branch and bound over n items: with and without, branches cut at random, the best kept."""
     level, ends = [p.add("root")], []
     for depth in range(n):
@@ -160,7 +160,7 @@ def _knapsack(p: GraphBuilder, n: int) -> None:
     p.add("best", [*ends, *level], by="join")
 
 
-def _reduction(p: GraphBuilder, n: int) -> None:
+def reduction(p: GraphBuilder, n: int) -> None:
     """2ⁿ leaves summed by twos."""
     level = [p.add(f"leaf-{i}") for i in range(2**n)]
     while len(level) > 1:
@@ -168,7 +168,7 @@ def _reduction(p: GraphBuilder, n: int) -> None:
         level = [p.add(f"sum-{len(level)}-{i}", pair, by="join") for i, pair in enumerate(pairs)]
 
 
-def _broadcast(p: GraphBuilder, n: int) -> None:
+def broadcast(p: GraphBuilder, n: int) -> None:
     """A root that spawns by threes down to n levels."""
     level = [p.add("root")]
     for depth in range(n):
@@ -179,7 +179,7 @@ def _broadcast(p: GraphBuilder, n: int) -> None:
         ]
 
 
-def _layers(p: GraphBuilder, n: int) -> None:
+def layers(p: GraphBuilder, n: int) -> None:
     """n layers of 2 to 9 tasks, each after one to three random ones of the layer before."""
     before: list[int] = []
     for layer in range(n):
@@ -191,7 +191,7 @@ def _layers(p: GraphBuilder, n: int) -> None:
         before = here
 
 
-def _series_parallel(p: GraphBuilder, n: int) -> None:
+def series_parallel(p: GraphBuilder, n: int) -> None:
     """A random series-parallel program: n times a part becomes a row or a fork of three parts."""
     shape: list[object] = ["leaf"]
     parts = [shape]
@@ -214,105 +214,3 @@ def _series_parallel(p: GraphBuilder, n: int) -> None:
         return [p.add(f"join-{name}", ends, by="join")]
 
     add(shape, [], "r")
-
-
-_O = TaskTemplate
-
-FAMILIES = (
-    Family(
-        "merge-sort",
-        _merge_sort,
-        (2, 3, 4, 5),
-        {"split": _O("sqlite", 0.05), "leaf": _O("sort", 0.3, 2), "merge": _O("sort", 0.2, 1)},
-    ),
-    Family(
-        "quick-sort",
-        _quick_sort,
-        (3, 4, 5, 6),
-        {"partition": _O("sort", 0.3, 1), "leaf": _O("python", 0.02, 2, 0.2)},
-    ),
-    Family(
-        "strassen",
-        _strassen,
-        (1, 2),
-        {
-            "sum": _O("cg", 0.2, 2),
-            "product": _O("ffmpeg", 3.0, 3),
-            "gather": _O("cg", 0.2, 2),
-            "whole": _O("sqlite", 0.05, 1),
-        },
-    ),
-    Family(
-        "fibonacci",
-        _fibonacci,
-        (4, 5, 6, 7, 8),
-        {"call": _O("bc", 0.004, 0), "sum": _O("bc", 0.002, 0)},
-    ),
-    Family(
-        "queens",
-        _queens,
-        (5, 6, 8, 10, 12),
-        {
-            "start": _O("bc", 0.005),
-            "row": _O("bc", 0.005, 1),
-            "board": _O("gcc", 0.15, 1),
-            "count": _O("bc", 0.005),
-        },
-    ),
-    Family(
-        "tree-search",
-        _tree_search,
-        (4, 5, 6, 7),
-        {"root": _O("openssl", 0.01), "node": _O("openssl", 0.03, 1, 0.5)},
-    ),
-    Family(
-        "floorplan",
-        _floorplan,
-        (5, 7, 9, 11),
-        {"start": _O("python", 0.01), "place": _O("python", 0.03, 2, 0.3), "best": _O("bc", 0.005)},
-    ),
-    Family(
-        "health",
-        _health,
-        (2, 4, 7, 11, 17),
-        {
-            "village": _O("sqlite", 0.03, 2, 0.4),
-            "hospital": _O("gcc", 0.03, 2, 0.2),
-            "central": _O("gcc", 0.02, 1),
-        },
-    ),
-    Family(
-        "knapsack",
-        _knapsack,
-        (5, 7, 9, 12),
-        {"root": _O("gzip", 0.01), "branch": _O("gzip", 0.04, 1, 0.4), "best": _O("bc", 0.005)},
-    ),
-    Family(
-        "reduction",
-        _reduction,
-        (3, 4, 5, 6),
-        {"leaf": _O("zstd", 0.05, 1), "sum": _O("bzip2", 0.02, 1)},
-    ),
-    Family(
-        "broadcast",
-        _broadcast,
-        (2, 3, 4),
-        {"root": _O("gzip", 0.03), "node": _O("gzip", 0.03, 1, 0.1)},
-    ),
-    Family(
-        "layers",
-        _layers,
-        (4, 8, 14, 22, 32),
-        {
-            "a": _O("bzip2", 0.03, 2, 0.5),
-            "b": _O("python", 0.02, 1, 0.5),
-            "c": _O("sort", 0.03, 1, 0.5),
-        },
-    ),
-    Family(
-        "series-parallel",
-        _series_parallel,
-        (3, 8, 15, 25, 40),
-        {"work": _O("ffmpeg", 0.04, 2, 0.4), "fork": _O("bc", 0.005), "join": _O("sqlite", 0.01)},
-    ),
-)

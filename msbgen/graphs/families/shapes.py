@@ -5,16 +5,12 @@ Edges follow the data that tasks read and write in the tiled or blocked algorith
 
 from __future__ import annotations
 
-from msbgen.graphs.families.builder import Family, GraphBuilder, TaskTemplate
+from msbgen.graphs.families.builder import GraphBuilder
 
 
-def _lu(p: GraphBuilder, n: int) -> None:
+def lu(p: GraphBuilder, n: int) -> None:
     """Right-looking tiled LU without pivoting, n × n tiles."""
-    last: dict[tuple[int, int], int] = {}
-
-    def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
-        last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
-
+    write = p.add_tile
     for k in range(n):
         write(f"getrf-{k}", (k, k))
         for j in range(k + 1, n):
@@ -25,13 +21,9 @@ def _lu(p: GraphBuilder, n: int) -> None:
                 write(f"gemm-{k}-{i}-{j}", (i, j), (i, k), (k, j))
 
 
-def _cholesky(p: GraphBuilder, n: int) -> None:
+def cholesky(p: GraphBuilder, n: int) -> None:
     """Right-looking tiled Cholesky factorisation of n × n tiles, the lower half."""
-    last: dict[tuple[int, int], int] = {}
-
-    def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
-        last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
-
+    write = p.add_tile
     for k in range(n):
         write(f"potrf-{k}", (k, k))
         for i in range(k + 1, n):
@@ -42,7 +34,7 @@ def _cholesky(p: GraphBuilder, n: int) -> None:
                 write(f"gemm-{k}-{i}-{j}", (i, j), (i, k), (j, k))
 
 
-def _qr(p: GraphBuilder, n: int) -> None:
+def qr(p: GraphBuilder, n: int) -> None:
     """Tiled QR factorisation with a flat tree (Buttari et al., 2009)."""
     last: dict[tuple[int, int], int] = {}
 
@@ -61,7 +53,7 @@ def _qr(p: GraphBuilder, n: int) -> None:
                 write(f"tsmqr-{k}-{i}-{j}", [(k, j), (i, j)], factor)
 
 
-def _triangular_solve(p: GraphBuilder, n: int) -> None:
+def triangular_solve(p: GraphBuilder, n: int) -> None:
     """Forward substitution with n blocks: every solved block updates those below."""
     right = [-1] * n
     for k in range(n):
@@ -70,7 +62,7 @@ def _triangular_solve(p: GraphBuilder, n: int) -> None:
             right[i] = p.add(f"update-{k}-{i}", [right[k], *([right[i]] if k else [])])
 
 
-def _gauss(p: GraphBuilder, n: int) -> None:
+def gauss(p: GraphBuilder, n: int) -> None:
     """Gaussian elimination by columns: a pivot, then an update of each column behind it."""
     column = [-1] * n
     for k in range(n - 1):
@@ -79,14 +71,10 @@ def _gauss(p: GraphBuilder, n: int) -> None:
             column[j] = p.add(f"update-{k}-{j}", [column[k], *([column[j]] if k else [])])
 
 
-def _sparse_lu(p: GraphBuilder, n: int) -> None:
+def sparse_lu(p: GraphBuilder, n: int) -> None:
     """Blocked LU of a sparse matrix, blocks there at random, with fill-in (as in BOTS)."""
     there = {(i, j) for i in range(n) for j in range(n) if abs(i - j) < 2 or p.rng.random() < 0.25}
-    last: dict[tuple[int, int], int] = {}
-
-    def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
-        last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
-
+    write = p.add_tile
     for k in range(n):
         write(f"lu0-{k}", (k, k))
         rows = [j for j in range(k + 1, n) if (k, j) in there]
@@ -101,7 +89,7 @@ def _sparse_lu(p: GraphBuilder, n: int) -> None:
                 write(f"bmod-{k}-{i}-{j}", (i, j), (i, k), (k, j))
 
 
-def _matrix_product(p: GraphBuilder, n: int) -> None:
+def matrix_product(p: GraphBuilder, n: int) -> None:
     """Tiles of C = A·B, n × n, each a chain of n products that are summed."""
     for i in range(n):
         for j in range(n):
@@ -110,7 +98,7 @@ def _matrix_product(p: GraphBuilder, n: int) -> None:
                 at = p.add(f"gemm-{i}-{j}-{k}", [at])
 
 
-def _three_products(p: GraphBuilder, n: int) -> None:
+def three_products(p: GraphBuilder, n: int) -> None:
     """(A·B)·(C·D) by n block rows: two products side by side, then one that needs rows of all."""
     left = [p.add(f"product-left-{i}") for i in range(n)]
     right = [p.add(f"product-right-{i}") for i in range(n)]
@@ -118,7 +106,7 @@ def _three_products(p: GraphBuilder, n: int) -> None:
         p.add(f"outer-{i}", [left[i], *right])
 
 
-def _wavefront(p: GraphBuilder, n: int) -> None:
+def wavefront(p: GraphBuilder, n: int) -> None:
     """Dynamic programming over a table of n × n blocks: each needs those above and to the left."""
     block: dict[tuple[int, int], int] = {}
     for i in range(n):
@@ -127,7 +115,7 @@ def _wavefront(p: GraphBuilder, n: int) -> None:
             block[i, j] = p.add(f"block-{i}-{j}", near)
 
 
-def _nussinov(p: GraphBuilder, n: int) -> None:
+def nussinov(p: GraphBuilder, n: int) -> None:
     """Interval dynamic programming: block (i, j) needs every shorter interval inside it."""
     block = {(i, i): p.add(f"base-{i}") for i in range(n)}
     for length in range(1, n):
@@ -136,7 +124,7 @@ def _nussinov(p: GraphBuilder, n: int) -> None:
             block[i, j] = p.add(f"fold-{i}-{j}", [block[i, j - 1], block[i + 1, j]])
 
 
-def _jacobi(p: GraphBuilder, n: int) -> None:
+def jacobi(p: GraphBuilder, n: int) -> None:
     """n strips of a grid, n / 2 sweeps: a strip needs itself and its neighbours of the last."""
     before = [p.add(f"fill-{i}") for i in range(n)]
     for t in range(max(n // 2, 1)):
@@ -146,7 +134,7 @@ def _jacobi(p: GraphBuilder, n: int) -> None:
         ]
 
 
-def _seidel(p: GraphBuilder, n: int) -> None:
+def seidel(p: GraphBuilder, n: int) -> None:
     """n strips, n / 2 sweeps in place: a strip needs its left one of this sweep already."""
     strips = [-1] * n
     for t in range(max(n // 2, 1)):
@@ -156,7 +144,7 @@ def _seidel(p: GraphBuilder, n: int) -> None:
             strips[i] = p.add(f"relax-{t}-{i}", near)
 
 
-def _heat(p: GraphBuilder, n: int) -> None:
+def heat(p: GraphBuilder, n: int) -> None:
     """A plane of n × n blocks in three steps, each block with its four neighbours, and norms."""
     cells = [(i, j) for i in range(n) for j in range(n)]
     before = {cell: p.add(f"start-{cell[0]}-{cell[1]}") for cell in cells}
@@ -169,14 +157,10 @@ def _heat(p: GraphBuilder, n: int) -> None:
         before = now
 
 
-def _floyd_warshall(p: GraphBuilder, n: int) -> None:
+def floyd_warshall(p: GraphBuilder, n: int) -> None:
     """Blocked shortest paths: pivot block, its row and column, then all others, n times."""
-    last: dict[tuple[int, int], int] = {}
+    write = p.add_tile
     for k in range(n):
-
-        def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
-            last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
-
         write(f"pivot-{k}", (k, k))
         others = [i for i in range(n) if i != k]
         for i in others:
@@ -187,7 +171,7 @@ def _floyd_warshall(p: GraphBuilder, n: int) -> None:
                 write(f"relax-{k}-{i}-{j}", (i, j), (i, k), (k, j))
 
 
-def _fft(p: GraphBuilder, n: int) -> None:
+def fft(p: GraphBuilder, n: int) -> None:
     """Butterflies: 2ⁿ pieces in bit-reversed order, n stages, piece i with i xor 2ˢ."""
     pieces = [p.add(f"load-{i}") for i in range(2**n)]
     for s in range(n):
@@ -196,7 +180,7 @@ def _fft(p: GraphBuilder, n: int) -> None:
         ]
 
 
-def _bitonic(p: GraphBuilder, n: int) -> None:
+def bitonic_sort(p: GraphBuilder, n: int) -> None:
     """Bitonic sorting network of 2ⁿ blocks: blocks are sorted, then pairs merged and split."""
     blocks = [p.add(f"sort-{i}") for i in range(2**n)]
     for stage in range(n):
@@ -208,14 +192,14 @@ def _bitonic(p: GraphBuilder, n: int) -> None:
                     blocks[i] = blocks[j] = both
 
 
-def _chain(p: GraphBuilder, n: int) -> None:
+def chain(p: GraphBuilder, n: int) -> None:
     """n tasks one after another, of two sorts in turn."""
     at: list[int] = []
     for i in range(n):
         at = [p.add(f"{('odd', 'even')[i % 2]}-{i}", at)]
 
 
-def _fork_join(p: GraphBuilder, n: int) -> None:
+def fork_join(p: GraphBuilder, n: int) -> None:
     """Four rounds: a master spawns n workers and joins them."""
     at = p.add("master-0")
     for t in range(4):
@@ -223,7 +207,7 @@ def _fork_join(p: GraphBuilder, n: int) -> None:
         at = p.add(f"master-{t + 1}", workers, by="join")
 
 
-def _map_reduce(p: GraphBuilder, n: int) -> None:
+def map_reduce(p: GraphBuilder, n: int) -> None:
     """n maps, n / 3 reducers that each need all of them, one that collects."""
     split = p.add("split")
     maps = [p.add(f"map-{i}", [split], by="spawn") for i in range(n)]
@@ -231,7 +215,7 @@ def _map_reduce(p: GraphBuilder, n: int) -> None:
     p.add("collect", reducers, by="join")
 
 
-def _pipeline(p: GraphBuilder, n: int) -> None:
+def pipeline(p: GraphBuilder, n: int) -> None:
     """n items through four stages, in order within each (as a transcoder)."""
     before: dict[str, int] = {}
     for i in range(n):
@@ -242,7 +226,7 @@ def _pipeline(p: GraphBuilder, n: int) -> None:
             at = [before[stage]]
 
 
-def _conjugate_gradients(p: GraphBuilder, n: int) -> None:
+def conjugate_gradients(p: GraphBuilder, n: int) -> None:
     """Four iterations over n strips: product, dot product, update, norm."""
     strips = [p.add(f"start-{i}") for i in range(n)]
     for t in range(4):
@@ -254,7 +238,7 @@ def _conjugate_gradients(p: GraphBuilder, n: int) -> None:
         strips = [p.add(f"axpy-{t}-{i}", [alpha, products[i]]) for i in range(n)]
 
 
-def _kmeans(p: GraphBuilder, n: int) -> None:
+def k_means(p: GraphBuilder, n: int) -> None:
     """Four rounds: n parts of the points are assigned, their sums reduced by twos, centres set."""
     at = p.add("seed")
     for t in range(4):
@@ -265,7 +249,7 @@ def _kmeans(p: GraphBuilder, n: int) -> None:
         at = p.add(f"centres-{t}", level, by="join")
 
 
-def _page_rank(p: GraphBuilder, n: int) -> None:
+def page_rank(p: GraphBuilder, n: int) -> None:
     """Three rounds over n parts of a graph whose parts link each other at random."""
     links = [[j for j in range(n) if j == i or p.rng.random() < 0.3] for i in range(n)]
     parts = [p.add(f"load-{i}") for i in range(n)]
@@ -274,7 +258,7 @@ def _page_rank(p: GraphBuilder, n: int) -> None:
     p.add("check", parts, by="join")
 
 
-def _molecules(p: GraphBuilder, n: int) -> None:
+def molecules(p: GraphBuilder, n: int) -> None:
     """Three steps of n cells: forces of a cell need its neighbours, then moves, then a barrier."""
     cells = [p.add(f"place-{i}") for i in range(n)]
     for t in range(3):
@@ -286,14 +270,14 @@ def _molecules(p: GraphBuilder, n: int) -> None:
         cells = [thermostat] * n
 
 
-def _alignment(p: GraphBuilder, n: int) -> None:
+def alignment(p: GraphBuilder, n: int) -> None:
     """Every pair of n sequences is aligned alone, then a tree is built (as in BOTS)."""
     read = p.add("read")
     pairs = [p.add(f"align-{i}-{j}", [read], by="spawn") for i in range(n) for j in range(i + 1, n)]
     p.add("tree", [read, *pairs], by="join")
 
 
-def _mosaic(p: GraphBuilder, n: int) -> None:
+def mosaic(p: GraphBuilder, n: int) -> None:
     """Sky mosaic of n pictures: project, fit differences of neighbours, correct, add."""
     projected = [p.add(f"project-{i}") for i in range(n)]
     overlaps = [(i, j) for i in range(n) for j in (i + 1, i + 3) if j < n]
@@ -303,7 +287,7 @@ def _mosaic(p: GraphBuilder, n: int) -> None:
     p.add("shrink", [p.add("mosaic", corrected, by="join")])
 
 
-def _genome(p: GraphBuilder, n: int) -> None:
+def genome(p: GraphBuilder, n: int) -> None:
     """Reads in n chunks: filter, convert, map, each chunk alone; merge, index, pile up."""
     split = p.add("split")
     mapped = []
@@ -311,215 +295,3 @@ def _genome(p: GraphBuilder, n: int) -> None:
         clean = p.add(f"filter-{i}", [split], by="spawn")
         mapped.append(p.add(f"map-{i}", [p.add(f"convert-{i}", [clean])]))
     p.add("pileup", [p.add("index", [p.add("merge", mapped, by="join")])])
-
-
-_O = TaskTemplate
-
-FAMILIES = (
-    Family(
-        "lu",
-        _lu,
-        (3, 4, 5, 6, 7, 8),
-        {"getrf": _O("openssl", 0.02, 3), "trsm": _O("zstd", 0.03, 3), "gemm": _O("cg", 0.04, 3)},
-    ),
-    Family(
-        "cholesky",
-        _cholesky,
-        (4, 5, 6, 7, 8, 9),
-        {
-            "potrf": _O("openssl", 0.02, 3),
-            "trsm": _O("zstd", 0.03, 3),
-            "syrk": _O("zstd", 0.03, 3),
-            "gemm": _O("cg", 0.05, 3),
-        },
-    ),
-    Family(
-        "qr",
-        _qr,
-        (3, 4, 5, 6, 7),
-        {
-            "geqrt": _O("openssl", 0.03, 3),
-            "unmqr": _O("cg", 0.03, 3),
-            "tsqrt": _O("zstd", 0.04, 3),
-            "tsmqr": _O("cg", 0.05, 3),
-        },
-    ),
-    Family(
-        "triangular-solve",
-        _triangular_solve,
-        (5, 8, 11, 14, 17),
-        {"solve": _O("gzip", 0.02, 2), "update": _O("sort", 0.02, 2)},
-    ),
-    Family(
-        "gauss",
-        _gauss,
-        (6, 9, 12, 15, 18),
-        {"pivot": _O("bc", 0.02, 1), "update": _O("ffmpeg", 0.03, 2)},
-    ),
-    Family(
-        "sparse-lu",
-        _sparse_lu,
-        (4, 5, 6, 7, 8),
-        {
-            "lu0": _O("gcc", 0.02, 3),
-            "fwd": _O("zstd", 0.03, 3),
-            "bdiv": _O("bzip2", 0.03, 3),
-            "bmod": _O("cg", 0.03, 3),
-        },
-    ),
-    Family(
-        "matrix-product",
-        _matrix_product,
-        (2, 3, 4, 5),
-        {"load": _O("sqlite", 0.01, 2), "gemm": _O("cg", 0.05, 3)},
-    ),
-    Family(
-        "three-products",
-        _three_products,
-        (4, 8, 16, 32, 48),
-        {"product": _O("ffmpeg", 0.06, 3), "outer": _O("cg", 0.06, 3)},
-    ),
-    Family("wavefront", _wavefront, (4, 6, 8, 10, 13), {"block": _O("bzip2", 0.03, 2)}),
-    Family(
-        "nussinov",
-        _nussinov,
-        (5, 8, 11, 14, 18),
-        {"base": _O("bc", 0.01, 1), "fold": _O("gcc", 0.03, 3)},
-    ),
-    Family(
-        "jacobi",
-        _jacobi,
-        (5, 8, 11, 14, 18),
-        {"fill": _O("sort", 0.01, 1), "sweep": _O("cg", 0.04, 2)},
-    ),
-    Family("seidel", _seidel, (6, 9, 12, 15, 19), {"relax": _O("ffmpeg", 0.03, 2)}),
-    Family(
-        "heat",
-        _heat,
-        (2, 3, 4, 5, 6),
-        {"start": _O("sqlite", 0.01, 1), "step": _O("zstd", 0.05, 3), "norm": _O("bc", 0.01, 1)},
-    ),
-    Family(
-        "floyd-warshall",
-        _floyd_warshall,
-        (2, 3, 4, 5),
-        {
-            "pivot": _O("python", 0.02, 3),
-            "row": _O("sort", 0.02, 3),
-            "column": _O("sort", 0.02, 3),
-            "relax": _O("sort", 0.03, 3),
-        },
-    ),
-    Family(
-        "fft", _fft, (2, 3, 4, 5), {"load": _O("gzip", 0.02, 1), "butterfly": _O("ffmpeg", 0.03, 1)}
-    ),
-    Family(
-        "bitonic-sort",
-        _bitonic,
-        (2, 3, 4),
-        {"sort": _O("sort", 0.05, 2), "exchange": _O("sort", 0.02, 1)},
-    ),
-    Family(
-        "chain", _chain, (10, 15, 25, 40), {"odd": _O("gzip", 0.03), "even": _O("sqlite", 0.02)}
-    ),
-    Family(
-        "fork-join",
-        _fork_join,
-        (4, 8, 16, 24, 40),
-        {"master": _O("bc", 0.01), "worker": _O("gcc", 0.04, 2, 0.3)},
-    ),
-    Family(
-        "map-reduce",
-        _map_reduce,
-        (8, 16, 32, 64, 96),
-        {
-            "split": _O("sqlite", 0.02),
-            "map": _O("python", 0.03, 1, 0.4),
-            "reduce": _O("sort", 0.03, 1, 0.2),
-            "collect": _O("sqlite", 0.02),
-        },
-    ),
-    Family(
-        "pipeline",
-        _pipeline,
-        (5, 10, 20, 30, 45),
-        {
-            "read": _O("sqlite", 0.01),
-            "decode": _O("zstd", 0.02, 2, 0.1),
-            "filter": _O("openssl", 0.02, 2),
-            "encode": _O("ffmpeg", 0.05, 2, 0.3),
-        },
-    ),
-    Family(
-        "conjugate-gradients",
-        _conjugate_gradients,
-        (3, 6, 10, 15, 20),
-        {
-            "start": _O("sqlite", 0.01),
-            "spmv": _O("cg", 0.05, 2),
-            "dot": _O("bc", 0.005),
-            "axpy": _O("sort", 0.01, 1),
-        },
-    ),
-    Family(
-        "k-means",
-        _kmeans,
-        (4, 8, 12, 16, 22),
-        {
-            "seed": _O("bc", 0.01),
-            "assign": _O("python", 0.04, 2),
-            "sum": _O("bc", 0.01, 1),
-            "centres": _O("gcc", 0.01, 1),
-        },
-    ),
-    Family(
-        "page-rank",
-        _page_rank,
-        (5, 10, 16, 24, 36),
-        {"load": _O("sqlite", 0.02), "rank": _O("sqlite", 0.05, 2, 0.3), "check": _O("bc", 0.01)},
-    ),
-    Family(
-        "molecules",
-        _molecules,
-        (4, 8, 12, 18, 28),
-        {
-            "place": _O("bc", 0.01),
-            "force": _O("openssl", 0.05, 3, 0.2),
-            "move": _O("bzip2", 0.01, 1),
-            "thermostat": _O("bc", 0.005),
-        },
-    ),
-    Family(
-        "alignment",
-        _alignment,
-        (5, 7, 10, 14, 18),
-        {"read": _O("gzip", 0.02), "align": _O("bzip2", 0.04, 2, 0.4), "tree": _O("python", 0.04)},
-    ),
-    Family(
-        "mosaic",
-        _mosaic,
-        (5, 10, 18, 28, 40),
-        {
-            "project": _O("ffmpeg", 0.06, 2, 0.2),
-            "difference": _O("zstd", 0.02, 2, 0.3),
-            "model": _O("python", 0.05, 2),
-            "correct": _O("ffmpeg", 0.02, 2),
-            "mosaic": _O("sort", 0.06),
-            "shrink": _O("gzip", 0.03),
-        },
-    ),
-    Family(
-        "genome",
-        _genome,
-        (4, 10, 20, 35, 55),
-        {
-            "split": _O("sqlite", 0.03),
-            "filter": _O("python", 0.02, 1, 0.1),
-            "convert": _O("gzip", 0.03, 1, 0.1),
-            "map": _O("bzip2", 0.08, 2, 0.3),
-            "merge": _O("sort", 0.05),
-            "index": _O("sqlite", 0.03),
-            "pileup": _O("gcc", 0.04),
-        },
-    ),
-)
