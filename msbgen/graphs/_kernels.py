@@ -52,20 +52,11 @@ _DONE = 1e-12
 def _thermal_step(temperature, power, step, down, lowest, cooling):
     """Length of the next interval, change of the clocks at its end, temperature at its end.
 
-    The temperature approaches ``ambient + resistance · power`` exponentially.  The interval ends
-    early where it reaches the cap (clocks step down: 1), or the cap less the hysteresis while
-    clocks are stepped down (clocks step up: -1).
-
-    Parameters
-    ----------
-    temperature, power, step : float
-        Now [°C], until the next event [W], time to the next event [s].
-    down : int
-        Levels by which clocks are stepped down.
-    lowest : bool
-        Whether all clocks in use are at their lowest level.
-    cooling : (6,)
-        Base power [W], ambient [°C], resistance [K/W], time constant [s], cap [°C], hysteresis [K].
+    The temperature [°C] approaches ``ambient + resistance · power`` exponentially over at most the
+    time to the next event, `step` [s].  The interval ends early where it reaches the cap (clocks
+    step down: 1), or the cap less the hysteresis while clocks are `down` levels lower (clocks step
+    up: -1).  `lowest`: all clocks in use are at their lowest level.  `cooling` (6,): base power
+    [W], ambient [°C], resistance [K/W], time constant [s], cap [°C], hysteresis [K].
     """
     _, ambient, resistance, time_constant, cap, hysteresis = cooling
     goal, turn = ambient + resistance * power, 0

@@ -54,14 +54,9 @@ _ORDERS = 4
 class PreparedGraph:
     """A graph in the arrays of the kernel: its tasks in several orders.
 
-    Attributes
-    ----------
-    order : ndarray of int, (n,)
-        Number in the graph of each task in the first order.
-    nodes : ndarray of int32, (n_orders, n + 1, 3)
-    successors : ndarray of int32, (n_orders, n_edges)
-    amounts : ndarray, (n_orders, n, 2)
-        Work, and the rank: minus the length of the longest path of work to the end.
+    `order` (n,) has the number in the graph of each task in the first order.  `nodes` are
+    (n_orders, n + 1, 3), `successors` (n_orders, n_edges).  `amounts`, (n_orders, n, 2), are the
+    work and the rank: minus the length of the longest path of work to the end.
     """
 
     order: Indices
@@ -85,12 +80,8 @@ def prepare_graph(graph: xr.Dataset, kinds: Sequence[Kind]) -> PreparedGraph:
 
     Which of several tasks that become ready together starts first depends on the run-time system.
     It matters where cores differ.  Schedules are therefore averages over some orders.  Equal graphs
-    have the same orders, even if their files list the tasks in other orders.
-
-    Raises
-    ------
-    ProfileError
-        A kind without profile.
+    have the same orders, even if their files list the tasks in other orders.  A kind without
+    profile raises :class:`ProfileError`.
     """
     names = [kind.name for kind in kinds]
     task_kinds = kinds_of(graph)
@@ -135,13 +126,7 @@ def _orders(n: int) -> list[Indices]:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """A device with the times and powers of every kind of task on it, by sheet and profiles.
-
-    Attributes
-    ----------
-    device : Device
-    kinds : sequence of Kind
-    """
+    """A device with the times and powers of every kind of task on it, by sheet and profiles."""
 
     device: Device
     kinds: Sequence[Kind]
@@ -239,16 +224,8 @@ class Board:
         return self.seconds, core + stall + miss, self.clusters, self.cooling
 
     def rows(self, contexts: ArrayLike) -> Indices:
-        """Contexts as indices: allocation, then cores and clock of each cluster.
-
-        Returns
-        -------
-        ndarray of int, (m, 1 + 2 n_clusters)
-
-        Raises
-        ------
-        ArgumentError
-            A row that is no context of the device.
+        """Checked contexts as indices, (m, 1 + 2 n_clusters): allocation, cores and clock of each
+        cluster.
         """
         table = check_contexts(self.device, contexts)
         levels = list(self.device.levels.values())
@@ -273,23 +250,12 @@ class Board:
 def schedule(
     graph: PreparedGraph, board: Arrays, rows: Indices, temperature: Floats, *, ranked: bool = False
 ) -> Floats:
-    """Totals of a list schedule in contexts; columns are the kernel's ``TOTAL_...``.
+    """Totals of a list schedule in contexts, (m, 6 + n_clusters); columns are the kernel's
+    ``TOTAL_...``.
 
-    Parameters
-    ----------
-    graph : PreparedGraph
-    board : tuple of ndarray
-        A board with its factors (:meth:`.predictor.factors.Factors.applied`).
-    rows : ndarray of int, (m, 1 + 2 n_clusters)
-        :meth:`Board.rows`.
-    temperature : ndarray, (m,)
-        At the start [°C].
-    ranked : bool
-        Whether tasks start by their ranks (HEFT) or in the order in which they become ready.
-
-    Returns
-    -------
-    ndarray, (m, 6 + n_clusters)
+    The board's arrays may have factors (:meth:`.predictor.factors.Factors.applied`).  `rows`, (m, 1
+    + 2 n_clusters), are of :meth:`Board.rows`, temperatures (m,) those at the start [°C].  Ranked
+    tasks start by their ranks (HEFT), others in the order in which they become ready.
     """
     totals = np.empty((len(rows), _kernels.TOTAL_TASKS + board[0].shape[1]))
     packed = graph.nodes, graph.successors, graph.amounts

@@ -148,7 +148,6 @@ def make(
         ``data`` where not given.
     edge_bytes : array_like, (m,)
         [B]
-    name, family : str
     **numbers : array_like, (n,) each
         Any of :data:`TASK_NUMBERS`; None counts as not given.
 
@@ -288,7 +287,6 @@ def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Data
 
     Parameters
     ----------
-    graph : xarray.Dataset
     profiles : mapping of str to xarray.Dataset
         Of every kind.  ``time`` is the work times the mean duration in the largest context,
         ``bcet`` and ``wcet`` the work times the shortest and longest duration in any.
@@ -384,11 +382,7 @@ def lacking_kind(graph: xr.Dataset, kind: str, known: Sequence[str]) -> str:
 def other_time_unit(graph: xr.Dataset, shortest: Floats, longest: Floats) -> Iterator[str]:
     """One sentence if a graph's times are plainly in another unit than those of its profiles.
 
-    Parameters
-    ----------
-    graph : xarray.Dataset
-    shortest, longest : ndarray, (n,)
-        What the work of each task takes at least and at most, over all contexts [s].
+    `shortest` and `longest`, (n,), are the limits of the time of each task over all contexts [s].
     """
     for name in ("time", "bcet", "wcet"):
         if name not in graph:

@@ -66,16 +66,8 @@ _CLOCKS = (0.01, 20.0)
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache of the cores of a cluster.
-
-    Attributes
-    ----------
-    level, ways, cores : int
-        `cores` is the number of cores that share one such cache.
-    size : float
-        [KiB]
-    line : float
-        [B]
+    """A cache of a cluster: size [KiB], line [B], and the number of cores that share one such
+    cache.
     """
 
     level: int
@@ -91,8 +83,6 @@ class Cluster:
 
     Attributes
     ----------
-    name : str
-    cores : int
     clocks : tuple of float
         Ascending [GHz].
     speed : float
@@ -105,7 +95,6 @@ class Cluster:
         Of the cluster while a core is used, and of an idle core, at the highest clock [W].
     voltage : tuple of float, (2,)
         At the lowest and the highest clock, linear between [V].
-    caches : tuple of Cache
     """
 
     name: str
@@ -165,8 +154,6 @@ class Device:
 
     Attributes
     ----------
-    name : str
-    clusters : tuple of Cluster
     base_power : float
         [W]
     cache_ways : tuple of float
@@ -309,7 +296,6 @@ def device_contexts(
 
     Parameters
     ----------
-    device : Device
     cores : mapping of str to array_like
         Numbers of cores of a cluster; for clusters that are not named, all from 0 on.
     clocks : int
@@ -365,10 +351,8 @@ def device_contexts(
 def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
     """Contexts with each value replaced by the nearest equal level, (n_contexts, n_columns).
 
-    Raises
-    ------
-    ArgumentError
-        Another number of columns, a value that is no level, a context without a core.
+    :class:`ArgumentError`: another number of columns, a value that is no level, a context without a
+    core.
     """
     table = np.array(contexts, dtype=float, ndmin=2)
     if table.ndim != 2 or table.shape[1] != len(device.columns) or len(table) == 0:

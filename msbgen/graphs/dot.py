@@ -53,13 +53,7 @@ class _Scope:
 
 
 def read_dot(text: str, source: str) -> GraphRecords:
-    """Tasks and edges of a directed graph in DOT.
-
-    Raises
-    ------
-    ProfileError
-        No valid DOT, not directed, or a node without kind; the message names the line.
-    """
+    """Tasks and edges of a directed graph in DOT; errors name the line."""
     parser = _Parser(text, GraphRecords(source))
     parser.read()
     return parser.records

@@ -72,15 +72,8 @@ class Forecaster(Protocol):
     """Forecasts graphs on one device."""
 
     def forecast(self, graph: xr.Dataset, contexts: Floats, temperature: ArrayLike) -> Forecast:
-        """Forecast of a graph in contexts.
+        """Forecast of a graph in contexts, (n, n_columns) as the device's columns.
 
-        Parameters
-        ----------
-        graph : xarray.Dataset
-            ``msbgen-graph/1``.
-        contexts : ndarray, (n, n_columns)
-            As the device's columns.
-        temperature : array_like, () or (n,)
-            At the start [°C].
+        The temperature at the start [°C] is one, or one for each context.
         """
         ...

@@ -40,13 +40,9 @@ _SHORTEST = 0.01
 class Kind:
     """Times and misses of one kind on a grid of levels.
 
-    Attributes
-    ----------
-    name : str
-    levels : tuple of ndarray, (3,)
-        Of ways [1], bandwidth [MB/s] and clock [GHz], each ascending.
-    seconds, misses : ndarray, (n_ways, n_bandwidths, n_clocks)
-        Of a whole run [s], [1]; misses are 0 where profiles do not count them.
+    The three ascending levels are of ways, bandwidth [MB/s] and clock [GHz].  `seconds` and
+    `misses` of a whole run are (n_ways, n_bandwidths, n_clocks); misses are 0 where profiles do not
+    count them.
     """
 
     name: str
@@ -94,19 +90,11 @@ class Kind:
 
 
 def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:
-    """Kinds from their profiles.
+    """Kinds from their profile datasets, sorted by name.
 
-    Parameters
-    ----------
-    profiles : mapping of str to xarray.Dataset
-        Profile dataset of each kind, measured or generated, with every context of a grid of
-        `cache_ways`, `bandwidth` [MB/s] and `frequency` [GHz].
-
-    Raises
-    ------
-    ProfileError
-        Datasets that break the schema, lack a resource, have it in another unit, or lack
-        contexts of their grid; no dataset.
+    Each dataset, measured or generated, has every context of a grid of `cache_ways`, `bandwidth`
+    [MB/s] and `frequency` [GHz].  :class:`ProfileError`: a dataset that breaks the schema, lacks a
+    resource or has it in another unit, lacks contexts of its grid; no dataset.
     """
     if not profiles:
         raise ProfileError("no kind has profiles; those of one kind at least are wanted.")

@@ -24,20 +24,10 @@ Indices = NDArray[np.int64]
 class Program:
     """Tasks and edges of a graph as arrays.
 
-    Attributes
-    ----------
-    order : ndarray of int, (n,)
-        Number in the graph of each task; all other arrays are in this topological order.
-    kinds : tuple of str
-        Sorted.
-    kind : ndarray of int, (n,)
-        Number of the kind of each task.
-    work : ndarray, (n,)
-        In runs of the kind.
-    waits : ndarray of int, (n,)
-        Number of predecessors.
-    first_after, after : ndarray of int, (n + 1,) and (m,)
-        Successors of task i are ``after[first_after[i] : first_after[i + 1]]``.
+    `order`, (n,), has the number in the graph of each task; all other arrays are in this
+    topological order.  `kinds` are sorted.  Of each task, (n,): the number of its kind, its work in
+    runs of the kind, the number of its predecessors.  Successors of task i are
+    ``after[first_after[i] : first_after[i + 1]]``.
     """
 
     order: Indices

@@ -39,25 +39,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Rates and powers of several kinds of tasks on a device.
+    """Rates and powers of several kinds of tasks on a device; kinds are sorted.
 
-    Attributes
-    ----------
-    device : Device
-    kinds : tuple of str
-        Sorted.
-    first_phase : ndarray of int, (kinds + 1,)
-        Phases of kind k are those from ``first_phase[k]`` to before ``first_phase[k + 1]``.
-    share : ndarray, (phases,)
-        Of each phase in the progress of a whole run.
-    rates : ndarray, (settings, clusters, levels, running, running_here, phases)
-        Progress [s-1], by the numbers, less one, of tasks on the device and on the cluster.
-    watts : ndarray, of that shape
-        Power of a running core [W].
-    settings : ndarray, (settings, 2)
-        Ways and bandwidth of the context.
-    stretched : ndarray of bool, (clusters, levels)
-        Whether the clock is beyond those of a table.
+    Phases of kind k are those from ``first_phase[k]`` to before ``first_phase[k + 1]``; `share` is
+    that of each phase in the progress of a whole run.  `rates` [s-1] and `watts` of a running core
+    [W] are (settings, clusters, levels, running, running_here, phases), by the numbers, less one,
+    of tasks on the device and on the cluster.  `settings` (settings, 2): ways and bandwidth of the
+    context.  `stretched` (clusters, levels): whether the clock is beyond those of a table.
     """
 
     device: Device
@@ -79,22 +67,12 @@ class Rates:
     ) -> Rates:
         """Rates from profiles, or from phase tables, by kind.
 
-        Parameters
-        ----------
-        device : Device
-        profiles : mapping of str to xarray.Dataset
-            Of every context of a grid of ways, bandwidths and clocks: measured, generated or
-            replayed; or their phase tables.
-        resolution : float
-            As of :func:`~msbgen.phases.phases.phase_table`.
+        Profiles, measured, generated or replayed, have every context of a grid of ways, bandwidths
+        and clocks.  `resolution` is as of :func:`~msbgen.phases.phases.phase_table`.
 
-        Raises
-        ------
-        ArgumentError
-            No profiles.
-        ProfileError
-            A resource that the sheet or the profiles lack, a single clock, levels above the
-            smallest shares of the device, or invalid phase tables.
+        :class:`ArgumentError`: no profiles.  :class:`ProfileError`: a resource that the sheet or
+        the profiles lack, a single clock, levels above the smallest shares of the device, or
+        invalid phase tables.
         """
         if not profiles:
             raise ArgumentError("profiles are none; those of one kind or more are wanted.")

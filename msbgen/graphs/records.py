@@ -21,15 +21,8 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class GraphTask:
-    """A task of a file.
-
-    Attributes
-    ----------
-    name, kind : str
-    numbers : dict of str to float
-        Any of :data:`NUMBERS`.
-    place : str
-        Place in the file for messages: ``line 3``.
+    """A task of a file: any of :data:`NUMBERS`, and its place in the file for messages, as ``line
+    3``.
     """
 
     name: str
@@ -51,16 +44,7 @@ class GraphEdge:
 
 @dataclass
 class GraphRecords:
-    """Tasks and edges of a file.
-
-    Attributes
-    ----------
-    source : str
-        Name of the file for messages.
-    tasks : list of GraphTask
-    edges : list of GraphEdge
-    name, family : str
-    """
+    """Tasks and edges of a file; `source` is its name for messages."""
 
     source: str
     tasks: list[GraphTask] = field(default_factory=list)
@@ -69,14 +53,7 @@ class GraphRecords:
     family: str = ""
 
     def graph(self) -> xr.Dataset:
-        """The graph.  Works of tasks with times only are relative to the mean of their kind.
-
-        Raises
-        ------
-        ProfileError
-            A duplicate task, an edge to a missing task, contradicting edges, a cycle, a task with
-            neither work nor time, a number that only some tasks have.
-        """
+        """The graph.  Works of tasks with times only are relative to the mean of their kind."""
         number: dict[str, int] = {}
         for i, task in enumerate(self.tasks):
             if task.name in number:

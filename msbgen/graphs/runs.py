@@ -126,7 +126,6 @@ def make_runs(
 
     Parameters
     ----------
-    device : Device
     contexts : array_like, (n, n_columns)
         Columns as ``device.columns``.
     graph, family : sequence of str, (n,)
@@ -174,10 +173,7 @@ def validate_runs(
 ) -> xr.Dataset:
     """Return the dataset if it obeys the contract, and is of the device where one is given.
 
-    Raises
-    ------
-    ProfileError
-        With one sentence for every problem.
+    :class:`ProfileError` has one sentence for every problem.
     """
     SCHEMA.validate(runs, source)
     problems = [] if device is None else list(_device_problems(runs, device))
@@ -216,18 +212,10 @@ def join_runs(parts: Sequence[xr.Dataset]) -> xr.Dataset:
 
 
 def runs_families(runs: xr.Dataset, graphs: Mapping[str, xr.Dataset]) -> list[str]:
-    """The family of each run: what it says, else what its graph says, else one of its own.
+    """Family of each run: that of its row, else that of its graph, else one of its own.
 
-    Parameters
-    ----------
-    runs : xarray.Dataset
-    graphs : mapping of str to xarray.Dataset
-        The graph of each run, by name.
-
-    Raises
-    ------
-    ProfileError
-        A run that says another family than its graph, or than another run of it.
+    A row with another family than the graph, or than another row of the graph, raises
+    :class:`ProfileError`.
     """
     told = {
         name: (str(graph.attrs["family"]), "its graph")
@@ -307,12 +295,7 @@ def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: boo
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that no file of runs has.
-
-    Raises
-    ------
-    ArgumentError
-    """
+    """Refuse a name that no file of runs has."""
     if Path(path).suffix.lower() not in ENDINGS:
         raise ArgumentError(f"{path}: ends like no runs; {' or '.join(ENDINGS)} is wanted.")
 

@@ -78,7 +78,6 @@ class Simulator:
 
     Parameters
     ----------
-    device : Device
     profiles : mapping of str to xarray.Dataset
         Profiles, or phase tables, by kind; see :class:`~msbgen.graphs.rates.Rates`.
     resolution : float
@@ -121,12 +120,10 @@ class Simulator:
         order : {"arrival", "heft"} or array_like, (n_tasks,)
             Which ready task starts first: the first that became ready; the one with the longest
             path to the end; or the one with the lowest key, keys in the order of the graph's tasks.
-        runs : int
         temperature : array_like, () or (n_contexts,)
             At the start [°C]; ambient where not given.
         noise : bool
             Whether times vary by the noise of the sheet.
-        rng : numpy.random.Generator or int
 
         Raises
         ------
@@ -267,13 +264,7 @@ class Simulator:
         return program, arrays, (*self._keys(program, order, setting, cores, level), factors)
 
     def program(self, graph: xr.Dataset) -> Program:
-        """The graph as arrays, checked: every kind has a profile, times are in seconds.
-
-        Raises
-        ------
-        ProfileError
-            A kind without profile, or times that are in another unit.
-        """
+        """The graph as arrays, checked: every kind has a profile, times are in seconds."""
         program = Program.of(graph)
         for kind in program.kinds:
             if kind not in self.rates.kinds:
@@ -390,8 +381,6 @@ def simulate_graph(
 
     Parameters
     ----------
-    graph : xarray.Dataset
-    device : Device
     profiles : mapping of str to xarray.Dataset
         Profiles, or phase tables, of every kind of the graph.
     contexts, order, runs, temperature, noise, rng

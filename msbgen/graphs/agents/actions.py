@@ -37,12 +37,7 @@ class Actions(Protocol):
 
 
 class OneAgent:
-    """Actions of one agent: the number of a context.
-
-    Parameters
-    ----------
-    world : World
-    """
+    """Actions of one agent: the number of a context."""
 
     def __init__(self, world: World):
         self.branches = (len(world.contexts),)

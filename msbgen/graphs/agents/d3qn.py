@@ -74,8 +74,6 @@ class D3QN:
         Size of an observation.
     branches : sequence of int
         Options of each branch.
-    settings : D3QNSettings
-    seed : int
 
     Raises
     ------

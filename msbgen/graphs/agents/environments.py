@@ -26,12 +26,7 @@ _PURPOSE = "environments"
 
 
 class Episode:
-    """Successive episodes of a world; both environments use it.
-
-    Parameters
-    ----------
-    world : World
-    """
+    """Successive episodes of a world; both environments use it."""
 
     def __init__(self, world: World):
         self.world = world

@@ -21,8 +21,6 @@ class Gate:
 
     Parameters
     ----------
-    world : World
-    forecaster : Forecaster
     cap : float
         Limit of the highest temperature of a run [°C].
     slowness : float

@@ -16,7 +16,6 @@ class Rule:
 
     Parameters
     ----------
-    world : World
     share : float
         0 for the lowest clocks, 1 for the highest, linear between.
     order : {"arrival", "heft"}
@@ -43,7 +42,6 @@ class ThermalGovernor(Rule):
 
     Parameters
     ----------
-    world : World
     width : float
         Kelvins below the soft limit over which clocks fall from the highest to the lowest.
     """

@@ -59,7 +59,6 @@ def choose_context(
 
     Parameters
     ----------
-    forecast : Forecast
     objective, limits, name
         As :func:`msbgen.core.choice.choose`.
     cap : float or None
@@ -121,13 +120,9 @@ class FutureCost:
 
         Parameters
         ----------
-        forecaster : Forecaster
-        device : Device
         graphs : sequence of xarray.Dataset
             Earlier graphs, similar to those of the episode.
         contexts : ndarray, (n, n_columns)
-        cost : Cost
-        length : int
         temperatures : array_like, (k,)
             Grid of the values, linear in between.  By default from ambient to 4 K above the soft
             limit, finer near it.
@@ -184,7 +179,6 @@ class Search:
     ----------
     world : World
         Its graphs, contexts and costs are used; its simulator is not.
-    forecaster : Forecaster
     cautious : bool
         Whether upper bounds are used, or expected values.
     future_cost : FutureCost or None
@@ -242,12 +236,7 @@ class Search:
 
 
 class Oracle:
-    """The simulator without noise as a forecaster.
-
-    Parameters
-    ----------
-    world : World
-    """
+    """The simulator without noise as a forecaster."""
 
     def __init__(self, world: World):
         self._world = world

@@ -28,7 +28,6 @@ class TabularQ:
 
     Parameters
     ----------
-    actions : int
     bins : mapping of int to sequence of float
         Bin edges, by the index of the number in an observation.
     discount : float

@@ -50,7 +50,6 @@ class TrainingSettings:
 
     Attributes
     ----------
-    episodes : int
     imagined : int
         ζ: imagined transitions for each step on the device.
     explore : (float, float)
@@ -70,7 +69,6 @@ class TrainingSettings:
         twenty contexts takes about as long as one of one context.
     imagined_a_step : int
         Imagined transitions for each additional learning step.
-    seed : int
     """
 
     episodes: int = 200
@@ -136,11 +134,8 @@ def train(
 
     Parameters
     ----------
-    world : World
     agent : Agent
         Is changed.
-    actions : Actions
-    settings : TrainingSettings
     model : Forecaster or None
         Predicts imagined transitions; needed if `settings.imagined` is not 0.
     gate : Gate or None
@@ -286,9 +281,6 @@ class LearnedPolicy:
     ----------
     world : World
         That of the training, or another one with the same contexts.
-    agent : Agent
-    actions : Actions
-    gate : Gate or None
     """
 
     order = "arrival"

@@ -106,7 +106,6 @@ class Step:
         Highest and last temperature [°C].
     throttled : float
         Time with clocks stepped down [s].
-    cost : float
     """
 
     time: float
@@ -132,12 +131,10 @@ class World:
 
     Parameters
     ----------
-    simulator : Simulator
     graphs : sequence of xarray.Dataset
         An episode is drawn from these.
     contexts : array_like, (n, n_columns)
         Of :func:`plain_contexts` where not given.
-    cost : Cost
     length : int
         Number of graphs of an episode.
     start : (float, float)
@@ -237,7 +234,6 @@ class Record:
 
     Attributes
     ----------
-    graph, context : ndarray of int
     time, energy, peak, last, throttled, cost : ndarray
         As of :class:`Step`.
     """
@@ -257,14 +253,7 @@ class Record:
 
 
 def play_episodes(world: World, policy: Policy, episodes: int, seed: int = 0) -> Record:
-    """Run a policy in episodes; with one seed, all policies get the same graphs and noise.
-
-    Parameters
-    ----------
-    world : World
-    policy : Policy
-    episodes, seed : int
-    """
+    """Run a policy in episodes; with one seed, all policies get the same graphs and noise."""
     check_count(episodes, "episodes")
     rows = []
     for episode in range(episodes):
@@ -291,7 +280,6 @@ def plain_contexts(device: Device, clocks: int = 6) -> Floats:
 
     Parameters
     ----------
-    device : Device
     clocks : int
         Number of clocks of each cluster, evenly spread.
 

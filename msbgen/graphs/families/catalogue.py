@@ -19,9 +19,9 @@ from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.families import recursions, shapes
 from msbgen.graphs.families.builder import Family, TaskTemplate
 
-# A row a family: its name, sizes that make about 10 to 200 tasks, and its operations, each with its
-# kind and work [runs of the kind], and where they differ from 1 and 0, the depth of nested loops in
-# the code and the standard deviation of the logarithm of the work (if that depends on data).
+# A row a family: name, sizes that make about 10 to 200 tasks, operations.  An operation has a kind,
+# its work [runs of the kind], the depth of nested loops (1 where not given), and the standard
+# deviation of the logarithm of the work (0 where not given).
 _TABLE = """
 lu: 3 4 5 6 7 8: getrf openssl 0.02 3, trsm zstd 0.03 3, gemm cg 0.04 3
 cholesky: 4 5 6 7 8 9: potrf openssl 0.02 3, trsm zstd 0.03 3, syrk zstd 0.03 3, gemm cg 0.05 3

@@ -19,12 +19,8 @@ Indices = NDArray[np.int64]
 def devices_of_runs(runs: Sequence[xr.Dataset], devices: Sequence[Device]) -> list[Device]:
     """Device of each dataset of runs.
 
-    Raises
-    ------
-    ArgumentError
-        No runs.
-    ProfileError
-        Two datasets of one device, or a device whose sheet is missing.
+    :class:`ArgumentError`: no runs.  :class:`ProfileError`: two datasets of one device, or a device
+    whose sheet is missing.
     """
     if not runs:
         raise ArgumentError("runs are none; those of one device or more are wanted.")
@@ -49,10 +45,8 @@ def graphs_of_runs(
 ) -> tuple[list[str], Indices]:
     """Names of the graphs that ran, and the number of the graph of each run, (n,).
 
-    Raises
-    ------
-    ProfileError
-        Runs that break their schema, started in another order, or of a graph that is missing.
+    :class:`ProfileError`: runs that break their schema, started in another order, or are of a graph
+    that is missing.
     """
     validate_runs(runs, device)
     started = runs.attrs.get("order", order)

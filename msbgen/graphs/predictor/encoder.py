@@ -42,14 +42,7 @@ TELEMETRY = (6, 7)
 
 @dataclass(frozen=True, eq=False)
 class GraphEncoder:
-    """A graph on a board, to be encoded in any context.
-
-    Attributes
-    ----------
-    dataset : xarray.Dataset
-        ``msbgen-graph/1``.
-    board : Board
-    """
+    """A graph on a board, to be encoded in any context."""
 
     dataset: xr.Dataset
     board: Board
@@ -105,16 +98,9 @@ class GraphEncoder:
         return np.repeat(np.arange(len(clusters)), [c.cores for c in clusters])
 
     def batch(self, row: Indices, temperature: float, *, telemetry: bool = True) -> Batch:
-        """Encode the graph in one context.
+        """Encode the graph in one context, a row of :meth:`~msbgen.graphs.boards.Board.rows`.
 
-        Parameters
-        ----------
-        row : ndarray of int, (1 + 2 n_clusters,)
-            As :meth:`~msbgen.graphs.boards.Board.rows`.
-        temperature : float
-            At the start [°C].
-        telemetry : bool
-            Whether cores have the temperature as a feature.
+        Without telemetry, cores do not have the temperature at the start [°C] as a feature.
         """
         place = np.arange(len(self.cluster)) - np.searchsorted(self.cluster, self.cluster)
         active = place < row[1::2][self.cluster]

@@ -20,25 +20,15 @@ Indices = NDArray[np.int64]
 
 
 def log_errors(predicted: Floats, truth: Floats) -> Floats:
-    """Root mean square of log(predicted / truth) of each output, (n_outputs,).
-
-    Parameters
-    ----------
-    predicted, truth : ndarray, (n, n_outputs)
-        Positive.
-    """
+    """Root mean square of log(predicted / truth) of each output, (n_outputs,)."""
     return np.sqrt((np.log(predicted / truth) ** 2).mean(axis=0))
 
 
 def order_within(predicted: Floats, truth: Floats, graph: Indices) -> float:
     """Mean over graphs of Spearman's correlation of predicted and true times of their runs.
 
-    Graphs with fewer than three runs, or with equal times only, are left out.
-
-    Raises
-    ------
-    MeasurementError
-        No graph is left.
+    Graphs with fewer than three runs, or with equal times only, are left out.  If none is left,
+    :class:`MeasurementError` is raised.
     """
     correlations = []
     for g in np.unique(graph):
@@ -65,25 +55,13 @@ def coverage(truth: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> tuple[float, float]:
-    """Wilcoxon's signed-rank test, over graphs, of the errors of two methods.
+    """Wilcoxon's signed-rank test, over graphs, of the errors of two methods; returns p and the
+    effect.
 
-    Parameters
-    ----------
-    ours, theirs : ndarray, (n,)
-        Errors of logarithms of the same runs.
-    graph : sequence of str, (n,)
-
-    Returns
-    -------
-    p : float
-        Two-sided.
-    effect : float
-        Matched-pairs rank-biserial correlation: 1 where ours are smaller on every graph, −1 larger.
-
-    Raises
-    ------
-    MeasurementError
-        Fewer than six graphs: no p below .05 is possible with them.
+    `ours` and `theirs`, (n,), are errors of logarithms of the same runs, of the graphs (n,).  p is
+    two-sided.  The effect is the matched-pairs rank-biserial correlation: 1 where ours are smaller
+    on every graph, −1 larger.  Fewer than six graphs raise :class:`MeasurementError`: no p below
+    .05 is possible with them.
     """
     from scipy.stats import rankdata, wilcoxon
 
@@ -102,13 +80,7 @@ def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> t
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
-    """P-values of several comparisons, corrected by Holm's step-down procedure.
-
-    Raises
-    ------
-    ArgumentError
-        A number that is no p-value.
-    """
+    """P-values of several comparisons, corrected by Holm's step-down procedure."""
     for name, value in p.items():
         if not 0 <= value <= 1:
             raise ArgumentError(f"p of '{name}' is {value}; a number from 0 to 1 is wanted.")
@@ -122,12 +94,6 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
 def split_families(
     family: Sequence[str], parts: int, rng: np.random.Generator | int = 0
 ) -> list[NDArray[np.bool_]]:
-    """Held-out runs of each of several splits by whole families, (n,) each.
-
-    Raises
-    ------
-    MeasurementError
-        Fewer families than parts.
-    """
+    """Held-out runs of each of several splits by whole families, (n,) each."""
     part = group_folds(np.asarray(family), parts, rng, unit="families")
     return [part == k for k in range(parts)]

@@ -39,12 +39,7 @@ _SERIES_FROM = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Outputs of the heads for some rows, arrays of one shape.
-
-    Attributes
-    ----------
-    gamma, nu, alpha, beta : ndarray, (n, n_outputs)
-    """
+    """Outputs of the heads for some rows, arrays of one shape (n, n_outputs)."""
 
     gamma: Floats
     nu: Floats
@@ -91,11 +86,6 @@ def widening(evidence: Evidence, y: Floats, miscoverage: float) -> Floats:
     """Factor τ of each output by which intervals are widened to cover held-back rows.
 
     The smallest for which at least 1 − `miscoverage` of the rows lie within γ ± τ · half width.
-
-    Raises
-    ------
-    MeasurementError
-        No held-back row.
     """
     if len(y) == 0:
         raise MeasurementError("no run is held back; some are wanted to widen the intervals.")
@@ -104,14 +94,7 @@ def widening(evidence: Evidence, y: Floats, miscoverage: float) -> Floats:
 
 
 def within(upper: Floats, limit: Floats | float) -> NDArray[np.bool_]:
-    """Whether the upper ends of all intervals of a context keep the limits, (n,).
-
-    Parameters
-    ----------
-    upper : ndarray, (n, n_outputs)
-    limit : float or ndarray, (n_outputs,)
-        Infinite for no limit.
-    """
+    """Whether the upper ends (n, n_outputs) of all intervals of a context keep the limits, (n,)."""
     return np.all(upper <= np.asarray(limit), axis=-1)
 
 

@@ -75,13 +75,7 @@ class FactorSettings:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Logarithms of the factors of a device.
-
-    Attributes
-    ----------
-    values : ndarray, (n_clusters + 5,)
-        Of the computing times on each cluster, then of :data:`OTHERS`.
-    """
+    """Logarithms of the factors of a device: of computing on each cluster, then :data:`OTHERS`."""
 
     values: Floats
 
@@ -136,16 +130,8 @@ def estimate(
 class DeviceRuns:
     """Measured runs of one device, as arrays.
 
-    Attributes
-    ----------
-    graphs : sequence of PreparedGraph
-    graph : ndarray of int, (n,)
-        Number of the graph of each run.
-    rows : ndarray of int, (n, 1 + 2 n_clusters)
-    temperature : ndarray, (n,)
-        At the start [°C].
-    log : ndarray, (n, 2)
-        Logarithms of time [s] and energy [J].
+    Of each run: the number of its graph (n,), the row of its context (n, 1 + 2 n_clusters), the
+    temperature at the start [°C] (n,), and the logarithms of time [s] and energy [J], (n, 2).
     """
 
     graphs: Sequence[PreparedGraph]
@@ -179,18 +165,8 @@ def fit_factors(
     ranked: bool = False,
     settings: FactorSettings = FactorSettings(),
 ) -> Factors:
-    """Factors of a device, fitted to runs on it.
-
-    Parameters
-    ----------
-    runs : DeviceRuns
-        Without any, the result is the prior.
-    board : Board
-    prior : Factors
-        Means of the factors' prior.
-    ranked : bool
-        Whether tasks start by their ranks.
-    settings : FactorSettings
+    """Factors of a device, fitted to runs on it; without runs, those of the prior, which are its
+    means.
     """
     if len(runs.graph) == 0:
         return prior

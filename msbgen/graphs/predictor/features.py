@@ -32,13 +32,7 @@ SCHEDULED = ("log over Brent", "log power", "warming", "spread", "log time", "lo
 
 @dataclass(frozen=True, eq=False)
 class GraphShape:
-    """Features of a graph on a board that are the same in every context.
-
-    Attributes
-    ----------
-    graph : PreparedGraph
-    board : Board
-    """
+    """Features of a graph on a board that are the same in every context."""
 
     graph: PreparedGraph
     board: Board
@@ -103,14 +97,8 @@ def columns(kinds: Sequence[Kind]) -> tuple[str, ...]:
 
 
 def plain_features(shape: GraphShape, rows: Indices, temperature: Floats) -> Floats:
-    """Features that do not need a schedule, (m, n_columns).
-
-    Parameters
-    ----------
-    shape : GraphShape
-    rows : ndarray of int, (m, 1 + 2 n_clusters)
-    temperature : ndarray, (m,)
-        At the start [°C].
+    """Features that do not need a schedule, (m, n_columns), from rows and temperatures [°C] of
+    contexts.
     """
     board, device = shape.board, shape.board.device
     allocation, cores, clock = rows[:, 0], rows[:, 1::2], rows[:, 2::2]
@@ -155,15 +143,11 @@ def plain_features(shape: GraphShape, rows: Indices, temperature: Floats) -> Flo
 
 
 def scheduled_features(plain: Floats, names: tuple[str, ...], estimates: Floats) -> Floats:
-    """Features without a schedule, followed by those of the schedule.
+    """Features without a schedule (m, n_columns), with these names, followed by those of the
+    schedule.
 
-    Parameters
-    ----------
-    plain : ndarray, (m, n_columns)
-    names : tuple of str
-        Of the columns.
-    estimates : ndarray, (m, 5)
-        As :func:`.factors.estimate`, with logarithms of time and energy.  The peak is no feature.
+    `estimates`, (m, 5), are as of :func:`.factors.estimate`, with logarithms of time and energy.
+    The peak is no feature.
     """
     time, energy, last, spread, _ = estimates.T
     brent, start = plain[:, names.index("log Brent")], plain[:, names.index("start")]

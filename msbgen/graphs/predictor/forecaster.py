@@ -25,19 +25,10 @@ Floats = NDArray[np.float64]
 class GraphForecaster:
     """Forecasts of graphs on a device; a graph is prepared once while it does not change.
 
-    Parameters
-    ----------
-    predictor : GraphPredictor
-        Fitted, and calibrated where bounds are wanted.
-    device : Device
-    miscoverage : float or None
-        Share of runs outside the intervals.  With None, bounds are the predictions themselves,
-        and forecasts take half the time.
-
-    Raises
-    ------
-    ArgumentError, MeasurementError
-        The predictor has no intervals of that rate for the device.
+    The predictor is fitted, and calibrated where bounds are wanted.  `miscoverage` is the share of
+    runs outside the intervals.  With None, bounds are the predictions themselves, and forecasts
+    take half the time.  If the predictor has no intervals of that rate for the device,
+    :class:`ArgumentError` or :class:`MeasurementError` is raised.
     """
 
     def __init__(self, predictor: GraphPredictor, device: Device, miscoverage: float | None = 0.05):

@@ -44,13 +44,8 @@ _OTHERS_WEIGHT = 25.0
 class GraphCalibration:
     """Conformal scores of runs of held-out families, and a model of the width.
 
-    Attributes
-    ----------
-    score : ndarray, (n, 2)
-        Absolute errors of the logarithms of time and energy, in units of the widths.
-    family : ndarray of int, (n,)
-    widths : Boosting
-        Of the logarithm of the width.
+    `score`, (n, 2), are absolute errors of the logarithms of time and energy, in units of the
+    widths; `family`, (n,), numbers the families.  `widths` predicts the logarithms of the widths.
     """
 
     score: Floats
@@ -58,19 +53,10 @@ class GraphCalibration:
     widths: Boosting
 
     def half_width(self, features: Floats, miscoverage: float, device_scores: Floats) -> Floats:
-        """Half widths of the intervals of the logarithms, (m, 2).
+        """Half widths of the intervals of the logarithms, (m, 2), for features (m, d).
 
-        Parameters
-        ----------
-        features : ndarray, (m, d)
-        miscoverage : float
-        device_scores : ndarray, (n_own, 2)
-            Scores of runs of this device; empty where it was fitted together with the others.
-
-        Raises
-        ------
-        ArgumentError, MeasurementError
-            Not a rate, or a rate that needs more families.
+        `device_scores`, (n_own, 2), are those of runs of this device; none where it was fitted
+        together with the others.  Errors as of :func:`check_families`.
         """
         check_families(miscoverage, self.family)
         unit = np.unique(self.family, return_inverse=True)[1].reshape(-1)
@@ -94,11 +80,7 @@ class GraphCalibration:
     def scores(self, features: Floats, error: Floats) -> Floats:
         """Scores of runs, (m, 2): absolute errors in units of the learned widths.
 
-        Parameters
-        ----------
-        features : ndarray, (m, d)
-        error : ndarray, (m, 2)
-            Of logarithms, by fits that did not see the runs.
+        The errors (m, 2) are of logarithms, by fits that did not see the runs.
         """
         return np.abs(error) / self.width(features)
 
@@ -106,11 +88,7 @@ class GraphCalibration:
 def independent_runs(outside: NDArray[np.bool_], family: Indices) -> float:
     """Effective number of independent runs, between the number of families and of runs.
 
-    Parameters
-    ----------
-    outside : ndarray of bool, (n,)
-    family : ndarray of int, (n,)
-        Numbered from 0.
+    `outside`, (n,), marks runs outside their intervals; families, (n,), are numbered from 0.
     """
     n, count = len(outside), np.bincount(family).astype(float)
     families = len(count)
@@ -127,35 +105,18 @@ def independent_runs(outside: NDArray[np.bool_], family: Indices) -> float:
 
 
 def check_families(miscoverage: float, family: Indices) -> None:
-    """Check that there are enough families for a rate: 19 for 5 %.
-
-    Raises
-    ------
-    ArgumentError, MeasurementError
-        Not a rate, or one that needs more families.
-    """
+    """Check that there are enough families for a rate: 19 for 5 %."""
     check_rate(miscoverage, len(np.unique(family)), len(family), "families")
 
 
 def calibrate(
     features: Floats, error: Floats, family: Indices, folds: int, seed: int
 ) -> GraphCalibration:
-    """Fit the model of the width, and compute the scores.
+    """Fit the model of the width to features (n, d), and compute the scores.
 
-    Parameters
-    ----------
-    features : ndarray, (n, d)
-    error : ndarray, (n, 2)
-        Of logarithms, by fits that did not see the families.
-    family : ndarray of int, (n,)
-    folds : int
-        Parts in which families are held out when the widths of their scores are fitted.
-    seed : int
-
-    Raises
-    ------
-    MeasurementError
-        Fewer families than folds, or an error that is not finite.
+    The errors (n, 2) are of logarithms, by fits that did not see the families.  Families (n,) are
+    held out in folds when the widths of their scores are fitted.  An error that is not finite, or
+    fewer families than folds, raise :class:`MeasurementError`.
     """
     if not np.isfinite(error).all():
         raise MeasurementError("errors are not finite; finite ones are wanted.")

@@ -62,7 +62,6 @@ class NetworkSettings:
 
     Attributes
     ----------
-    width, layers, heads : int
     dropout : float
         Probability of dropout in encoders and heads.
     typed_edges : bool
@@ -100,20 +99,11 @@ class NetworkSettings:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Concatenated graphs.
+    """Concatenated graphs, of arrays or of tensors.
 
-    Attributes
-    ----------
-    features : mapping of str to ndarray or tensor, (n_nodes, d)
-        Of each type of node.
-    member : mapping of str to ndarray or tensor, (n_nodes,)
-        Number of the graph of each node.
-    edges : mapping of str to ndarray or tensor, (2, n_edges)
-        Of each relation: indices of source and target nodes.
-    weights : mapping of str to ndarray or tensor, (n_edges, d)
-        Features of the edges.
-    n : int
-        Number of graphs.
+    `features` (n_nodes, d) of each type of node; `member` (n_nodes,): the number of the graph of
+    each node; `edges` (2, n_edges) of each relation: indices of source and target nodes; `weights`
+    (n_edges, d): features of the edges; `n`: the number of graphs.
     """
 
     features: Mapping[str, Any]
@@ -178,21 +168,7 @@ def on_tensors(batch: Batch, dtype: Any = None) -> Batch:
 def new_network(
     settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int, seed: int
 ) -> Parameters:
-    """Initial parameters.
-
-    Parameters
-    ----------
-    settings : NetworkSettings
-    sizes : mapping of str to int
-        Features of each type of node and relation, as :attr:`Batch.sizes`.
-    n_outputs : int
-    seed : int
-
-    Raises
-    ------
-    ArgumentError
-        torch is not installed.
-    """
+    """Initial parameters; `sizes` are as :attr:`Batch.sizes`."""
     draw = Initial(seed)
     width, heads = settings.width, settings.heads
     for name in TYPES:
@@ -341,16 +317,8 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Outputs of the heads for each graph: γ, ν, α, β, each (n, n_outputs).
 
-    Parameters
-    ----------
-    parameters : dict of str to tensor
-    batch : Batch
-        Of tensors (:func:`on_tensors`).
-    settings : NetworkSettings
-    layer : callable
-        Of attention; peers use their own.
-    drop : callable
-        Dropout, while training.
+    The batch is of tensors (:func:`on_tensors`).  Peers use a `layer` of their own in place of
+    attention; `drop` is dropout, while training.
     """
     import torch
 

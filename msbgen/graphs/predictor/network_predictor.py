@@ -41,19 +41,14 @@ class NetworkPredictor(Parameters):
 
     Parameters
     ----------
-    network : NetworkSettings or None
-    training : NetworkTraining or None
     runs : int
         Most runs that are trained on; more are drawn at random.  400 take about a minute.
     miscoverage : float
         Share of runs outside the intervals; the only rate that :meth:`predict_interval` has.
-    random_state : int
 
     Attributes
     ----------
-    kinds_ : tuple of Kind
     devices_ : dict of str to Device
-    network_ : TrainedNetwork
     """
 
     def __init__(
@@ -181,13 +176,7 @@ class NetworkPredictor(Parameters):
 
 @dataclass(frozen=True, eq=False)
 class GraphOnNetwork:
-    """A graph on a device, for predictions of the network in many contexts.
-
-    Attributes
-    ----------
-    encoder : GraphEncoder
-    network : TrainedNetwork
-    """
+    """A graph on a device, for predictions of the network in many contexts."""
 
     encoder: GraphEncoder
     network: TrainedNetwork

@@ -100,13 +100,7 @@ def load_network(path: str | os.PathLike[str]) -> NetworkPredictor:
 
 
 def load_predictor(path: str | os.PathLike[str]) -> GraphPredictor | NetworkPredictor:
-    """Read a model of either kind, by the schema that the file names.
-
-    Raises
-    ------
-    ProfileError
-        As :func:`load_network` and :func:`~.storage.load`.
-    """
+    """Read a model of either kind, by the schema that the file names."""
     if load_netcdf(path).attrs.get("schema") == NETWORK_SCHEMA:
         return load_network(path)
     return load(path)

@@ -57,14 +57,8 @@ _NO_SCORES = np.empty((0, 2))
 class CrossValidation:
     """Residuals of all runs by fits that did not see their families.
 
-    Attributes
-    ----------
-    residual : ndarray, (n, 2)
-        Logarithms of measured over scheduled time and energy.
-    predicted : ndarray, (n, 2)
-        Predictions of the residual by boosting.
-    features : ndarray, (n, d)
-    family : ndarray of int, (n,)
+    `residual`, (n, 2), are logarithms of measured over scheduled time and energy, `predicted`, (n,
+    2), predictions of them by boosting.  `features` are (n, d), `family` (n,) numbers the families.
     """
 
     residual: Floats
@@ -93,16 +87,12 @@ class GraphPredictor(Parameters):
         Parts in which families are held out.
     boosting : BoostingSettings or None
         Of the residual.
-    random_state : int
 
     Attributes
     ----------
-    kinds_ : tuple of Kind
     devices_ : dict of str to FittedDevice
     residual_ : list of Residual
         One, or none without.
-    families_ : tuple of str
-    cross_validation_ : CrossValidation
     calibration_ : list of GraphCalibration
         One once calibrated, none before.
     """

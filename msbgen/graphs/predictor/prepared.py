@@ -28,14 +28,8 @@ Floats = NDArray[np.float64]
 class FittedDevice:
     """A device and what was fitted to its runs.
 
-    Attributes
-    ----------
-    board : Board
-    factors : Factors
-    residual_share : float
-        Share of the residual that is added on this device.
-    scores : ndarray, (n, 2)
-        Conformal scores of its runs; empty where the device was fitted together with others.
+    `residual_share` is the share of the residual that is added on this device.  `scores`, (n, 2),
+    are conformal scores of its runs; none where the device was fitted together with others.
     """
 
     board: Board
@@ -53,20 +47,8 @@ class FittedDevice:
 class GraphOnDevice:
     """A graph on a device, for predictions in many contexts.
 
-    Attributes
-    ----------
-    graph : PreparedGraph
-    fitted : FittedDevice
-    name : str
-        Of the graph.
-    ranked : bool
-        Whether tasks start by their ranks (HEFT).
-    residual : sequence of Residual
-        One, or none without.
-    calibration : sequence of GraphCalibration
-        One once calibrated, none before.
-    has_runs : bool
-        Whether the predictor was fitted to runs of the device.
+    Ranked tasks start by their ranks (HEFT).  There is one residual, or none; one calibration once
+    calibrated, none before.  `has_runs`: the predictor was fitted to runs of the device.
     """
 
     graph: PreparedGraph
@@ -148,12 +130,8 @@ def check_interval(
 ) -> None:
     """Check that intervals exist for the device of this name and for the rate.
 
-    Raises
-    ------
-    ArgumentError
-        Without a residual; not calibrated; not a rate.
-    MeasurementError
-        A device without runs; a rate that needs more families.
+    :class:`ArgumentError`: without a residual; not calibrated; not a rate.
+    :class:`MeasurementError`: a device without runs; a rate that needs more families.
     """
     if not has_runs:
         raise MeasurementError(

@@ -27,14 +27,7 @@ WEIGHTS = np.linspace(0.0, 1.0, 11)
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Boosted trees of the log-residuals, and their weights.
-
-    Attributes
-    ----------
-    boosting : Boosting
-        Of two outputs: time and energy.
-    weight : ndarray, (2,)
-    """
+    """Boosted trees of the log-residuals of time and energy, and their weights, (2,)."""
 
     boosting: Boosting
     weight: Floats
@@ -52,28 +45,12 @@ def leave_families_out(
     seed: int,
     evaluate: Callable[[Indices, Indices], Floats],
 ) -> tuple[Floats, Indices]:
-    """Results for all runs by fits that did not see their families.
+    """Results for all runs by fits that did not see their families, (n, ...), and their folds,
+    (n,).
 
-    Parameters
-    ----------
-    family : ndarray of int, (n,)
-        Of each run.
-    folds : int
-    seed : int
-    evaluate : callable
-        Takes the indices of training and of test runs; returns results for the test runs.
-
-    Returns
-    -------
-    results : ndarray, (n, ...)
-    fold : ndarray of int, (n,)
-
-    Raises
-    ------
-    ArgumentError
-        Fewer than two folds.
-    MeasurementError
-        Fewer families than folds.
+    `evaluate` takes the indices of training and of test runs, and returns results for the test
+    runs.  :class:`ArgumentError`: fewer than two folds.  :class:`MeasurementError`: fewer families
+    than folds.
     """
     fold = group_folds(family, folds, seed, unit="families")
     results = [evaluate(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
@@ -84,13 +61,8 @@ def leave_families_out(
 def choose_weight(residual: Floats, predicted: Floats, family: Indices) -> Floats:
     """Weight of the boosted residual of each output, (n_outputs,).
 
-    Parameters
-    ----------
-    residual : ndarray, (n, n_outputs)
-        Of the schedule's logarithms.
-    predicted : ndarray, (n, n_outputs)
-        The same by boosting that did not see the families.
-    family : ndarray of int, (n,)
+    `residual` are those of the schedule's logarithms, `predicted` the same by boosting that did not
+    see the families, (n, n_outputs) each.
     """
     unit = np.unique(family, return_inverse=True)[1].reshape(-1)
     count = np.bincount(unit).astype(float)

@@ -107,13 +107,7 @@ class NetworkTraining:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Shift and unit of features and outputs.
-
-    Attributes
-    ----------
-    shift, unit : dict of str to ndarray
-        Of each type of node, each relation's edges, and ``output``.
-    """
+    """Shift and unit of each type of node, each relation's edges, and ``output``."""
 
     shift: dict[str, Floats]
     unit: dict[str, Floats]
@@ -147,15 +141,8 @@ class Scaling:
 class TrainedNetwork:
     """A trained network with the scaling of its inputs and outputs and the widening of intervals.
 
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        Parameters.
-    scaling : Scaling
-    settings : NetworkSettings
-    rate : float
-        Miscoverage for which intervals were widened.
-    tau : ndarray, (n_outputs,)
+    `arrays` are its parameters.  Intervals were widened by `tau`, (n_outputs,), for the miscoverage
+    `rate`.
     """
 
     arrays: dict[str, NDArray[np.float32]]
@@ -204,31 +191,14 @@ def fit_network(
     start: Callable[[NetworkSettings, dict[str, int], int, int], dict[str, Tensor]] = new_network,
     progress: OnProgress | None = None,
 ) -> TrainedNetwork:
-    """Train a network on graphs.
+    """Train a network on batches of one graph each, with outputs (n, n_outputs).
 
-    Parameters
-    ----------
-    batches : sequence of Batch
-        One graph each.
-    outputs : ndarray, (n, n_outputs)
-    held_back : ndarray of bool, (n,)
-        Graphs that are not trained on; they choose the best epoch and the widening.
-    settings : NetworkSettings or None
-    training : NetworkTraining or None
-    miscoverage : float
-        For which intervals are widened.
-    seed : int
-    layer, start : callable
-        Layer and initial parameters of another network.
-    progress : callable
-        Called with (done, total) epochs.
+    The held-back graphs (n,) are not trained on; they choose the best epoch and the widening of
+    intervals for the miscoverage.  `layer` and `start`, the initial parameters, may be of another
+    network. `progress` is called with (done, total) epochs.
 
-    Raises
-    ------
-    ArgumentError
-        torch is not installed; arrays of other lengths.
-    MeasurementError
-        No graph to train on, or no held-back graph.
+    :class:`ArgumentError`: torch is not installed; arrays of other lengths.
+    :class:`MeasurementError`: no graph to train on, or no held-back graph.
     """
     settings, training = settings or NetworkSettings(), training or NetworkTraining()
     n = len(batches)
