@@ -51,12 +51,7 @@ class Calibration:
     def of_total(self, quantity: str) -> Calibration:
         """Calibration whose `duration_bound` bounds the total over a run of another quantity.
 
-        Raises
-        ------
-        ArgumentError
-            No such quantity.
-        MeasurementError
-            The total of some run is zero.
+        ArgumentError where there is no such quantity, MeasurementError where some run counted none.
         """
         if quantity not in self.quantities:
             raise ArgumentError(
@@ -68,17 +63,10 @@ class Calibration:
         return Calibration(self.held_out.of_total(self.quantities.index(quantity)), self.quantities)
 
     def duration_bound(self, contexts: ArrayLike, miscoverage: float) -> Floats:
-        """Execution time [s] that a new run exceeds with probability at most `miscoverage`.
+        """Execution time [s] that a new run exceeds with probability at most `miscoverage`, (q,).
 
-        Parameters
-        ----------
-        contexts : array_like, (q, n_resources)
-        miscoverage : float
-            α in (0, 1).  Smaller rates never give smaller bounds.
-
-        Returns
-        -------
-        ndarray, (q,)
+        At contexts (q, n_resources), for a rate α in (0, 1).  Smaller rates never give smaller
+        bounds.
 
         Raises
         ------
@@ -105,19 +93,9 @@ class Calibration:
 
         Each quantity has a separate band.  The amounts of a run are those that `clock.sharpen`
         computes with the predicted ones, `Centre.amounts`, as its prior, summed over segments.
-
-        Parameters
-        ----------
-        contexts, miscoverage
-            As :meth:`duration_bound`, and its errors.
-        holds : {"run", "segment"}
-            With probability 1 − α the band covers all segments of a run at once, or each segment
-            separately.
-
-        Returns
-        -------
-        lower, upper : ndarray, (q, segments, k)
-            Amounts per segment, in the order of `quantities` [s, events].
+        With probability 1 − α the band covers all segments of a run at once, or each segment
+        separately, as `holds` selects.  The lower and upper limits are (q, segments, k), in the
+        order of `quantities` [s, events].  Contexts, rate and errors as :meth:`duration_bound`.
         """
         if holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))
@@ -143,13 +121,7 @@ class Calibration:
         return far | self.held_out.untested(contexts)
 
     def check(self, miscoverage: float) -> None:
-        """Raise an error for a rate outside (0, 1), or one that needs more contexts.
-
-        Raises
-        ------
-        ArgumentError, MeasurementError
-            As :meth:`duration_bound`.
-        """
+        """Raise the errors of :meth:`duration_bound` for a rate that it does not take."""
         check_rate(miscoverage, self.held_out.n_contexts, len(self.held_out.duration))
 
     # Values that do not depend on the query are computed once and kept.

@@ -43,51 +43,28 @@ _JITTER = 1e-6
 class HeldOut:
     """Left-out predictions beside the measured runs; made by :func:`leave_out`.
 
-    Attributes
-    ----------
-    centre : Centre
-        Fitted to all known contexts; it predicts the mean at new ones.
-    context : ndarray of int, (rows,)
-        Known context that each left-out prediction is for.
-    left_out : ndarray of bool, (rows, n_known)
-        The contexts that were left out with it.
-    weight : ndarray, (rows,)
-        Sums to 1, in equal parts for each group that was left out as a whole.
-    deviation : ndarray, (rows,)
-        Deviation of the trend's Gaussian process at the left-out context, given the rest.
-    predicted : ndarray, (rows, segments, k)
-        Left-out prediction of the amounts per segment of progress.
-    run_context : ndarray of int, (runs,)
-    duration : ndarray, (runs,)
-        Measured execution times [s].
-    state : ndarray, (pairs, segments, k)
-        Measured amounts per segment of progress of every run of every left-out prediction,
-        deconvolved within the sampling intervals with that prediction (`clock.sharpen`).
-    bounded : int
-        Quantity whose total over a run is bounded: 0 for the execution time.  For another one
-        (:meth:`of_total`) `duration` holds its totals.
+    Pairs are left-out predictions × runs of their contexts.
     """
 
-    centre: Centre
-    context: Indices
-    left_out: NDArray[np.bool_]
-    weight: Floats
+    centre: Centre  # fitted to all known contexts; it predicts the mean at new ones
+    context: Indices  # (rows,): known context that each left-out prediction is for
+    left_out: NDArray[np.bool_]  # (rows, n_known): the contexts that were left out with it
+    weight: Floats  # (rows,): sums to 1, in equal parts for each group that was left out as a whole
+    # (rows,): of the trend's Gaussian process at the left-out context, given the rest
     deviation: Floats
+    # (rows, segments, k): left-out prediction of the amounts per segment of progress
     predicted: Floats
-    run_context: Indices
-    duration: Floats
+    run_context: Indices  # (runs,)
+    duration: Floats  # (runs,): measured execution times [s], or totals of the quantity `bounded`
+    # (pairs, segments, k): measured amounts per segment of progress, deconvolved within the
+    # sampling intervals with the left-out prediction (`clock.sharpen`)
     state: Floats
-    bounded: int = 0
+    bounded: int = 0  # quantity whose total over a run is bounded: 0 for the execution time
 
     def of_total(self, quantity: int) -> HeldOut:
-        """The same predictions for bounds on the total of another quantity, such as energy.
+        """Predictions for bounds on the total of another quantity, of the runs that hold it.
 
-        Of the runs that hold it.
-
-        Raises
-        ------
-        MeasurementError
-            The total of some run, or of some prediction, is zero.
+        MeasurementError where the total of some run, or of some prediction, is zero.
         """
         total = np.full(len(self.duration), np.nan)
         total[self._pairs[1]] = self.state[..., quantity].sum(axis=1)
@@ -229,16 +206,12 @@ class HeldOut:
     # Steps that left-out predictions did not test.
 
     def untested(self, contexts: ArrayLike) -> NDArray[np.bool_]:
-        """Contexts at a step that no left-out prediction tested, (q,).
+        """Contexts (q, n_resources) at a step that no left-out prediction tested, (q,).
 
         A level of a resource is new to the known contexts, but no left-out context had a level of
         that resource that was new to the rest.  Or the level is farther outside the known range
         than any left-out one was outside that of the rest.  (On a grid the neighbours of a context
         left out alone share its levels.)  A known level is no such step.
-
-        Parameters
-        ----------
-        contexts : array_like, (q, n_resources)
         """
         query = self.query(contexts)
         outside = np.maximum(np.abs(self.trend.scaled(query.contexts)) - 0.5, 0.0)
@@ -272,13 +245,7 @@ class HeldOut:
 
     @classmethod
     def from_arrays(cls, law: Law, stored: StoredArrays) -> HeldOut:
-        """Left-out predictions of the arrays of :meth:`to_arrays` and the calibrated law.
-
-        Raises
-        ------
-        ProfileError
-            An array has a name, shape, type or value that does not fit the law.
-        """
+        """Undo :meth:`to_arrays`, for the calibrated law; ProfileError where they do not fit it."""
         centre, n = law.centre, len(law.contexts)
         used = _ended(law)
         n_runs = used.sum(axis=1)
@@ -319,13 +286,7 @@ _AMOUNTS, _DEVIATIONS = (0.0, 1e18), (0.0, 1e6)
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Features of contexts to be bounded, each computed at its first use.
-
-    Attributes
-    ----------
-    held_out : HeldOut
-    contexts : ndarray, (q, n_resources)
-    """
+    """Features of contexts to be bounded (q, n_resources), each computed at its first use."""
 
     held_out: HeldOut
     contexts: Floats
@@ -383,12 +344,7 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Features of the left-out contexts, given the contexts that were kept.
-
-    Attributes
-    ----------
-    held_out : HeldOut
-    """
+    """Features of the left-out contexts, given the contexts that were kept."""
 
     held_out: HeldOut
 
@@ -440,22 +396,10 @@ def leave_out(
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> HeldOut:
-    """Left-out predictions of the known contexts of a law.
+    """Left-out predictions of the known contexts of a law with a trend, on a progress clock.
 
-    Parameters
-    ----------
-    law : Law
-        With a trend over contexts, on a progress clock.
-    counts : ndarray, (n_known, n_runs, n_times, n_counters)
-        Events per interval that the law was fitted to.
-    folds : int, optional
-        K ≥ 2: K random groups of contexts, with a new fit of the trend, and of its parameters,
-        without each.  By default each context alone in closed form, and each inner level of a
-        resource, with the parameters of the trend kept.
-    rng : numpy.random.Generator or int
-        Generator of the random groups or its seed.
-    progress : callable
-        Called with (done, total) groups.
+    `counts` (n_known, n_runs, n_times, n_counters) are those that the law was fitted to; `folds`,
+    `rng` and `progress` are as in :func:`msbgen.bounds.model.calibrate_model`.
 
     Raises
     ------

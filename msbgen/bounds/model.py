@@ -140,15 +140,10 @@ class CalibratedModel(ProfileModel):
         return ["energy"] if "energy" in names else names
 
     def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
-        """Mean profile and duration bound of one context, in milliseconds.
+        """Mean profile and duration bound of one context (n_resources,), in milliseconds.
 
         As `generate` (kind "mean") and `duration_bound`, for inner loops: without labels, and with
         everything that does not depend on the context computed once.
-
-        Parameters
-        ----------
-        context : array_like, (n_resources,)
-        miscoverage : float
         """
         query = self.checked(np.asarray(context, dtype=float)[None])
         counts, duration = self.law.profiles(query, "mean")

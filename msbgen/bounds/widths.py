@@ -44,24 +44,15 @@ class Widths:
     A part where the known contexts happened to agree would widen all others.  Each mean square is
     therefore shrunk towards the mean over parts.
 
-    Attributes
-    ----------
-    held_out : HeldOut
-    error : ndarray, (pairs, parts)
-        Log of measured over predicted amounts.
-    measured : ndarray of bool, (pairs,)
-        Runs in which the quantity was measured.
-    deconvolved : bool
-        Whether the error depends on the deconvolution within sampling intervals.  Without it, the
-        error grows with the gap to the measured levels, which is the step.  With it, all runs of a
-        level share where their intervals end in the program, however near other levels are.  Any
-        new level is then one step, and counts as one more than the few that were left out.
+    With deconvolution, all runs of a level share where their intervals end in the program, however
+    near other levels are.  Any new level is then one step, and counts as one more than the few that
+    were left out.  Without it, the error grows with the gap to the measured levels: the step.
     """
 
     held_out: HeldOut
-    error: Floats
-    measured: NDArray[np.bool_]
-    deconvolved: bool
+    error: Floats  # (pairs, parts): log of measured over predicted amounts
+    measured: NDArray[np.bool_]  # (pairs,): runs in which the quantity was measured
+    deconvolved: bool  # whether errors depend on deconvolution within sampling intervals
 
     def at(self, features: Features) -> Floats:
         """Widths at contexts, (q, parts)."""

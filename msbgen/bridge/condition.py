@@ -53,22 +53,8 @@ def make_segment(
 ) -> Segment:
     """The coupling of two snapshots, summed over the pairs of distinct contexts.
 
-    Parameters
-    ----------
-    points, potentials, epsilon, values, known
-        As in :class:`Segment`.
-    labels : pair of ndarray of int, (n,) and (m,)
-        Row of `known` of each point; not decreasing.
-
-    Returns
-    -------
-    Segment
-        O(n·m·(d + k)) time, O(n_known²·k) memory.
-
-    Raises
-    ------
-    ArgumentError
-        Decreasing labels.
+    Other arguments are as in :class:`Segment`; `labels` are the rows of `known` of each point, (n,)
+    and (m,).  ArgumentError where they decrease.  O(n·m·(d + k)) time, O(n_known²·k) memory.
     """
     for name, column in zip(("start", "end"), labels):
         if np.any(np.diff(column) < 0):
@@ -88,20 +74,10 @@ def make_segment(
 
 
 def conditional_mean(segment: Segment, lam: float, query: Floats) -> tuple[Floats, Floats]:
-    """Mean of the conditional cloud at each context, and the log of its unnormalised mass.
+    """Mean of the conditional cloud (n_query, k), and the log of its unnormalised mass (n_query,).
 
-    Parameters
-    ----------
-    segment : Segment
-    lam : float
-        Share of the first snapshot, (τ_{j+1} − τ)/(τ_{j+1} − τ_j).
-    query : ndarray, (n_query, n_resources)
-        Contexts divided by the bandwidth.
-
-    Returns
-    -------
-    mean : ndarray, (n_query, k)
-    log_density : ndarray, (n_query,)
+    `lam` is the share of the first snapshot, (τ_{j+1} − τ)/(τ_{j+1} − τ_j); `query` (n_query,
+    n_resources) are contexts divided by the bandwidth.
     """
     mean = np.empty((len(query), segment.values[0].shape[1]))
     log_density = np.empty(len(query))
@@ -131,12 +107,8 @@ def conditional_mode(segment: Segment, lam: float, query: Floats) -> Floats:
 def conditional_sample(segment: Segment, lam: float, query: Floats, uniform: Floats) -> Floats:
     """Atoms drawn independently from the conditional cloud, (n_query, n_draws, k).
 
-    Parameters
-    ----------
-    segment, lam, query
-        As of :func:`conditional_mean`.
-    uniform : ndarray, (n_query, n_draws, 3)
-        Random numbers in [0, 1).
+    `uniform` (n_query, n_draws, 3) are random numbers in [0, 1); other arguments as of
+    :func:`conditional_mean`.
     """
     draw = np.empty((*uniform.shape[:2], 2), dtype=np.int64)
     coupling = (*segment.points, *segment.potentials, segment.epsilon)

@@ -43,21 +43,10 @@ class Chain:
         tol: float,
         progress: OnProgress | None = None,
     ) -> Chain:
-        """The solved bridge between all neighbouring snapshots.
+        """The solved bridge between all neighbouring snapshots (snapshots, n, d).
 
-        Parameters
-        ----------
-        points : ndarray, (snapshots, n, d)
-        epsilon : float
-        tol : float
-            Largest L1 error of the marginals.
-        progress : callable
-            Called with (done, total) pairs.
-
-        Raises
-        ------
-        msbgen.bridge.solve.NotConvergedError
-            The solver did not reach its tolerance.
+        `progress` is called with (done, total) pairs.  The solver raises NotConvergedError where
+        an L1 error of the marginals stays above `tol`.
         """
         bridge = solve_bridge(
             list(points), epsilon=epsilon, config=SolverConfig(tol=tol), progress=progress
@@ -86,16 +75,9 @@ class Chain:
     ) -> Indices:
         """The most likely path of each context, as the run at each snapshot, (q, snapshots).
 
-        Parameters
-        ----------
-        active : ndarray of int, (q, k)
-            Runs that take part.
-        log_weight : ndarray, (q, k)
-            Logarithms of their weights.
-        bandwidth : float
-            Of the kernel estimate of the runs' density.
-        dims : int
-            Number of leading coordinates of the points in that density.
+        The runs `active` (q, k) take part with weights of these logarithms (q, k).  `bandwidth` is
+        that of the kernel estimate of their density in the `dims` leading coordinates of the
+        points.
         """
         path = np.empty((len(active), len(self.points)), dtype=np.int64)
         _kernels.most_likely_paths(
@@ -106,12 +88,8 @@ class Chain:
     def draw(self, active: Indices, log_weight: Floats, uniform: Floats) -> Indices:
         """Drawn paths of each context, as the run at each snapshot, (q, n_draws, snapshots).
 
-        Parameters
-        ----------
-        active, log_weight
-            As of :meth:`most_likely`.
-        uniform : ndarray, (q, n_draws, snapshots)
-            Random numbers in [0, 1).
+        `uniform` (q, n_draws, snapshots) are random numbers in [0, 1); the other arguments are as
+        of :meth:`most_likely`.
         """
         path = np.empty(uniform.shape, dtype=np.int64)
         _kernels.draw_paths(
@@ -131,26 +109,14 @@ class Chain:
     def from_arrays(
         cls, stored: StoredArrays, labels: Mapping[str, Any], points: Floats, epsilon: float
     ) -> Chain:
-        """The chain of :meth:`to_arrays`, :meth:`labels` and the solved points.
-
-        Raises
-        ------
-        ProfileError
-            Arrays of another shape, or not finite.
-        """
+        """The chain of :meth:`to_arrays`, :meth:`labels` and the points; ProfileError for others."""
         wanted = (2, len(points) - 1, points.shape[1])
         potentials = stored.numbers("potentials", wanted)
         return cls(points, potentials, epsilon, *outcome_of(stored, labels))
 
 
 def outcome_of(stored: StoredArrays, labels: Mapping[str, Any]) -> tuple[str, float]:
-    """Status and largest marginal error of a solver, from JSON.
-
-    Raises
-    ------
-    ProfileError
-        Values of other types, or out of range.
-    """
+    """Status and largest marginal error of a solver, from JSON; ProfileError for other values."""
     status, error = labels.get("status"), labels.get("marginal_error")
     stored.want(isinstance(status, str), "'status'", status, "a sentence")
     stored.want(isinstance(error, float) and 0 <= error < 1, "'marginal_error'", error, "0 to 1")

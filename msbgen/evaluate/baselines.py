@@ -132,13 +132,7 @@ def _interpolate(
 
 
 def _fully_measured(train: xr.Dataset) -> xr.Dataset:
-    """Contexts in which complete runs hold every counter.
-
-    Raises
-    ------
-    MeasurementError
-        There is none.
-    """
+    """Contexts in which complete runs hold every counter; MeasurementError where there is none."""
     complete = held_counters(train) & complete_array(train)[..., None]
     known = np.asarray(complete.any(axis=1)).all(axis=1)
     if not known.any():

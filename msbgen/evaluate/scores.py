@@ -148,15 +148,11 @@ def score_methods(
 def score_counters(
     train: xr.Dataset, truth: xr.Dataset, methods: Mapping[str, Method] | Sequence[str]
 ) -> xr.Dataset:
-    """Exact normalised DTW of each counter separately.
+    """Exact normalised DTW of each counter separately, by the counter's largest count.
 
-    Parameters and errors as :func:`score_methods`.
-
-    Returns
-    -------
-    xarray.Dataset
-        Variable ``score`` (method, context, counter), relative to the largest count of the
-        context's mean run; NaN where a method is not defined, or the counter counted nothing.
+    Parameters and errors as :func:`score_methods`.  The variable ``score`` (method, context,
+    counter) is NaN where a method is not defined, or the counter counted nothing.  The largest
+    count is that of the context's mean run.
     """
     chosen = _chosen(methods)
     _check_truth(train, truth)
@@ -229,14 +225,9 @@ def leave_contexts_out(
 def scored_contexts(
     dataset: xr.Dataset, findings: Findings = NOTHING
 ) -> tuple[NDArray[np.int64], xr.Dataset]:
-    """Contexts that may be left out, and their runs as the truth.
+    """Contexts that may be left out, and their runs as the truth; ProfileError where none.
 
     Faulty contexts and runs are excluded, since good profiles differ from them.
-
-    Raises
-    ------
-    ProfileError
-        There are none.
     """
     faultless = without_faults(dataset, findings)
     complete = _is_complete(faultless)
@@ -275,18 +266,9 @@ def _is_complete(dataset: xr.Dataset) -> NDArray[np.bool_]:
 def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
     """Scores between two halves of a context's measured runs: every other run, and the rest.
 
-    Scores of methods below these are within the noise of the runs.
-
-    Parameters
-    ----------
-    train, truth : xarray.Dataset
-        As :func:`score_methods` takes them; `train` may hold the contexts of the truth.
-
-    Returns
-    -------
-    xarray.Dataset
-        Of the form of :func:`score_methods`, with the one method ``halves``; NaN where a context
-        has fewer than two whole runs.
+    Scores of methods below these are within the noise of the runs.  The dataset is that of
+    :func:`score_methods`, with the one method ``halves``; NaN where a context has fewer than two
+    whole runs.  `train` may hold the contexts of the truth.
     """
     dim, present = replicate_dim(truth), _whole_runs(truth)
     scores = np.full((1, len(present), len(METRICS)), np.nan)
@@ -309,14 +291,7 @@ def _only(dataset: xr.Dataset, runs: NDArray[np.bool_]) -> xr.Dataset:
 
 
 def lookup_method(dataset: xr.Dataset, source: str) -> Method:
-    """Method that looks up profiles that were already generated.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    source : str
-        Name in messages, such as that of its file.
-    """
+    """Method that looks up profiles that were already generated; messages name their `source`."""
     rows = {tuple(context): i for i, context in enumerate(context_table(dataset))}
 
     def look_up(_train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
@@ -457,27 +432,13 @@ def _check_answer(generated: xr.Dataset, truth: xr.Dataset, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Reference:
-    """Truth that every method is compared with.
+    """Truth that every method is compared with."""
 
-    Attributes
-    ----------
-    profiles : list of ndarray, (n_times, n_counters)
-        Mean profile of each context.
-    duration : ndarray, (n_contexts,)
-        Its mean execution time [s].
-    scale : ndarray, (n_counters,)
-        Largest measured count of each counter without faulty ones; 1 where all counts are zero.
-    rows : list of list of int
-        Sampling intervals at which each context's clouds are compared.
-    clouds : list of list of ndarray, (n_runs, n_counters)
-        The scaled states of all runs in these intervals.
-    """
-
-    profiles: list[Floats]
-    duration: Floats
-    scale: Floats
-    rows: list[list[int]]
-    clouds: list[list[Floats]]
+    profiles: list[Floats]  # mean profile of each context, (n_times, n_counters)
+    duration: Floats  # (n_contexts,): its mean execution time [s]
+    scale: Floats  # (n_counters,): largest sound count in training; 1 where all counts are zero
+    rows: list[list[int]]  # sampling intervals at which each context's clouds are compared
+    clouds: list[list[Floats]]  # scaled states of all runs there, (n_runs, n_counters)
 
     @classmethod
     def of(cls, truth: xr.Dataset, train: xr.Dataset) -> _Reference:

@@ -74,13 +74,8 @@ def slowest_over_fastest(terms: tuple[float, ...]) -> float:
 def find_drift(contexts: Floats, residuals: Floats, basis: Floats) -> Drift | None:
     """The drift of the machine over a sweep, or None.
 
-    Parameters
-    ----------
-    contexts : ndarray, (n, m)
-    residuals : ndarray, (n, runs)
-        Logarithm of the measured over the predicted time; NaN for runs to ignore.
-    basis : ndarray, (n, runs, D)
-        Of :func:`drift_basis`.
+    `residuals` (n, runs) are logarithms of the measured over the predicted time; NaN for runs to
+    ignore.  `basis` (n, runs, D) is that of :func:`drift_basis`.
     """
     used = np.isfinite(residuals) & basis.any(axis=2)
     most = min(_TERMS, len(np.unique(basis[used][:, 0])) - 1)  # the start times determine no more

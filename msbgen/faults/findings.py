@@ -166,12 +166,7 @@ class Mended:
 
 @dataclass(frozen=True)
 class Findings:
-    """All faults that were found in a set of measurements, if any.
-
-    Attributes
-    ----------
-    faults : tuple of Fault
-    """
+    """All faults that were found in a set of measurements, if any."""
 
     faults: tuple[Fault, ...] = ()
 
@@ -196,16 +191,9 @@ class Findings:
     ) -> Mended:
         """Repaired measurements, without those that cannot be repaired.
 
-        Labels are exchanged back, times scaled, and wrong counts replaced.
-
-        Parameters
-        ----------
-        counts : ndarray, (n, runs, times, k)
-        duration : ndarray, (n, runs)
-        contexts : ndarray, (n, m)
-            All measurements, in the order of the search.
-        started : ndarray, (n, runs), optional
-            Start of each run [s]; without it a drift is not corrected.
+        Labels are exchanged back, times scaled, and wrong counts replaced.  Counts (n, runs,
+        times, k), durations (n, runs) and contexts (n, m) are all measurements, in the order of the
+        search. Without the start of each run (n, runs) [s] a drift is not corrected.
         """
         slowdown, weights = np.ones(duration.shape), np.ones(len(contexts))
         kept, estimated = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)

@@ -90,17 +90,10 @@ class Neighbourhoods:
 def fit_process(
     neighbourhoods: Neighbourhoods, values: Floats, scale: Floats, skipped: Bools
 ) -> Process:
-    """The process of the best leave-one-out predictions.
+    """The process of the best leave-one-out predictions of values (n,), centred logarithms.
 
-    Parameters
-    ----------
-    neighbourhoods : Neighbourhoods
-    values : ndarray, (n,)
-        Logarithms, centred.
-    scale : ndarray, (n,)
-        Noise variance of each context over the usual one.
-    skipped : ndarray of bool, (n,)
-        Contexts to ignore.
+    `scale` (n,) is the noise variance of each context over the usual one; `skipped` (n,) contexts
+    are ignored.
     """
     kept = np.flatnonzero(~skipped)
     if len(kept) > _MOST_CONTEXTS:

@@ -68,24 +68,13 @@ def find_faulty_contexts(
 ) -> FaultyContexts:
     """The contexts that were slowed down, agree with no other, or were exchanged.
 
-    Parameters
-    ----------
-    contexts : ndarray, (n, m)
-    time : ndarray, (n,)
-        Mean execution time [s].
-    counts : ndarray, (n, k)
-        Mean totals of the counters, without the one that measures the work.
-    variance : ndarray, (n, 1 + k)
-        Of the logarithms of these means, estimated from runs of a context; 0 where there is one.
-    exempt : ndarray of bool, (n,)
-        Contexts that run at a cap's rate.
-    excess : ndarray, (n, n)
-        Time [s] that caps add to measurements (columns) at the levels of contexts (rows).
-    suspected : sequence of Hypothesis
-        Hypotheses to start from, besides none.
+    `time` (n,) is the mean execution time [s], `counts` (n, k) are the mean totals of the counters
+    without the one that measures the work.  `variance` (n, 1 + k) is that of the logarithms of
+    these means, from the runs of a context; 0 where there is one.  Contexts that run at a cap's
+    rate are `exempt` (n,).  `excess` (n, n) is the time [s] that caps add to measurements
+    (columns) at the levels of contexts (rows).  The search starts from no hypothesis, and from
+    those `suspected`.
 
-    Notes
-    -----
     O(n³) for each of some hundred processes, O(n²) for each hypothesis; a third of a second for
     125 contexts, two seconds where several faults are found.
     """

@@ -46,15 +46,10 @@ def find_stretches(
 ) -> list[StretchedRun]:
     """The runs with a stretch that was slowed down, at most one stretch a run.
 
-    Parameters
-    ----------
-    contexts : ndarray, (n, m)
-    amounts : ndarray, (n, runs, segments, 1 + k)
-        Time [s] and counts of every segment of progress; NaN throughout for a missing run.
-    capped : ndarray, (n, runs, segments)
-        Share of each segment in which a run is at a cap's rate; a stretch is slower.
-    excess : ndarray, (n, segments)
-        Time [s] that caps add to a segment, in the mean of runs.
+    `amounts` (n, runs, segments, 1 + k) are time [s] and counts of every segment of progress; NaN
+    throughout for a missing run.  `capped` (n, runs, segments) is the share of each segment in
+    which a run is at a cap's rate; a stretch is slower.  `excess` (n, segments) is the time [s]
+    that caps add to a segment, in the mean of runs.
     """
     present = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
     typical = amounts[present][..., 0].mean(axis=0)

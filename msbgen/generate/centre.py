@@ -35,43 +35,26 @@ _LEAST_SPACINGS = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Expected amounts per bin of progress, from which the runs of a context vary.
+    """Expected amounts per bin of progress, from which the runs of a context vary."""
 
-    Attributes
-    ----------
-    clock : int
-        Quantity that measures progress: 0 for wall time, 1 + k for counter k.
-    segments : int
-        Segments of progress, of equally many bins each.
-    bandwidth : float
-        Bandwidth of the kernel over contexts, as a multiple of Scott's rule over the known contexts
-        in the coordinates of the trend, or of 0.7 times their spacing where that is more.
-    total : ndarray, (n_known, n_runs)
-        Total of the clock in each run; NaN for runs that are missing or lost counts.
-    slowdown : ndarray, (n_known, n_runs)
-        Measured time of each run over the corrected one; 1 unless a fault was corrected.
-    time_imputed : ndarray of bool, (n_known,)
-        Known contexts whose time was scaled to what the others predict.
-    trend : Trend
-        Amounts per bin at any context; the first quantity is time where it is not the clock.
-    total_trend : Trend
-        Total of the clock at any context.
-    departure : ndarray, (n_known, bins, k)
-        Log of each context's mean measured amounts over the fitted ones.
-    shrinkage : ndarray, (n_known, k)
-        Factor on the departures in the local mean: 1, or for a single run, which may be noise, the
-        share that the neighbours predict.
-    """
-
-    clock: int
-    segments: int
+    clock: int  # quantity that measures progress: 0 for wall time, 1 + k for counter k
+    segments: int  # segments of progress, of equally many bins each
+    # of the kernel over contexts, as a multiple of Scott's rule over the known contexts in the
+    # coordinates of the trend, or of 0.7 times their spacing where that is more
     bandwidth: float
+    # (n_known, n_runs): total of the clock; NaN for runs that are missing or lost counts
     total: Floats
+    # (n_known, n_runs): measured over corrected time; 1 unless a fault was corrected
     slowdown: Floats
+    # (n_known,): contexts whose time was scaled to what the others predict
     time_imputed: NDArray[np.bool_]
+    # amounts per bin at any context; the first quantity is time where it is not the clock
     trend: Trend
-    total_trend: Trend
+    total_trend: Trend  # total of the clock at any context
+    # (n_known, bins, k): log of each context's mean measured amounts over the fitted ones
     departure: Floats
+    # (n_known, k): factor on the departures in the local mean: 1, or for a single run, which may be
+    # noise, the share that the neighbours predict
     shrinkage: Floats
 
     @classmethod
@@ -87,16 +70,8 @@ class Centre:
     ) -> Centre:
         """Centre with the trend of the totals, and the departures of the known contexts.
 
-        Parameters
-        ----------
-        runs : Runs
-        state : ndarray, (n, bins, k)
-            Amounts per bin of progress of each run; `trend` was fitted to their means.
-        trend : Trend
-        measurements : Measurements
-            What `runs` were made of.
-        segments, bandwidth
-            As the attributes.
+        `state` (n, bins, k) are the amounts per bin of the runs, to whose means `trend` was fitted.
+        The runs were made of `measurements`.
         """
         total_trend = fit_trend(
             runs.contexts,
@@ -172,12 +147,8 @@ class Centre:
     def of_known(self, n_measured: Indices) -> Floats:
         """Amounts from which residuals of the known contexts are taken, (n_known, bins, k).
 
-        The mean of the runs of a context, or, of a single run, the centre.
-
-        Parameters
-        ----------
-        n_measured : ndarray of int, (n_known, k)
-            Number of runs of each context that hold each quantity.
+        The mean of the runs of a context; the centre where `n_measured` (n_known, k) runs of a
+        context that hold a quantity are a single one.
         """
         states, single = self.known_states(), n_measured <= 1
         rows = single.any(axis=1)
@@ -196,15 +167,7 @@ class Centre:
         return self._with_departures(self.trend.held_out, log_weight)
 
     def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
-        """Centre of some of the known contexts, with a trend that was fitted to them.
-
-        Parameters
-        ----------
-        kept : ndarray of int
-        states : ndarray, (len(kept), bins, k)
-            Their mean measured amounts.
-        trend : Trend
-        """
+        """Centre of the `kept` contexts, with a trend that was fitted to their means `states`."""
         return replace(
             self,
             total=self.total[kept],
@@ -267,13 +230,7 @@ class Centre:
         segments: int,
         bandwidth: float,
     ) -> Centre:
-        """Centre of the arrays of :meth:`to_arrays`.
-
-        Raises
-        ------
-        ProfileError
-            An array is missing, of another shape, or out of range.
-        """
+        """Centre of the arrays of :meth:`to_arrays`; ProfileError for others."""
         n = len(contexts)
         total = stored.numbers("total", duration.shape, within=NOT_NEGATIVE, missing=True)
         used = np.isfinite(total)

@@ -37,28 +37,16 @@ _NOT_ENDED = 1e-6
 
 @dataclass(frozen=True)
 class ClockedRuns:
-    """Runs on the progress clock.
+    """Runs on the progress clock."""
 
-    Attributes
-    ----------
-    state : ndarray, (..., bins, d)
-        Amounts per bin of the quantities that are not the clock, in the order time, counters
-        [s, events].  NaN for a missing run, for a run whose clock counted nothing, in the
-        bins that overlap an interval in which that counter was not measured, and from the bin on
-        in which a run was cut.
-    total : ndarray, (...)
-        Total of the clock in each run, or the expected one of a run that was cut; [s] when the
-        clock is wall time.
-    knots : ndarray, (bins + 1,)
-        Edges of the bins, from 0 to 1.
-    clock : int
-        Index of the clock among time and the counters.
-    """
-
+    # (..., bins, d): amounts per bin of time and counters without the clock [s, events]; NaN for a
+    # missing run, a run whose clock counted nothing, bins that overlap an interval without a count
+    # of that counter, and from the bin on in which a run was cut
     state: Floats
+    # (...): of the clock, expected where a run was cut; [s] when the clock is wall time
     total: Floats
-    knots: Floats
-    clock: int
+    knots: Floats  # (bins + 1,): edges of the bins, from 0 to 1
+    clock: int  # index of the clock among time and the counters
 
 
 def uniform_knots(n_bins: int) -> Floats:
@@ -79,6 +67,9 @@ def to_progress(
 ) -> ClockedRuns:
     """Amounts of every quantity per bin of progress, for many runs at once.
 
+    Exact for piecewise linear q: summing the bins gives the cumulative counts at the knots.  Finer
+    knots than samples are allowed; they interpolate.  O(runs · (time + bins) · d).
+
     Parameters
     ----------
     counts : array_like, (..., time, d)
@@ -94,21 +85,6 @@ def to_progress(
         0 for wall time, 1 + k for counter k.
     expected : array_like, (...), optional
         Expected total of the clock in each run that was cut; NaN for the others.
-
-    Returns
-    -------
-    ClockedRuns
-
-    Raises
-    ------
-    ArgumentError
-        Shapes that do not fit, an unknown clock, an interval that is not positive, knots that
-        do not ascend from 0 to 1.
-
-    Notes
-    -----
-    O(runs · (time + bins) · d).  Exact for piecewise linear q: summing the bins gives the
-    cumulative counts at the knots.  Finer knots than samples are allowed; they interpolate.
 
     Examples
     --------
@@ -137,15 +113,10 @@ def progress_amounts(
 ) -> tuple[Floats, Floats]:
     """Progress at the edges of the sampling intervals of runs, and the amounts of the intervals.
 
-    Parameters and errors as :func:`to_progress`, runs along one axis.
-
-    Returns
-    -------
-    position : ndarray, (n, time + 1)
-        Progress at all edges, from 0 to 1, or to less for a run that was cut; NaN throughout for a
-        run without a state in :func:`to_progress`.
-    amounts : ndarray, (n, time, d)
-        The quantities that are not the clock [s, events]; 0 after the end of a run.
+    Arguments as of :func:`to_progress`, runs along one axis.  Progress (n, time + 1) goes from 0
+    to 1, or to less for a run that was cut; NaN throughout for a run without a state in
+    :func:`to_progress`.  Amounts (n, time, d) are those of the quantities that are not the clock
+    [s, events]; 0 after the end of a run.
     """
     runs, ended = _checked_runs(counts, duration, interval, clock)
     position, _, amounts = _amounts(runs, ended, interval, clock, expected)
@@ -167,32 +138,15 @@ def sharpen(
 
     A burst shorter than the sampling interval is smeared over the interval, differently in every
     context, because sampling times fall into other phases there.  The prior is a first estimate of
-    the amounts per bin.  The counts of each interval are distributed over its bins in proportion to
-    the prior instead of evenly: one step of Richardson-Lucy deconvolution.  The sum of every
-    interval is kept.
+    the amounts per bin, such as the prediction of a trend; it is broadcast to (..., bins, d).  The
+    counts of each interval are distributed over its bins in proportion to the prior instead of
+    evenly: one step of Richardson-Lucy deconvolution.  The sum of every interval is kept.
 
     Sampling intervals fall into other phases in every run.  The ratio of all deconvolved runs to
     the prior is therefore structure that the prior has not resolved: `shared_steps` times the prior
-    is multiplied by that ratio, bin by bin, before it is used.
+    is multiplied by that ratio, bin by bin, before it is used.  The runs must be of one task.
 
-    Parameters
-    ----------
-    counts, duration, interval, knots, clock, expected
-        As for :func:`to_progress`.
-    prior : array_like, broadcastable to (..., bins, d)
-        Expected amounts per bin, not negative; only ratios within an interval matter.  Use the
-        prediction of a trend at each run's context, and repeat two to four times.
-    shared_steps : int
-        Corrections of the prior by the ratio that all runs share; needs runs of one task.
-
-    Returns
-    -------
-    ClockedRuns
-
-    Raises
-    ------
-    ArgumentError
-        As :func:`to_progress`; a prior that is negative, not finite or of another shape.
+    Other arguments as of :func:`to_progress`.
     """
     runs, ended = _checked_runs(counts, duration, interval, clock)
     edges = _checked_knots(knots)
@@ -233,33 +187,13 @@ def to_wall_time(
     knots: ArrayLike,
     clock: int = 1,
 ) -> tuple[Floats, Floats]:
-    """Counts per sampling interval of wall time from amounts per bin of progress.
+    """Counts per sampling interval of wall time, and durations, from amounts per bin of progress.
 
-    Parameters
-    ----------
-    state : array_like, (..., bins, d)
-        Amounts of the quantities that are not the clock, as :func:`to_progress` returns them.
-    total : array_like, (...)
-        Total of the clock in each run; a single number for all runs.
-    interval, knots, clock
-        As for :func:`to_progress`.
-
-    Returns
-    -------
-    counts : ndarray, (..., time, d)
-        All counters in their order, with the clock; the last interval of a run may be partial, NaN
-        follows.
-    duration : ndarray, (...)
-        Sum of the time amounts [s].
-
-    Raises
-    ------
-    ArgumentError
-        Shapes that do not fit, amounts that are negative, a run that takes no time.
-
-    Notes
-    -----
-    O(runs · (bins + time) · d).  A run with a NaN is NaN throughout.
+    `state` (..., bins, d) is as :func:`to_progress` returns it; `total` (...) is the clock's total
+    in each run, or one number for all.  The counts (..., time, d) are of all counters in their
+    order, with the clock.  The last interval of a run may be partial, NaN follows; a run with a
+    NaN is NaN throughout.  Durations (...) are the sums of the time amounts [s].  O(runs · (bins
+    + time) · d).
     """
     amounts, totals = np.asarray(state, dtype=float), np.asarray(total, dtype=float)
     edges = _checked_knots(knots)
@@ -300,19 +234,8 @@ def resample(
 ) -> Floats:
     """Counts per sampling interval of another length, with events spread evenly in the old ones.
 
-    Parameters
-    ----------
-    counts : array_like, (..., time, d)
-        NaN after the end of a run.
-    duration : array_like, (...)
-        [s]; the last interval of a run ends there.
-    interval, new_interval : float
-        [s]
-
-    Returns
-    -------
-    ndarray, (..., new time, d)
-        Totals are those of `counts`; NaN after the end.
+    Counts (..., time, d) are NaN after the end of a run, whose last interval ends at its duration
+    (...) [s].  Totals are kept.
     """
     runs, ended = _checked_runs(counts, duration, interval, 0)
     batch = runs.shape[:-2]
@@ -333,28 +256,15 @@ def resample(
 def lost_counts(
     total: ArrayLike, *, tolerance: float = 0.03, factor: float = 5.0
 ) -> NDArray[np.bool_]:
-    """Runs that lost counts of the clock: their total is an outlier among all runs.
+    """Runs (contexts, runs) that lost counts of the clock: their total is an outlier among all.
 
     A run is bad when the logarithm of its total is farther than the threshold
 
         max(log(1 + tolerance), factor · 1.4826 · median |log total − median log total|)
 
     from the median over all runs *and* from the median of the other runs of its context, if there
-    are any: work may depend on the context.
-
-    Parameters
-    ----------
-    total : array_like, (contexts, runs)
-        :attr:`ClockedRuns.total`; NaN for missing runs.
-    tolerance : float
-        Relative departure that is always accepted.
-    factor : float
-        Accepted departure in robust standard deviations.
-
-    Returns
-    -------
-    ndarray of bool, (contexts, runs)
-        True for bad runs and for those whose clock counted nothing; False for missing ones.
+    are any: work may depend on the context.  Runs whose clock counted nothing are bad; missing
+    ones, with a total of NaN, are not.
     """
     totals = np.asarray(total, dtype=float)
     if totals.ndim != 2:

@@ -38,35 +38,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DeconvolutionSettings:
-    """Settings of the deconvolution.
+    """Settings of the deconvolution."""
 
-    Attributes
-    ----------
-    shared_steps, near_steps : int
-        Corrections by the mean over all contexts, then by that over the contexts around.
-    reach : float
-        Kernel width of the contexts around, in length scales of a quantity.
-    most_momentum : float
-        Largest share of the last step that is repeated; below 1, or steps would never end.
-    least_ratio : float
-        Least correction of a bin in one step: a bin that is zero once would stay zero.
-    fill_steps : int
-        Fits of the trend with its own predictions where no run of a context measured a quantity.
-    joint_gain : float
-        Error of left-out intervals, relative to that of the trend, below which one law of all
-        intervals is used: a smaller gain may be chance.
-    negligible : float
-        Amounts below this share of their mean are rounding.
-    """
-
-    shared_steps: int = 20
-    near_steps: int = 10
-    reach: float = 0.2
+    shared_steps: int = 20  # corrections by the mean over all contexts
+    near_steps: int = 10  # corrections by the mean over the contexts around, after these
+    reach: float = 0.2  # kernel width of the contexts around, in length scales of a quantity
+    # largest share of the last step that is repeated; with 1 steps would never end
     most_momentum: float = 0.95
+    # least correction of a bin in one step: a bin that is zero once would stay zero
     least_ratio: float = 1e-3
+    # fits with the trend's own predictions where no run of a context measured a quantity
     fill_steps: int = 3
+    # error of left-out intervals, relative to that of the trend, below which one law of all
+    # intervals is used: a smaller gain may be chance
     joint_gain: float = 0.95
-    negligible: float = 1e-12
+    negligible: float = 1e-12  # amounts below this share of their mean are rounding
 
 
 _SETTINGS = DeconvolutionSettings()
@@ -75,26 +61,15 @@ _SETTINGS = DeconvolutionSettings()
 def deconvolved_trend(
     runs: Runs, segments: int, sharpenings: int, step: Callable[[], None], *, counters: bool = False
 ) -> tuple[Trend, Floats]:
-    """Trend of the states, and the runs' states deconvolved with it.
+    """Trend of the states, and the runs' states deconvolved with it, (n, bins, k).
 
-    Parameters
-    ----------
-    runs : Runs
-    segments : int
-        Sums of bins by which the trend decides on caps.
-    sharpenings : int
-        Times that counts are deconvolved with the trend as the prior, and the trend fitted again.
-    step : callable
-        Called after each fit.
-    counters : bool
-        Whether errors of counters, too, decide on one law of all intervals: use it where time was
-        measured in more runs than counters, as errors of time alone favour the trend there.  The
-        law is then used if it is better for time and clearly better for all quantities together.
+    The trend decides on caps by `segments` sums of bins.  Counts are deconvolved `sharpenings`
+    times with the trend as the prior, and the trend is fitted again; `step` is called after each
+    fit.
 
-    Returns
-    -------
-    trend : Trend
-    state : ndarray, (n, bins, k)
+    With `counters`, errors of counters, too, decide on one law of all intervals: use it where time
+    was measured in more runs than counters, as errors of time alone favour the trend there.  The
+    law is then used if it is better for time and clearly better for all quantities together.
     """
     means = runs.amounts(runs.state)
     everywhere = np.isfinite(means).all(axis=(0, 2))
@@ -184,14 +159,8 @@ def neighbours(trend: Trend) -> Floats:
 def deconvolved_counts(runs: Runs, prior: Floats, kernels: Floats, steps: int) -> Floats:
     """Amounts of the counters in each bin of the runs, NaN where not measured, (n, bins, k − 1).
 
-    Parameters
-    ----------
-    runs : Runs
-    prior : ndarray, (n_known, bins, k − 1)
-        First estimate of the amounts.
-    kernels : ndarray, (k − 1, n_known, n_known)
-        Weights of the contexts in each other's corrections.
-    steps : int
+    `prior` (n_known, bins, k − 1) is a first estimate of the amounts; `kernels` (k − 1, n_known,
+    n_known) are the weights of the contexts in each other's corrections.
     """
     position, amounts = runs.intervals
     amounts = np.ascontiguousarray(amounts[..., 1:])

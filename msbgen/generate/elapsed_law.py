@@ -94,54 +94,28 @@ class ElapsedSettings:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """All states at one time.
+    """All states at one time."""
 
-    Attributes
-    ----------
-    row : int
-        Index of its sampling interval.
-    context : ndarray of int, (n,)
-        Known context of each point, not decreasing.
-    states : ndarray, (n, n_counters)
-        Events per interval.
-    """
-
-    row: int
-    context: NDArray[np.int64]
-    states: Floats
+    row: int  # index of its sampling interval
+    context: NDArray[np.int64]  # (n,): known context of each point, not decreasing
+    states: Floats  # (n, n_counters): events per interval
 
 
 @dataclass(frozen=True, eq=False)
 class ElapsedLaw:
-    """The fitted bridge on the wall clock.
-
-    Attributes
-    ----------
-    settings : ElapsedSettings
-    contexts : ndarray, (n_known, n_resources)
-    duration : ndarray, (n_known, n_runs)
-        Measured execution times [s], NaN where a run is missing.
-    interval : float
-        Sampling interval [s].
-    snapshots : tuple of Snapshot
-    potentials : tuple of (f, g)
-        Dual potentials of each pair of neighbouring snapshots.
-    status : str
-        How the solver ended.
-    marginal_error : float
-        Largest L1 error of a marginal.
-    """
+    """The fitted bridge on the wall clock."""
 
     name: ClassVar[str] = "elapsed"
 
     settings: ElapsedSettings
-    contexts: Floats
-    duration: Floats
-    interval: float
+    contexts: Floats  # (n_known, n_resources)
+    duration: Floats  # (n_known, n_runs): measured execution times [s], NaN where a run is missing
+    interval: float  # sampling interval [s]
     snapshots: tuple[Snapshot, ...]
+    # dual potentials f and g of each pair of neighbours
     potentials: tuple[tuple[Floats, Floats], ...]
-    status: str
-    marginal_error: float
+    status: str  # how the solver ended
+    marginal_error: float  # largest L1 error of a marginal
 
     @classmethod
     def fit(
@@ -158,22 +132,10 @@ class ElapsedLaw:
         """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
 
         Snapshot j holds the state of every run that still has a whole interval there, without
-        finished runs and partly filled last intervals.
-
-        Parameters
-        ----------
-        counts : ndarray, (n_known, n_runs, n_times, n_counters)
-            Events per interval, NaN once a run has ended.
-        duration : ndarray, (n_known, n_runs)
-            [s], NaN where a run is missing.
-        contexts : ndarray, (n_known, n_resources)
-        interval : float
-            [s]
-        settings : ElapsedSettings
-        rng : numpy.random.Generator or int
-            Random start of the multimarginal form; results depend on it within the tolerance only.
-        progress : callable
-            Called with (done, total) pairs or sweeps.
+        finished runs and partly filled last intervals.  Counts (n_known, n_runs, n_times,
+        n_counters) are events per interval, NaN once a run has ended; durations (n_known, n_runs)
+        are NaN where a run is missing [s].  `rng` starts the multimarginal form at random; results
+        depend on it within the tolerance only.
 
         Raises
         ------
@@ -246,20 +208,11 @@ class ElapsedLaw:
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Counts per interval and durations at contexts.
+        """Counts and durations at contexts, see :meth:`msbgen.generate.law.Law.profiles`.
 
         The state at each time comes from the bridge: the heaviest atom (max_likelihood), the mean,
         or draws (sample).  The duration is the kernel-weighted median, the mean, or a draw of the
-        measured durations.  The answer for a context depends neither on its position nor on the
-        others: samples come from one random stream a context
-        (:func:`msbgen.generate.streams.context_streams`).
-
-        Returns
-        -------
-        counts : ndarray, (n_query[, n_samples], n_times, n_counters)
-            NaN after the end; the last interval holds the share that the duration covers.
-        duration : ndarray, (n_query[, n_samples])
-            [s]
+        measured durations.
         """
         weights, ends = self._run_weights(query)
         streams: list[np.random.Generator] = []
@@ -307,13 +260,7 @@ class ElapsedLaw:
         interval: float,
         labels: Mapping[str, Any],
     ) -> ElapsedLaw:
-        """Law of the arrays of :meth:`to_arrays` and the :meth:`labels`.
-
-        Raises
-        ------
-        ProfileError
-            Settings or an array that no law can have.
-        """
+        """Law of :meth:`to_arrays` and :meth:`labels`; ProfileError for what no law can have."""
         settings = stored.record(ElapsedSettings, labels.get("settings"), "settings")
         longest = int(np.ceil(np.nanmax(duration) / interval)) + 1
         rows = stored.indices("snapshot_row", (None,), below=longest)

@@ -55,28 +55,12 @@ def find_donors(
 ) -> Indices:
     """Donor run of each run, segment and quantity, (n, segments, k): the run itself if measured.
 
-    Parameters
-    ----------
-    coarse, lag : ndarray, (n, segments, k)
-        Residuals of the segments, and lags; NaN throughout for a quantity that the run does not
-        hold, and in all quantities from the segment on in which it was cut.
-    scaled_contexts : ndarray, (n, n_resources)
-        Context of each run in bandwidths.
-    run_context : ndarray of int, (n,)
-    epsilon : float
-        Weight of the entropy, in squared bandwidths of the contexts; residuals and lags enter in
-        standard deviations, times 0.3.
-    tol : float
-        Largest L1 error of the marginals.
-
-    Raises
-    ------
-    msbgen.bridge.solve.NotConvergedError
-        The solver did not reach its tolerance.
-
-    Notes
-    -----
-    O(n²) per segment and group; linear in the segments.
+    `coarse` and `lag` (n, segments, k) are residuals of the segments and lags; NaN throughout for a
+    quantity that the run does not hold, and in all from the segment on in which it was cut.
+    `scaled_contexts` (n, n_resources) are the contexts of the runs in bandwidths.  `epsilon` is the
+    weight of the entropy, in squared bandwidths; residuals and lags enter in standard deviations,
+    times 0.3.  `tol` is the largest L1 error of the marginals; the solver raises NotConvergedError
+    above it.  O(n²) per segment and group.
     """
     n, segments, _ = coarse.shape
     donor = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()

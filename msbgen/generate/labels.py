@@ -14,13 +14,7 @@ from msbgen.faults.findings import Findings
 
 
 def stored_labels(stored: StoredArrays, text: object, laws: Collection[str]) -> dict[str, Any]:
-    """Labels of a model file from their JSON text, with the expected types.
-
-    Raises
-    ------
-    ProfileError
-        The text is no JSON object, or a label is missing or of another type.
-    """
+    """Labels of a model file from their JSON text; ProfileError where one is missing or wrong."""
     labels: Any = None
     if isinstance(text, str):
         with suppress(json.JSONDecodeError, RecursionError):

@@ -53,13 +53,7 @@ class Law(Protocol):
 
     @property
     def centre(self) -> Centre:
-        """The trend over contexts, with the departures of the known ones.
-
-        Raises
-        ------
-        ArgumentError
-            A law without a trend.
-        """
+        """The trend over contexts, and the departures of the known ones; ArgumentError if none."""
         ...
 
     @property
@@ -74,12 +68,8 @@ class Law(Protocol):
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve, once, what profiles of a kind need beyond the fit: paths need a bridge.
 
-        `profiles` does so if it was not done before.
-
-        Raises
-        ------
-        msbgen.bridge.solve.NotConvergedError
-            The solver of the bridge did not reach its tolerance.
+        `profiles` does so if it was not done before.  Raises NotConvergedError where the solver did
+        not reach its tolerance.
         """
         ...
 
@@ -94,17 +84,11 @@ class Law(Protocol):
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts (q, n_resources).
 
-        Returns
-        -------
-        counts : ndarray, (q[, n_samples], n_times, n_counters)
-            NaN after the end; the last interval may be partial.
-        duration : ndarray, (q[, n_samples])
-            [s]
-
-        Raises
-        ------
-        msbgen.bridge.solve.NotConvergedError
-            As :meth:`prepare`.
+        Counts (q[, n_samples], n_times, n_counters) are NaN after the end; the last interval holds
+        the share that the duration covers.  Durations (q[, n_samples]) are in seconds.  The
+        answer for a context depends neither on its position nor on the others: samples come from
+        one random stream a context (:func:`msbgen.generate.streams.context_streams`).  Errors as
+        :meth:`prepare`.
         """
         ...
 

@@ -28,26 +28,9 @@ _PASSES = 4
 def fill_lost(counts: Floats, lost: Bools, runs: Runs, trend: Trend) -> Floats:
     """Counts with the lost samples imputed by a trend, (n_known, n_runs, n_times, n_counters).
 
-    Parameters
-    ----------
-    counts : ndarray, (n_known, n_runs, n_times, n_counters)
-        Events per interval, lost samples interpolated, as by :mod:`msbgen.data.gaps`; NaN after
-        the end of a run.
-    lost : ndarray of bool, (n_known, n_runs, n_times, n_counters)
-        Samples that were lost, none of runs that do not hold the counter.
-    runs : Runs
-        The runs of `counts`.
-    trend : Trend
-        Of the states of these runs.
-
-    Returns
-    -------
-    ndarray, (n_known, n_runs, n_times, n_counters)
-        Events per interval; equal to `counts` but for the lost samples of `runs`.
-
-    Notes
-    -----
-    O(runs · (bins + times) · n_counters).
+    Counts are events per interval, with lost samples interpolated as by :mod:`msbgen.data.gaps`;
+    NaN after the end of a run.  `lost` has their shape, without samples of runs that do not hold
+    the counter.  `trend` is that of the states of `runs`.  O(runs · (bins + times) · n_counters).
     """
     filled = counts.copy()
     index = np.argwhere(np.isfinite(runs.total))

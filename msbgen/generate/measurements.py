@@ -14,40 +14,25 @@ Floats = NDArray[np.float64]
 class Measurements:
     """Runs of a task in known contexts, as a law is fitted to them and faults are detected in them.
 
-    Attributes
-    ----------
-    counts : ndarray, (n_known, n_runs, n_times, n_counters)
-        Events per interval.  NaN after a run has ended or was cut, and throughout for a counter
-        that the run does not hold; every run holds the clock.
-    duration : ndarray, (n_known, n_runs)
-        [s], until the cut of a run that was cut; NaN where a run is missing.
-    contexts : ndarray, (n_known, n_resources)
-    interval : float
-        Sampling interval [s].
-    clock : int
-        Quantity that measures progress: 0 for wall time, 1 + k for counter k.
-    complete : array_like of bool, broadcastable to (n_known, n_runs)
-        Runs that went on to their end.
-    slowdown : array_like, broadcastable to (n_known, n_runs)
-        Measured time of each run over `duration`; 1 unless a fault was corrected.
-    reliability : array_like, broadcastable to (n_known,)
-        Weight of one run of each context in a trend, at most 1.
-    time_imputed : array_like of bool, broadcastable to (n_known,)
-        Contexts whose time was scaled to what the other contexts predict.
-    lost : array_like of bool, broadcastable to the counts
-        Samples that were lost, and interpolated in `counts`.
+    Fields with a default are broadcast: `complete` and `slowdown` to (n_known, n_runs),
+    `reliability` and `time_imputed` to (n_known,), `lost` to the shape of the counts.
     """
 
+    # (n_known, n_runs, n_times, n_counters): events per interval.  NaN after a run has ended or was
+    # cut, and throughout for a counter that the run does not hold; every run holds the clock.
     counts: Floats
+    # (n_known, n_runs) [s], until the cut of a run that was cut; NaN where a run is missing
     duration: Floats
-    contexts: Floats
-    interval: float
-    clock: int
-    complete: ArrayLike = True
+    contexts: Floats  # (n_known, n_resources)
+    interval: float  # sampling interval [s]
+    clock: int  # quantity that measures progress: 0 for wall time, 1 + k for counter k
+    complete: ArrayLike = True  # runs that went on to their end
+    # measured time of each run over `duration`; 1 unless a fault was corrected
     slowdown: ArrayLike = 1.0
-    reliability: ArrayLike = 1.0
+    reliability: ArrayLike = 1.0  # weight of one run of each context in a trend, at most 1
+    # contexts whose time was scaled to what the other contexts predict
     time_imputed: ArrayLike = False
-    lost: ArrayLike = False
+    lost: ArrayLike = False  # samples that were lost, and interpolated in `counts`
 
     @property
     def is_complete(self) -> NDArray[np.bool_]:

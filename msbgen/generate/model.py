@@ -225,14 +225,9 @@ class ProfileModel:
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve, once, what profiles of a kind need beyond the fit.
 
-        `generate`, `stream` and `save` call it; call it before to show its progress.
-
-        Parameters
-        ----------
-        kind : {"max_likelihood", "mean", "sample"}
-            "mean" needs nothing; the others need the bridge, which takes a few seconds.
-        progress : callable
-            Called with (done, total) pairs of the bridge.
+        `generate`, `stream` and `save` call it; call it before to show its progress, (done, total)
+        pairs of the bridge.  "mean" needs nothing; the other kinds need the bridge, which takes a
+        few seconds.
 
         Raises
         ------

@@ -18,22 +18,9 @@ def expected_totals(
     """Expected total of the clock in runs that were cut, (n_known, n_runs); NaN elsewhere.
 
     The median of the other runs of the context, or, where every run was cut, the prediction of a
-    trend of these medians over the contexts.
-
-    Parameters
-    ----------
-    counts : ndarray, (n_known, n_runs, n_times, n_counters)
-    duration : ndarray, (n_known, n_runs)
-        [s]; until the cut of a run that was cut, NaN where a run is missing.
-    contexts : ndarray, (n_known, n_resources)
-    clock : int
-        0 for wall time, 1 + k for counter k.
-    complete : ndarray of bool, (n_known, n_runs)
-
-    Raises
-    ------
-    MeasurementError
-        No run went on to its end.
+    trend of these medians over the contexts.  Arguments as the fields of
+    :class:`~msbgen.generate.measurements.Measurements`; MeasurementError where no run went on to
+    its end.
     """
     present = np.isfinite(duration)
     out = np.full(duration.shape, np.nan)

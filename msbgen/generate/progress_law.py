@@ -115,30 +115,16 @@ class _LazyChain:
 
 @dataclass(frozen=True, eq=False)
 class ProgressLaw:
-    """The fitted trend and, after the first use of paths, the bridge of its residuals.
-
-    Attributes
-    ----------
-    settings : ProgressSettings
-    contexts : ndarray, (n_known, n_resources)
-    duration : ndarray, (n_known, n_runs)
-        Measured execution times [s], NaN where a run is missing or was cut.
-    interval : float
-        Sampling interval [s].
-    centre : Centre
-        Expected amounts at any context.
-    residuals : Residuals
-        Of the measured runs from the centre.
-    """
+    """The fitted trend and, after the first use of paths, the bridge of its residuals."""
 
     name: ClassVar[str] = "progress"
 
     settings: ProgressSettings
-    contexts: Floats
-    duration: Floats
-    interval: float
-    centre: Centre
-    residuals: Residuals
+    contexts: Floats  # (n_known, n_resources)
+    duration: Floats  # (n_known, n_runs): measured [s], NaN where a run is missing or was cut
+    interval: float  # sampling interval [s]
+    centre: Centre  # expected amounts at any context
+    residuals: Residuals  # of the measured runs from the centre
     _lazy_chain: _LazyChain = field(init=False, default_factory=_LazyChain)
 
     @classmethod
@@ -152,14 +138,8 @@ class ProgressLaw:
         """Law of measured runs: the trend, the centre and the residuals.
 
         Runs that lost counts (:func:`msbgen.generate.clock.lost_counts`) are left out.  Samples
-        that were lost are imputed by a first fit (:mod:`msbgen.generate.lost`).
-
-        Parameters
-        ----------
-        measurements : Measurements
-        settings : ProgressSettings
-        progress : callable
-            Called with (done, total) stages.
+        that were lost are imputed by a first fit (:mod:`msbgen.generate.lost`).  `progress` is
+        called with (done, total) stages.
 
         Raises
         ------
@@ -213,16 +193,8 @@ class ProgressLaw:
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve the bridge if the kind needs paths and it is not solved yet.
 
-        Parameters
-        ----------
-        kind : {"max_likelihood", "mean", "sample"}
-        progress : callable
-            Called with (done, total) pairs of segments.
-
-        Raises
-        ------
-        msbgen.bridge.solve.NotConvergedError
-            The solver did not reach its tolerance.
+        `progress` is called with (done, total) pairs of segments.  Raises NotConvergedError where
+        the solver did not reach its tolerance.
         """
         if kind != "mean":
             self._chain(progress)
@@ -255,26 +227,12 @@ class ProgressLaw:
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Counts per interval and durations at contexts.
+        """Counts and durations at contexts, see :meth:`msbgen.generate.law.Law.profiles`.
 
         Samples are paths drawn from the bridge, added to the centre and converted to wall time.
         The other kinds are the expected count of every interval over the measured runs.  Their
         weights are those of the kernel (mean), times a kernel of the distance to the most likely
         path (max_likelihood).
-        The answer for a context depends neither on its position nor on the others: samples come
-        from one random stream a context (:func:`msbgen.generate.streams.context_streams`).
-
-        Returns
-        -------
-        counts : ndarray, (n_query[, n_samples], n_times, n_counters)
-            NaN after the end; the last interval holds the share that the duration covers.
-        duration : ndarray, (n_query[, n_samples])
-            [s]
-
-        Raises
-        ------
-        msbgen.bridge.solve.NotConvergedError
-            As :meth:`prepare`.
         """
         self.prepare(kind)  # before threads start
         block = min(_BLOCK, max(1, _PATHS // n_samples)) if kind == "sample" else _BLOCK
@@ -472,13 +430,7 @@ class ProgressLaw:
         interval: float,
         labels: Mapping[str, Any],
     ) -> ProgressLaw:
-        """Law of the arrays of :meth:`to_arrays` and the :meth:`labels`.
-
-        Raises
-        ------
-        ProfileError
-            Settings or an array that no law can have.
-        """
+        """Law of :meth:`to_arrays` and :meth:`labels`; ProfileError for what no law can have."""
         settings = stored.record(ProgressSettings, labels.get("settings"), "settings")
         clock = labels.get("clock")
         stored.want(type(clock) is int, "clock", clock, "a whole number")

@@ -29,26 +29,13 @@ class Residuals:
 
     Residuals from the mean of a context have the variance of a new run there.  The residual of a
     single run of a context is taken from the contexts around it.
-
-    Attributes
-    ----------
-    run_context : ndarray of int, (n,)
-        Known context of each run that is used, not decreasing.
-    residual : ndarray, (n, bins, k)
-        Of the amounts in each bin.
-    coarse : ndarray, (n, segments, k)
-        Of the amounts in each segment.
-    lag : ndarray, (n, segments, k)
-        Of all amounts until the end of each segment.
-    total_residual : ndarray, (n,)
-        Of the clock's total over the trend of the totals.
     """
 
-    run_context: Indices
-    residual: Floats
-    coarse: Floats
-    lag: Floats
-    total_residual: Floats
+    run_context: Indices  # (n,): known context of each run that is used, not decreasing
+    residual: Floats  # (n, bins, k): of the amounts in each bin
+    coarse: Floats  # (n, segments, k): of the amounts in each segment
+    lag: Floats  # (n, segments, k): of all amounts until the end of each segment
+    total_residual: Floats  # (n,): of the clock's total over the trend of the totals
 
     @classmethod
     def fit(
@@ -121,13 +108,7 @@ class Residuals:
 
     @classmethod
     def from_arrays(cls, stored: StoredArrays, centre: Centre) -> Residuals:
-        """Undo :meth:`to_arrays`.
-
-        Raises
-        ------
-        ProfileError
-            An array that is missing, of another shape, or of numbers that it cannot hold.
-        """
+        """Undo :meth:`to_arrays`; ProfileError where an array cannot be that of residuals."""
         run_context = np.nonzero(np.isfinite(centre.total))[0]
         n, (_, bins, k) = len(run_context), centre.departure.shape
         return cls(

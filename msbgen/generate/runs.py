@@ -29,55 +29,28 @@ _SHARED_STEPS = 6
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Measured runs that a law is fitted to, one after another, context by context.
+    """Measured runs that a law is fitted to, one after another, context by context."""
 
-    Attributes
-    ----------
-    contexts : ndarray, (n_known, n_resources)
-    context : ndarray of int, (n,)
-        Known context of each run, not decreasing.
-    counts : ndarray, (n, times, n_counters)
-        Events per interval, NaN once a run has ended.
-    duration : ndarray, (n,)
-        [s]
-    interval : ndarray, () or (n,)
-        Sampling interval [s], of all runs or of each.
-    clock : int
-        0 for wall time, 1 + k for counter k.
-    state : ndarray, (n, bins, k)
-        Amounts per bin of progress, spread evenly within the sampling intervals; NaN where a run
-        holds no such counter, and from where it was cut.
-    total : ndarray, (n_known, n_runs)
-        Total of the clock in each run, or the expected one of a run that was cut; NaN for runs
-        that are missing or lost counts.
-    reliability : ndarray, (n_known,)
-        Weight of one run of each context in a trend, at most 1.
-    expected : ndarray, (n,)
-        Expected total of the clock in runs that were cut; NaN for the others.
-    """
-
-    contexts: Floats
-    context: Indices
-    counts: Floats
-    duration: Floats
-    interval: Floats
-    clock: int
+    contexts: Floats  # (n_known, n_resources)
+    context: Indices  # (n,): known context of each run, not decreasing
+    counts: Floats  # (n, times, n_counters): events per interval, NaN once a run has ended
+    duration: Floats  # (n,) [s]
+    interval: Floats  # () or (n,): sampling interval [s], of all runs or of each
+    clock: int  # 0 for wall time, 1 + k for counter k
+    # (n, bins, k): amounts per bin of progress, spread evenly within the sampling intervals; NaN
+    # where a run holds no such counter, and from where it was cut
     state: Floats
+    # (n_known, n_runs): of the clock in each run, expected where a run was cut; NaN for runs that
+    # are missing or lost counts
     total: Floats
-    reliability: Floats
-    expected: Floats
+    reliability: Floats  # (n_known,): weight of one run of each context in a trend, at most 1
+    expected: Floats  # (n,): expected total of the clock in runs that were cut; NaN for the others
 
     @classmethod
     def of(cls, measurements: Measurements, bins: int) -> Runs:
         """Runs on their progress clock; those that lost counts of the clock are left out.
 
         The total of a run with lost samples is not known yet, so that such runs are kept.
-
-        Parameters
-        ----------
-        measurements : Measurements
-        bins : int
-            Bins of progress.
 
         Raises
         ------

@@ -24,15 +24,8 @@ def expected_size(
 ) -> float:
     """Least size of a file of generated profiles on disk [bytes], without a fit.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        The measured profiles.
-    n_contexts : int
-    kind, n_samples
-        As for :meth:`ProfileModel.generate`.
-    times : float
-        Output interval [s]; None for the measured one.
+    `dataset` holds the measured profiles; other arguments as :meth:`ProfileModel.generate`, `times`
+    an output interval [s].
     """
     samples = n_samples if kind == "sample" else 1
     interval = sampling_interval(dataset) if times is None else times

@@ -18,12 +18,8 @@ _KEY_BYTES = 16
 def stream_key(rng: np.random.Generator | int = 0, task: str = "") -> int:
     """Key of the streams of a task's contexts: a whole number below 2¹²⁸.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator or int
-        Equal seeds, and generators in equal states, give equal keys; a generator advances.
-    task : str
-        Name of the task; tasks with one seed have different streams.
+    Equal seeds, and generators in equal states, give equal keys; a generator advances.  Tasks with
+    one seed have different streams.
 
     Examples
     --------
@@ -36,13 +32,7 @@ def stream_key(rng: np.random.Generator | int = 0, task: str = "") -> int:
 
 
 def context_streams(key: int, contexts: Floats) -> list[np.random.Generator]:
-    """One random stream a context, by a :func:`stream_key` and its levels.
-
-    Parameters
-    ----------
-    key : int
-    contexts : ndarray, (n, n_resources)
-        Equal contexts have equal streams.
+    """One random stream a context (n, n_resources), by a :func:`stream_key` and its levels.
 
     Examples
     --------

@@ -59,26 +59,11 @@ _BLOCK = 256
 class Posterior:
     """Posterior variance of one quantity over a product of levels, and gains of observations.
 
-    Parameters
-    ----------
-    axes : sequence of ndarray
-        Scaled coordinate of each level, one array a resource; contexts are their product, the
-        last resource fastest.
-    lengths : ndarray, (m,)
-    weight : ndarray, (N,)
-        Weight of the variance at each context.
-    points, noise : ndarray, (n, m) and (n,)
-        Scaled coordinates and variances of earlier observations, at any contexts.
-
-    Attributes
-    ----------
-    variance : ndarray, (N,)
-    reach : ndarray, (N,)
-        S(x) = Σ_t w_t c(x, t)².
-
-    Notes
-    -----
-    O(N²) once, in blocks; O(N·(n + Σ levels)) an observation.
+    `axes` are the scaled coordinates of the levels, one array a resource; contexts are their
+    product, the last resource fastest.  `lengths` are (m,), `weight` (N,) weighs the variance at
+    each context. Earlier observations, at any contexts, have scaled coordinates `points` (n, m) and
+    variances `noise` (n,).  The attributes are `variance` (N,), and `reach` (N,), which is S(x) =
+    Σ_t w_t c(x, t)². O(N²) once, in blocks; O(N·(n + Σ levels)) an observation.
     """
 
     def __init__(
@@ -167,43 +152,22 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Contexts in the order to measure them.
+    """Contexts in the order to measure them."""
 
-    Attributes
-    ----------
-    index : ndarray of int, (rows,)
-        Each context once.
-    runs : ndarray of int, (rows,)
-    seconds : ndarray, (rows,)
-        Cost of all runs of the context [s].
-    error : ndarray, (1 + rows,)
-        Expected error before, and after each row: root of the weighted mean square over all
-        contexts, misfit included.
-    """
-
-    index: Indices
-    runs: Indices
-    seconds: Floats
+    index: Indices  # (rows,): each context once
+    runs: Indices  # (rows,)
+    seconds: Floats  # (rows,): cost of all runs of the context [s]
+    # (1 + rows,): expected error before, and after each row: root of the weighted mean square over
+    # all contexts, misfit included
     error: Floats
 
 
 def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.bool_]) -> Indices:
     """Allowed contexts in a low-discrepancy order, expensive ones less often.
 
-    A Sobol sequence in one dimension a resource, over the ranks of its levels, and one more: a
-    context is passed over where that last coordinate exceeds √(least cost / cost).
-
-    Parameters
-    ----------
-    sizes : sequence of int, (m,)
-        Levels of each resource.
-    cost : ndarray, (N,)
-    allowed : ndarray of bool, (N,)
-
-    Returns
-    -------
-    ndarray of int
-        Each allowed context once; those never drawn come last, cheap ones first.
+    A Sobol sequence in one dimension a resource, over the ranks of its levels (`sizes`), and one
+    more: a context is passed over where that last coordinate exceeds √(least cost / cost).  Each
+    allowed context comes once; those never drawn come last, cheap ones first.
     """
     m = len(sizes)
     # a power of two keeps the sequence balanced; its first point is the corner of the lowest levels
@@ -224,19 +188,7 @@ def with_corners(sizes: Sequence[int], proposals: Indices) -> Indices:
     """Proposals with corners, where all resources are at an end, moved to every other position.
 
     A low-discrepancy sequence hardly visits the corners, and contexts beyond all known ones are
-    extrapolated: even a few contexts should include corners.
-
-    Parameters
-    ----------
-    sizes : sequence of int, (m,)
-        Levels of each resource.
-    proposals : ndarray of int
-        Each context once.
-
-    Returns
-    -------
-    ndarray of int
-        The same ones; opposite corners follow each other.
+    extrapolated: even a few contexts should include corners.  Opposite corners follow each other.
     """
     ends = np.meshgrid(*((0, size - 1) for size in sizes), indexing="ij")
     corners = np.ravel_multi_index(tuple(end.ravel() for end in ends), tuple(sizes))
@@ -252,28 +204,16 @@ def with_corners(sizes: Sequence[int], proposals: Indices) -> Indices:
 
 @dataclass(frozen=True)
 class DesignLimits:
-    """Limits and costs of a design.
+    """Limits and costs of a design."""
 
-    Attributes
-    ----------
-    window : int or None
-        Number of proposals among which each step chooses; None for all.
-    seconds : float
-        Largest total cost [s].  The plan ends before the step that would exceed it: plans of
-        smaller budgets are the beginnings of those of larger ones.
-    contexts : float
-        Largest number of new contexts; the time that is left then goes to repetitions.
-    overhead : float
-        Cost of preparing a context, for any number of runs [s].
-    least_runs, most_runs : int
-        Runs of each context of the plan.
-    """
-
-    window: int | None = None
+    window: int | None = None  # number of proposals among which each step chooses; None for all
+    # largest total cost [s].  The plan ends before the step that would exceed it: plans of smaller
+    # budgets are the beginnings of those of larger ones.
     seconds: float = np.inf
+    # largest number of new contexts; the time that is left then goes to repetitions
     contexts: float = np.inf
-    overhead: float = 0.0
-    least_runs: int = 1
+    overhead: float = 0.0  # cost of preparing a context, for any number of runs [s]
+    least_runs: int = 1  # runs of each context of the plan, at least
     most_runs: int = 20
 
 
@@ -286,25 +226,11 @@ def greedy_design(
 ) -> Design:
     """Design whose every step lowers the expected error most per second.
 
-    Parameters
-    ----------
-    quantities : sequence of Quantity
-        Over the same contexts; their errors add up.
-    run_seconds : ndarray, (N,)
-        Predicted cost of one run of each context [s].
-    before : ndarray, (N,)
-        Runs that each context has.
-    proposals : ndarray of int
-        The contexts that may be measured, in the order in which they become candidates.
-    limits : DesignLimits
+    The errors of the quantities, over the same contexts, add up.  `run_seconds` (N,) is the
+    predicted cost of one run of each context [s], `before` (N,) the number of runs that it has.
+    `proposals` are the contexts that may be measured, in the order in which they become
+    candidates.  The design is empty where the budget does not allow the first step.
 
-    Returns
-    -------
-    Design
-        Empty where the budget does not allow the first step.
-
-    Notes
-    -----
     Runs are repeated where the overhead is large, as √(overhead · σ² / (seconds · (v + δ))), and
     where no new context may be measured; otherwise a new one lowers the error more nearly always.
     """

@@ -46,13 +46,7 @@ _PAYS = 0.05
 
 @dataclass(frozen=True)
 class Budget:
-    """Limit of a plan: measuring time, or a number of contexts.
-
-    Attributes
-    ----------
-    seconds, contexts : float
-        Largest value of each; infinite for the one that is not limited.
-    """
+    """Limit of a plan: measuring time [s] or a number of contexts; infinite for the other one."""
 
     seconds: float = np.inf
     contexts: float = np.inf
@@ -347,11 +341,6 @@ def _has_other_runs(model: ProfileModel, fault: Fault) -> bool:
 def parse_budget(budget: str | int) -> Budget:
     """Budget of a text such as "120s", "5min" or "1h", or of a number of contexts.
 
-    Raises
-    ------
-    ArgumentError
-        Anything else, or a budget of zero.
-
     Examples
     --------
     >>> parse_budget("5min").seconds, parse_budget(40).contexts
@@ -384,11 +373,6 @@ def parse_levels(text: str) -> dict[str, Floats]:
     """Levels of ``cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4``, by name.
 
     ``first:last`` counts in ones, ``first:last:step`` in steps; ``a/b/c`` lists levels.
-
-    Raises
-    ------
-    ArgumentError
-        Anything else.
     """
     levels: dict[str, Floats] = {}
     for part in text.split(","):
@@ -416,13 +400,7 @@ def parse_levels(text: str) -> dict[str, Floats]:
 
 
 def _levels(levels: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats]:
-    """Sorted levels of each resource.
-
-    Raises
-    ------
-    ArgumentError
-        Levels of other resources, none, no finite numbers, or too many.
-    """
+    """Sorted levels of each resource; ArgumentError for others, none, no numbers, or too many."""
     if set(levels) != set(names) or not names:
         raise ArgumentError(
             f"levels are given for {', '.join(levels) or 'no resource'}; the resources are "

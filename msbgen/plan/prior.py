@@ -47,40 +47,21 @@ _FEW_RUNS = 6
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """Prior of one quantity, and its earlier measurements.
+    """Prior of one quantity, and its earlier measurements."""
 
-    Attributes
-    ----------
-    axes : tuple of ndarray
-        Scaled coordinate of each level of each resource.
-    lengths : ndarray, (m,)
-    importance : float
-        Squared error of a profile for unit variance of this quantity.
-    weight : ndarray, (N,)
-        Share of the variance in the variance of the profile at each context; not negative.
-    misfit, noise : float
-        Variance that repetition does not remove, and variance of one run.
-    points : ndarray, (n, m)
-        Scaled coordinates of the measured contexts.
-    runs : ndarray, (n,)
-        Number of runs of each of them.
-    noise_factor : ndarray, (N,)
-        Factor ≥ 1 on the variance of an observation of each context: where a cap binds, the time
-        informs little on the unthrottled time.
-    measured_noise_factor : ndarray, (n,)
-        The factor of the measured contexts.
-    """
-
-    axes: tuple[Floats, ...]
-    lengths: Floats
-    importance: float
+    axes: tuple[Floats, ...]  # scaled coordinate of each level of each resource
+    lengths: Floats  # (m,)
+    importance: float  # squared error of a profile for unit variance of this quantity
+    # (N,): share of the variance in that of the profile at each context; not negative
     weight: Floats
-    misfit: float
-    noise: float
-    points: Floats
-    runs: Floats
+    misfit: float  # variance that repetition does not remove
+    noise: float  # variance of one run
+    points: Floats  # (n, m): scaled coordinates of the measured contexts
+    runs: Floats  # (n,): number of runs of each of them
+    # (N,): factor ≥ 1 on the variance of an observation of each context: where a cap binds, the
+    # time informs little on the unthrottled time
     noise_factor: Floats
-    measured_noise_factor: Floats
+    measured_noise_factor: Floats  # (n,): the factor of the measured contexts
 
     @property
     def measured_noise(self) -> Floats:
@@ -97,47 +78,23 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Priors, costs and earlier runs of all contexts of a platform.
+    """Priors, costs and earlier runs of all contexts of a platform."""
 
-    Attributes
-    ----------
-    quantities : list of Quantity
-        Over the contexts of the platform, the product of the levels.
-    cost : ndarray, (N,)
-        Of one run of each context [s].
-    before : ndarray, (N,)
-        Number of runs that each context has.
-    n_known : int
-        Number of measured contexts, also of those that are not on the platform.
-    noise : float
-        Deviation of one run from the mean of its context, in the units of errors.
-    calibrated : bool
-        Whether errors are those of profiles, calibrated on held-out known contexts; else their
-        scale is not known.
-    """
-
-    quantities: list[Quantity]
-    cost: Floats
-    before: Floats
-    n_known: int
-    noise: float
+    quantities: list[Quantity]  # over the contexts of the platform, the product of the levels
+    cost: Floats  # (N,): of one run of each context [s]
+    before: Floats  # (N,): number of runs that each context has
+    n_known: int  # number of measured contexts, also of those that are not on the platform
+    noise: float  # deviation of one run from the mean of its context, in the units of errors
+    # whether errors are those of profiles, calibrated on held-out known contexts; else their scale
+    # is not known
     calibrated: bool
 
 
 def prior_of_levels(axes: Sequence[Floats], run_seconds: float = 1.0) -> Prior:
-    """Prior of a task without measurements, on a platform with the given levels.
+    """Prior of a task without measurements, on a platform with the given rising levels.
 
-    Parameters
-    ----------
-    axes : sequence of ndarray
-        Levels of each resource, rising.
-    run_seconds : float
-        Approximate time of a run at the highest levels [s].
-
-    Raises
-    ------
-    ArgumentError
-        Levels so far apart that a run at the lowest would take a hundred years.
+    `run_seconds` is the approximate time of a run at the highest levels [s].  ArgumentError for
+    levels so far apart that a run at the lowest would take a hundred years.
     """
     known = np.empty((0, len(axes)))
     with np.errstate(over="ignore"):
@@ -151,13 +108,7 @@ def prior_of_levels(axes: Sequence[Floats], run_seconds: float = 1.0) -> Prior:
 
 
 def prior_of_law(law: Law, axes: Sequence[Floats]) -> Prior:
-    """Prior of a measured task, on a platform with the given levels.
-
-    Raises
-    ------
-    ArgumentError
-        A law that has no trend.
-    """
+    """Prior of a measured task on a platform of these levels; ArgumentError without a trend."""
     known, runs = law.contexts, np.isfinite(law.centre.total).sum(axis=1).astype(float)
     if len(known) < len(axes) + 3:
         # too few to fit parameters: the default prior, with costs scaled to the measured times

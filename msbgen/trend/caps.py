@@ -71,14 +71,8 @@ class Cap:
     def throttle(self, rows: Floats, levels: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """Time under the cap [s], and the share of the free time in it, (q, bins) each.
 
-        Parameters
-        ----------
-        rows : ndarray, (q, n)
-            Weights of the coefficients.
-        levels : ndarray, (q,)
-            Of the resource.
-        counts : ndarray, (q, bins)
-            Of the counter.
+        `rows` (q, n) weigh the coefficients; `levels` (q,) are of the resource, `counts` (q, bins)
+        of the counter.
         """
         logs = rows @ self.coefficients
         logs += self.mean
@@ -117,16 +111,8 @@ def find_cap(
 ) -> tuple[Cap, ...]:
     """The cap that best predicts the time of held-out contexts, or none.
 
-    Parameters
-    ----------
-    problem : Problem
-        All bins, which determine the rate.
-    segments : Problem
-        The same or sums of its bins, on which the cap is decided.
-    contexts : ndarray, (n, m)
-        Levels.
-    parameters : SmoothingParameters
-        Of the trend without a cap.
+    All bins, `problem`, determine the rate; the cap is decided on `segments`, the same or sums of
+    bins. `contexts` (n, m) are levels, `parameters` those of the trend without a cap.
     """
     time = problem.amounts[..., 0]
     if not np.all(time > 0):
@@ -298,14 +284,8 @@ def _fitted(problem: Problem, contexts: Floats, cap: _Candidate, gain: float) ->
 class _Trials:
     """Held-out errors of time under caps, in selected bins.
 
-    Parameters
-    ----------
-    problem : Problem
-    contexts : ndarray, (n, m)
-        Levels.
-    held_out : ndarray, (rows, bins, k)
-        Amounts of the held-out contexts without a cap.
-    bins : ndarray of int
+    `contexts` (n, m) are levels, `held_out` (rows, bins, k) the amounts of the held-out contexts
+    without a cap.
     """
 
     def __init__(self, problem: Problem, contexts: Floats, held_out: Floats, bins: Indices) -> None:

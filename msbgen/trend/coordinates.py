@@ -37,11 +37,8 @@ class Coordinates:
     def scaled(self, contexts: ArrayLike) -> Floats:
         """Coordinates (q, m) of contexts (q, m) in which the known ones span [−1/2, 1/2].
 
-        Raises
-        ------
-        ArgumentError
-            Contexts of another shape, or a level without a logarithm or reciprocal where the
-            coordinate needs one.
+        ArgumentError for another shape, or a level without a logarithm or reciprocal that needs
+        one.
         """
         values, m = np.asarray(contexts, dtype=float), len(self.names)
         if values.ndim != 2 or values.shape[1] != m:
@@ -75,11 +72,7 @@ def default_names(known: Floats) -> tuple[str, ...]:
 def check_names(coordinates: str | tuple[str, ...], known: Floats) -> tuple[str, ...]:
     """The coordinate of each resource of the known contexts (n, m), from one for all or one each.
 
-    Raises
-    ------
-    ArgumentError
-        An unknown name, another number of names, or a logarithm or reciprocal of levels that are
-        not positive.
+    ArgumentError for an unknown name, another number of names, or levels without that coordinate.
     """
     m = known.shape[1]
     chosen = (coordinates,) * m if isinstance(coordinates, str) else tuple(coordinates)

@@ -39,13 +39,7 @@ def line(inner: Floats) -> Floats:
 
 
 class Pairs:
-    """The covariance between given points, for several length scales.
-
-    Parameters
-    ----------
-    z, other : ndarray, (q, m) and (n, m)
-        Scaled coordinates.
-    """
+    """The covariance between scaled coordinates (q, m) and (n, m), for several length scales."""
 
     def __init__(self, z: Floats, other: Floats) -> None:
         self._z, self._other = z, other

@@ -112,14 +112,9 @@ class Trend:
         return np.sqrt((steps**2).sum(axis=2))
 
     def predict(self, contexts: ArrayLike) -> Floats:
-        """State at contexts (q, m), (q, bins, k), not negative.
+        """State at contexts (q, m), (q, bins, k), not negative.  O(q · n · bins · k).
 
-        O(q · n · bins · k).
-
-        Raises
-        ------
-        ArgumentError
-            Contexts of another shape, or outside the domain of the coordinates.
+        ArgumentError for contexts of another shape, or outside the domain of the coordinates.
         """
         state, times = self._with_times(contexts)
         for time, _ in times:
@@ -319,6 +314,9 @@ def fit_trend(
 ) -> Trend:
     """The smooth dependence of the state on the context, fitted to the known contexts.
 
+    O(n³) per candidate set of parameters, some hundred of them; with a cap O(n³) per bin.  With
+    fewer than m + 3 contexts nothing is chosen: logarithms, default length scales and no cap.
+
     Parameters
     ----------
     contexts : array_like, (n, m)
@@ -340,10 +338,6 @@ def fit_trend(
         The offset within the logarithm, relative to the mean of the quantity.  Amounts below it
         are treated additively.  Time has no offset.
 
-    Returns
-    -------
-    Trend
-
     Raises
     ------
     ArgumentError
@@ -351,11 +345,6 @@ def fit_trend(
         an unknown form or coordinate.
     MeasurementError
         Contexts too close together to determine a trend.
-
-    Notes
-    -----
-    O(n³) per candidate set of parameters, some hundred of them; with a cap O(n³) per bin.  With
-    fewer than m + 3 contexts nothing is chosen: logarithms, default length scales and no cap.
 
     Examples
     --------

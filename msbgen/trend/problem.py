@@ -109,13 +109,7 @@ class Problem:
         return self._smoothers[form]
 
     def fit(self, parameters: SmoothingParameters) -> Fit:
-        """The fit of every quantity.
-
-        Raises
-        ------
-        MeasurementError
-            Contexts too close together.
-        """
+        """The fit of every quantity; MeasurementError for contexts too close together."""
         smoother = self.smoother(parameters.form)
         coefficients = [
             smoother.coefficients(

@@ -72,14 +72,7 @@ def default_choice(names: tuple[str, ...], form: str, n_quantities: int) -> Para
 
 
 class ParameterSearch:
-    """Search on the held-out folds of one problem.
-
-    SmoothingParameters
-    ----------
-    contexts : ndarray, (n, m)
-    problem : Problem
-        Of the contexts, in any coordinates.
-    """
+    """Search on the held-out folds of one problem of contexts (n, m), in any coordinates."""
 
     def __init__(self, contexts: Floats, problem: Problem) -> None:
         self._contexts, self._folds = contexts, problem.folds

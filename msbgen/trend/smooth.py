@@ -54,15 +54,8 @@ class Smoother(Protocol):
 
 
 class GaussianProcess:
-    """The posterior mean under the prior of :mod:`msbgen.trend.covariance`.
+    """The posterior mean under the prior of :mod:`msbgen.trend.covariance`, at points (n, m).
 
-    Parameters
-    ----------
-    known : ndarray, (n, m)
-        Scaled coordinates.
-
-    Notes
-    -----
     O(n³) a fit where all columns have the same noise, else O(n³) a column, in threads.
     """
 
@@ -78,13 +71,7 @@ class GaussianProcess:
         return Pairs(z, self._known).covariances(lengths)
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
-        """See :class:`Smoother`.
-
-        Raises
-        ------
-        MeasurementError
-            Points so close together that the matrix is singular to rounding.
-        """
+        """See :class:`Smoother`; MeasurementError for points so close that none is determined."""
         kernel, out = self._pairs.covariance(lengths), np.empty_like(values)
 
         def solve(columns: NDArray[np.intp]) -> None:
@@ -122,15 +109,10 @@ class GaussianProcess:
 
 
 class LocalLinear:
-    """Lines fitted around each point, with larger weights of near values.
+    """Lines fitted around each point (n, m), with larger weights of near values.
 
     They minimise Σ_i κ_i (y_i − a − b·(z_i − z))² + ridge·|b|².  κ is Gaussian with the length
     scales, and the nugget is the ridge over Σ κ.  The noise is not used.
-
-    Parameters
-    ----------
-    known : ndarray, (n, m)
-        Scaled coordinates.
     """
 
     def __init__(self, known: Floats) -> None:

@@ -62,18 +62,11 @@ class Windows:
     def of_runs(
         cls, position: Floats, time: Floats, context: Indices, shape: tuple[int, int]
     ) -> Windows:
-        """The sampling intervals of runs.
+        """The sampling intervals of runs, from the progress at their edges and their times [s].
 
-        Time without progress belongs to the window before it; at the start, to the window after it.
-
-        Parameters
-        ----------
-        position : ndarray, (runs, intervals + 1)
-            Progress at the edges of the intervals, from 0 to 1, not decreasing.
-        time : ndarray, (runs, intervals)
-            [s]
-        context : ndarray of int, (runs,)
-        shape : tuple of int
+        Progress (runs, intervals + 1) goes from 0 to 1 without decreasing; times are (runs,
+        intervals). Time without progress belongs to the window before it; at the start, to the
+        window after it.
         """
         reached = np.concatenate([np.zeros((len(time), 1)), np.cumsum(time, axis=1)], axis=1)
         moves = position[:, 1:] > position[:, :-1]
@@ -166,8 +159,6 @@ def least_time(cap: Cap, levels: Floats, counts: Floats) -> Floats:
 def fit_time_law(problem: TimeProblem, summed: Floats) -> TimeLaw:
     """Fit the law to the times of windows; `summed` as in `TimeLaw`.
 
-    Notes
-    -----
     O(windows · b² + (n · b + P · b²) · P² · bins) an iteration, b the bins that a window holds and
     P the parts.
     """
@@ -186,16 +177,8 @@ def left_out_times(
 ) -> Floats:
     """Time of each row of the folds under the law of all other contexts, (rows, bins) [s].
 
-    One step of Newton's method from the law of all contexts: exact where the law is linear.
-
-    Parameters
-    ----------
-    law : TimeLaw
-    problem : TimeProblem
-        With one window per bin.
-    folds : Folds
-    left_out_counts : ndarray, (rows, bins, k − 1)
-        Counts of the rows as predicted from all other contexts.
+    One step of Newton's method from the law of all contexts: exact where the law is linear.  The
+    problem has one window per bin; the counts (rows, bins, k − 1) are predictions of all others.
     """
     logs, common = problem.parameters(law)
     steps = problem.steps_without(logs, common, folds)
@@ -224,16 +207,8 @@ class _Evaluation:
 class TimeProblem:
     """Least squares in the logarithms (bins, P) of the parts and, under a cap, the width.
 
-    Parameters
-    ----------
-    windows : Windows
-    levels : ndarray, (n, m)
-    counts : ndarray, (n, bins, k − 1)
-        Counts in each bin of the known contexts.
-    caps : tuple of Cap
-        None or one; its rate is kept.
-    weights : ndarray, (n,)
-        Of the contexts.
+    `levels` (n, m) and `weights` (n,) are of the contexts, `counts` (n, bins, k − 1) of each bin
+    there; the rate of the cap, if there is one, is kept.
     """
 
     def __init__(
