@@ -109,7 +109,7 @@ class Chain:
     def from_arrays(
         cls, stored: StoredArrays, labels: Mapping[str, Any], points: Floats, epsilon: float
     ) -> Chain:
-        """The chain of :meth:`to_arrays`, :meth:`labels` and the points; ProfileError for others."""
+        """Chain of :meth:`to_arrays`, :meth:`labels` and the points; ProfileError for others."""
         wanted = (2, len(points) - 1, points.shape[1])
         potentials = stored.numbers("potentials", wanted)
         return cls(points, potentials, epsilon, *outcome_of(stored, labels))
