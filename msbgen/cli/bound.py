@@ -16,13 +16,7 @@ def add(verbs: Verbs) -> None:
     text = "file of the bounds; without it, or with '-', CSV on stdout"
     shared.add_out(verb, "OUT.nc|CSV", text, type=shared.table_output)
     shared.add_contexts(verb, "the platform, if the file lists levels")
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        default=0.05,
-        metavar="A",
-        help="probability that a new run takes longer (%(default)s)",
-    )
+    shared.add_miscoverage(verb, "probability that a new run takes longer", 0.05)
     verb.add_argument(
         "--model",
         type=shared.output,

@@ -28,26 +28,20 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.runtimes import dataset as runtimes
 
     dataset = store.load_netcdf(options.file)
-    if str(dataset.attrs.get("schema")) == runtimes.RUNTIMES_SCHEMA:
-        runtimes.validate(dataset, source=options.file.name)
-        show(f"{runtimes.describe(dataset)}\nno problem found")
-        return
-    if str(dataset.attrs.get("schema")) == relative.RELATIVE_SCHEMA:
-        relative.validate(dataset, source=options.file.name)
-        show(f"{relative.describe(dataset)}\nno problem found")
-        return
-    if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
-        kernels.validate(dataset, source=options.file.name)
-        for line in (
-            kernels.describe(dataset),
-            *variability.describe_variability(dataset),
-            "no problem found",
-        ):
+    validate_and_describe = {
+        runtimes.RUNTIMES_SCHEMA: (runtimes.validate, runtimes.describe),
+        relative.RELATIVE_SCHEMA: (relative.validate, relative.describe),
+        kernels.KERNELS_SCHEMA: (kernels.validate, kernels.describe),
+        workloads.WORKLOAD_SCHEMA: (workloads.validate_workload, workloads.describe_workload),
+    }
+    name = str(dataset.attrs.get("schema"))
+    if name in validate_and_describe:
+        validate, describe = validate_and_describe[name]
+        validate(dataset, source=options.file.name)
+        of_kernels = name == kernels.KERNELS_SCHEMA
+        more = variability.describe_variability(dataset) if of_kernels else ()
+        for line in (describe(dataset), *more, "no problem found"):
             show(line)
-        return
-    if str(dataset.attrs.get("schema")) == workloads.WORKLOAD_SCHEMA:
-        workloads.validate_workload(dataset, source=options.file.name)
-        show(f"{workloads.describe_workload(dataset)}\nno problem found")
         return
     findings = check.inspect_profiles(dataset, source=options.file.name)
     warnings, notes = list(findings.warnings), []

@@ -15,28 +15,11 @@ def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "evaluate", run, "score methods on left-out contexts")
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
-    unseen = verb.add_mutually_exclusive_group(required=True)
-    unseen.add_argument(
-        "--truth", type=Path, metavar="TRUTH.nc", help="measured profiles of other contexts"
-    )
-    unseen.add_argument(
-        "--leave-out",
-        type=shared.count,
-        metavar="K",
-        help="leave out K of the measured contexts at a time",
-    )
+    shared.add_held_out(verb)
     verb.add_argument(
         "--methods",
         metavar="NAME,...",
         help="methods to score: default/KIND, paper/KIND, or a baseline (all)",
-    )
-    verb.add_argument(
-        "--generated",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE.nc",
-        help="also score this generated file (with --truth; repeatable)",
     )
     verb.add_argument(
         "--fastdtw", action="store_true", help="also report the paper's approximate DTW (slow)"
@@ -48,16 +31,7 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Score methods and print the table of their means."""
-    if options.generated and not options.truth:
-        raise UsageError("--generated needs --truth; name a file of measured profiles.")
-    named: dict[str, Path] = {}
-    for path in options.generated:
-        if path.name in named:
-            raise UsageError(
-                f"--generated names '{named[path.name]}' and '{path}', which have one name; "
-                f"rename one."
-            )
-        named[path.name] = path
+    generated = shared.generated_files(options)
     inputs = [options.measured, options.truth, *options.generated]
     if options.out:
         shared.check_folder(inputs, options.out, _NAMES, force=options.force)
@@ -85,18 +59,14 @@ def run(options: argparse.Namespace) -> None:
             chosen = {name: every[name] for name in names}
             chosen |= {
                 name: evaluate.lookup_method(store.read_profiles(path), name)
-                for name, path in named.items()
+                for name, path in generated.items()
             }
             with shared.errors_from(options.truth.name):
                 scores = evaluate.score_methods(
                     measured, truth, chosen, warping=warping, progress=step
                 )
         else:
-            if options.leave_out >= measured.sizes["context"]:
-                raise UsageError(
-                    f"--leave-out {options.leave_out} leaves none of the "
-                    f"{measured.sizes['context']} contexts for the fit; choose fewer."
-                )
+            shared.check_leave_out(options, measured)
             rng = np.random.default_rng(options.seed)
             scores = evaluate.leave_contexts_out(
                 measured, options.leave_out, names, rng=rng, warping=warping, progress=step

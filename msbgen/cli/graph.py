@@ -71,8 +71,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(
         parts, "simulate", run_simulate, "simulate a graph in contexts of a device"
     )
-    verb.add_argument("graph", type=Path, metavar=_GRAPH)
-    add_device(verb)
+    add_graph_in_contexts(verb)
     verb.add_argument(
         "--profiles",
         type=shared.folder,
@@ -80,7 +79,6 @@ def add(verbs: Verbs) -> None:
         metavar="DIR",
         help="folder of profiles or phase tables of all contexts, KIND.nc for each kind of task",
     )
-    shared.add_contexts(verb, "the device")
     shared.add_out(
         verb, "RUNS.nc|RUNS.csv", "file of the runs: time, energy and heat", required=True
     )
@@ -99,12 +97,6 @@ def add(verbs: Verbs) -> None:
         metavar="N",
         help="runs of each context (%(default)s)",
     )
-    verb.add_argument(
-        "--temperature",
-        type=shared.degrees,
-        metavar="T",
-        help="temperature at the start in °C (ambient)",
-    )
     verb.add_argument("--no-noise", action="store_true", help="no run-to-run noise")
     shared.add_seed(verb)
     shared.add_force(verb)
@@ -113,14 +105,20 @@ def add(verbs: Verbs) -> None:
         import_module(f"msbgen.cli.{name}").add(parts)
 
 
-def add_device(verb: argparse.ArgumentParser) -> None:
-    """``--device``: data sheet of a device."""
-    verb.add_argument(
-        "--device",
-        required=True,
-        metavar="NAME|SHEET.toml",
-        help="a shipped data sheet (tx2, orin-nx, rubik-pi) or a file",
-    )
+def add_graph_in_contexts(verb: argparse.ArgumentParser) -> None:
+    """A graph, its device, the contexts of that, and the temperature at the start."""
+    verb.add_argument("graph", type=Path, metavar=_GRAPH)
+    text = "a shipped data sheet (tx2, orin-nx, rubik-pi) or a file"
+    verb.add_argument("--device", required=True, metavar="NAME|SHEET.toml", help=text)
+    shared.add_contexts(verb, "the device")
+    text = "temperature at the start in °C (ambient)"
+    verb.add_argument("--temperature", type=shared.degrees, metavar="T", help=text)
+
+
+def add_predicted(verb: argparse.ArgumentParser) -> None:
+    """A model, and the graph and contexts that it predicts."""
+    verb.add_argument("model", type=Path, metavar="MODEL.nc", help="file of 'msbgen graph fit'")
+    add_graph_in_contexts(verb)
 
 
 def family(text: str) -> str:
@@ -187,9 +185,7 @@ def run_check(options: argparse.Namespace) -> None:
 
 def run_simulate(options: argparse.Namespace) -> None:
     """Simulate a graph and write its runs."""
-    contexts = shared.file_of_contexts(options.contexts)
-    inputs = [graph_file(options.graph), sheet_file(options.device), contexts]
-    shared.check_files(inputs, [options.out], force=options.force)
+    check_inputs(options)
 
     from msbgen.graphs import simulator as soc
     from msbgen.graphs.dataset import kinds_of
@@ -198,9 +194,7 @@ def run_simulate(options: argparse.Namespace) -> None:
 
     check_ending(options.out)
     device = read_device(options.device)
-    graph = read(options.graph, seed=options.seed)
-    warn_about_shares(graph)
-    table = device_contexts(device, options.contexts)
+    graph, table = read_graph_in_contexts(options, device)
     names = kinds_of(graph)
     profiles = read_profiles(options.profiles, names, options.graph.name)
     with shared.errors_in(options.profiles):
@@ -265,6 +259,22 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     return families.family_graph(family, int(size), rng=seed)
 
 
+def check_inputs(options: argparse.Namespace, model: Path | None = None) -> None:
+    """Check the files of the flags of :func:`add_graph_in_contexts`, and the output."""
+    contexts = shared.file_of_contexts(options.contexts)
+    inputs = [model, graph_file(options.graph), sheet_file(options.device), contexts]
+    shared.check_files(inputs, [options.out], force=options.force)
+
+
+def read_graph_in_contexts(
+    options: argparse.Namespace, device: Device
+) -> tuple[xr.Dataset, NDArray[np.float64]]:
+    """Return the graph, and its contexts (n, n_resources)."""
+    graph = read(options.graph, seed=options.seed)
+    warn_about_shares(graph)
+    return graph, _device_contexts(device, options.contexts)
+
+
 def warn_about_shares(graph: xr.Dataset) -> None:
     """Warn where the execution times of tasks follow their kinds, not their given times."""
     from msbgen.graphs.dataset import graph_name, times_are_shares
@@ -290,7 +300,7 @@ def read_device(device: str) -> Device:
     return devices.read_device(path) if path else devices.shipped_device(device)
 
 
-def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
+def _device_contexts(device: Device, source: str) -> NDArray[np.float64]:
     """Contexts of a source; contexts without a core are dropped unless the source is a file."""
     from msbgen.data import tables
     from msbgen.graphs import devices

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msbgen.cli import graph as graph_options
@@ -22,10 +21,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(
         verbs, "choose", run, "choose the cheapest context for a graph within limits"
     )
-    verb.add_argument("model", type=Path, metavar="MODEL.nc", help="file of 'msbgen graph fit'")
-    verb.add_argument("graph", type=Path, metavar="GRAPH|FAMILY:SIZE")
-    graph_options.add_device(verb)
-    shared.add_contexts(verb, "the device")
+    graph_options.add_predicted(verb)
     verb.add_argument(
         "--objective",
         choices=("energy", "edp", "time", "cost"),
@@ -33,26 +29,10 @@ def add(verbs: Verbs) -> None:
         help="minimised: energy, energy-delay product, time; or cost: time plus half the energy, "
         "each relative to the largest context, plus heat (%(default)s)",
     )
-    verb.add_argument(
-        "--latency", type=shared.duration, metavar="TIME", help="deadline of a run, such as 500ms"
-    )
-    verb.add_argument(
-        "--power", type=shared.number, metavar="WATTS", help="highest mean power of a run"
-    )
+    shared.add_limits(verb)
     verb.add_argument("--cap", type=shared.degrees, metavar="T", help="highest temperature in °C")
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        default=0.05,
-        metavar="A",
-        help="probability that a graph of a new family is outside its interval (%(default)s)",
-    )
-    verb.add_argument(
-        "--temperature",
-        type=shared.degrees,
-        metavar="T",
-        help="temperature at the start in °C (ambient)",
-    )
+    text = "probability that a graph of a new family is outside its interval"
+    shared.add_miscoverage(verb, text, 0.05)
     shared.add_table_out(verb, "OUT.csv", "the row")
     shared.add_seed(verb)
     shared.add_force(verb)
@@ -60,11 +40,7 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Choose, and print the choice with its predictions."""
-    contexts = shared.file_of_contexts(options.contexts)
-    inputs = [options.model, graph_options.graph_file(options.graph), contexts]
-    shared.check_files(
-        [*inputs, graph_options.sheet_file(options.device)], [options.out], force=options.force
-    )
+    graph_options.check_inputs(options, options.model)
 
     from msbgen.core.choice import Limits
     from msbgen.graphs.agents import search, worlds
@@ -75,9 +51,7 @@ def run(options: argparse.Namespace) -> None:
     device = graph_options.read_device(options.device)
     with shared.errors_from("--miscoverage"):
         forecaster = GraphForecaster(predictor, device, options.miscoverage)
-    graph = graph_options.read(options.graph, seed=options.seed)
-    graph_options.warn_about_shares(graph)
-    table = graph_options.device_contexts(device, options.contexts)
+    graph, table = graph_options.read_graph_in_contexts(options, device)
     start = device.ambient if options.temperature is None else options.temperature
     with shared.errors_from(options.device):
         forecast = forecaster.forecast(graph, table, start)
@@ -87,8 +61,7 @@ def run(options: argparse.Namespace) -> None:
         bounds = forecast.time_bound, forecast.energy_bound, forecast.temperature_bound
         costs = worlds.Cost().of(*bounds, reference)
         objective = lambda _: costs  # noqa: E731 - an objective is a function
-    chosen_limits = {"latency": options.latency, "power": options.power}
-    limits = Limits(**{name: value for name, value in chosen_limits.items() if value is not None})
+    limits = Limits(options.latency, options.power)
 
     def describe(context: int) -> str:
         return device.describe(table[context])

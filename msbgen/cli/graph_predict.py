@@ -65,22 +65,9 @@ def add(verbs: Verbs) -> None:
     shared.add_force(verb)
 
     verb = shared.new_verb(verbs, "predict", run_predict, "predict a graph in contexts")
-    verb.add_argument("model", type=Path, metavar="MODEL.nc")
-    verb.add_argument("graph", type=Path, metavar="GRAPH|FAMILY:SIZE")
-    graph_options.add_device(verb)
-    shared.add_contexts(verb, "the device")
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        metavar="A",
-        help="add intervals that miss a graph of a new family with this probability",
-    )
-    verb.add_argument(
-        "--temperature",
-        type=shared.degrees,
-        metavar="T",
-        help="temperature at the start in °C (ambient)",
-    )
+    graph_options.add_predicted(verb)
+    text = "add intervals that miss a graph of a new family with this probability"
+    shared.add_miscoverage(verb, text)
     shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_seed(verb)
     shared.add_force(verb)
@@ -162,11 +149,7 @@ def run_fit(options: argparse.Namespace) -> None:
 
 def run_predict(options: argparse.Namespace) -> None:
     """Predict time and energy of a graph, a row for each context."""
-    contexts = shared.file_of_contexts(options.contexts)
-    inputs = [options.model, graph_options.graph_file(options.graph), contexts]
-    shared.check_files(
-        [*inputs, graph_options.sheet_file(options.device)], [options.out], force=options.force
-    )
+    graph_options.check_inputs(options, options.model)
 
     from msbgen.graphs.predictor import network_storage
 
@@ -175,9 +158,7 @@ def run_predict(options: argparse.Namespace) -> None:
     if options.miscoverage is not None:
         with shared.errors_from("--miscoverage"):
             predictor.check_interval(device, options.miscoverage)
-    graph = graph_options.read(options.graph, seed=options.seed)
-    graph_options.warn_about_shares(graph)
-    table = graph_options.device_contexts(device, options.contexts)
+    graph, table = graph_options.read_graph_in_contexts(options, device)
     with shared.errors_from(options.device):
         prepared = predictor.prepare(graph, device)
     rows = prepared.rows(table)

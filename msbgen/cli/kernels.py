@@ -153,11 +153,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from msbgen.kernels.predictor import kernel_predictor as kernel
 
     runs = kernels.read(options.runs)
-    with Progress("evaluating") as step, shared.errors_from(options.runs.name):
-        found = evaluation.evaluate(
-            runs,
-            folds=options.folds,
-            predictor=kernel.KernelPredictor(random_state=options.seed),
-            progress=step,
-        )
-    shared.write_or_show_table(shared.score_rows(found), options.out, force=options.force)
+    predictor = kernel.KernelPredictor(random_state=options.seed)
+    shared.write_scores(
+        evaluation.evaluate, runs, options, folds=options.folds, predictor=predictor
+    )

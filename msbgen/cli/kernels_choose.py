@@ -48,22 +48,8 @@ def add(verbs: Verbs) -> None:
         help="minimised: energy, energy-delay product or time; or the Pareto front of time "
         "and energy (%(default)s)",
     )
-    verb.add_argument(
-        "--latency",
-        type=shared.duration,
-        metavar="TIME",
-        help="longest time of a run, such as 20ms",
-    )
-    verb.add_argument(
-        "--power", type=shared.number, metavar="WATTS", help="highest mean power of a run"
-    )
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        default=0.05,
-        metavar="A",
-        help="probability that a program exceeds the bounds of a context (%(default)s)",
-    )
+    shared.add_limits(verb)
+    shared.add_miscoverage(verb, "probability that a program exceeds the bounds of a context", 0.05)
     verb.add_argument(
         "--work",
         default="",
@@ -109,8 +95,7 @@ def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iter
     from msbgen.kernels.choice import Chooser, Limits
     from msbgen.kernels.choice.configuration_model import ConfigurationModel
 
-    chosen_limits = {"latency": options.latency, "power": options.power}
-    limits = Limits(**{name: value for name, value in chosen_limits.items() if value is not None})
+    limits = Limits(options.latency, options.power)
     chooser = Chooser(
         costs, ConfigurationModel(), miscoverage=options.miscoverage, work=options.work
     )

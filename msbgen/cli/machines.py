@@ -56,12 +56,8 @@ def add(verbs: Verbs) -> None:
         metavar="NAME[,NAME]",
         help="the machine that the runs were measured on, or several",
     )
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        metavar="A",
-        help="add intervals that miss the time of a new run with this probability",
-    )
+    text = "add intervals that miss the time of a new run with this probability"
+    shared.add_miscoverage(verb, text)
     shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_force(verb)
 
@@ -185,15 +181,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     extras.check_libraries()
     runs = _read(options.runs)
-    with Progress("evaluating") as step, shared.errors_from(options.runs.name):
-        scores = relative_evaluation.evaluate(
-            runs,
-            split=options.split,
-            folds=options.folds,
-            predictor=relative.RelativePredictor(random_state=options.seed),
-            progress=step,
-        )
-    shared.write_or_show_table(shared.score_rows(scores), options.out, force=options.force)
+    predictor = relative.RelativePredictor(random_state=options.seed)
+    settings = {"split": options.split, "folds": options.folds, "predictor": predictor}
+    shared.write_scores(relative_evaluation.evaluate, runs, options, **settings)
     if options.split == "rows":
         shared.print_message(
             "warning: split by rows is leaky: a run's row of another machine is known."

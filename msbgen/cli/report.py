@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import Progress, UsageError, Verbs
+from msbgen.cli.options import Progress, Verbs
 
 
 def add(verbs: Verbs) -> None:
@@ -20,35 +20,9 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
     text = "the page to write; its numbers are written beside it, to REPORT.json"
     shared.add_out(verb, "REPORT.html", text, required=True)
-    unseen = verb.add_mutually_exclusive_group()
-    unseen.add_argument(
-        "--truth",
-        type=Path,
-        metavar="TRUTH.nc",
-        help="score against measured runs of other contexts",
-    )
-    unseen.add_argument(
-        "--leave-out",
-        type=shared.count,
-        metavar="K",
-        help="leave out K of the measured contexts at a time (a quarter)",
-    )
-    verb.add_argument(
-        "--generated",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE.nc",
-        help="score this generated file (with --truth; repeatable)",
-    )
+    shared.add_held_out(verb, "(a quarter)")
     shared.add_contexts(verb, "the platform, if the file lists levels (all)", required=False)
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        default=MISCOVERAGE,
-        metavar="A",
-        help="probability that a new run exceeds its bound (%(default)s)",
-    )
+    shared.add_miscoverage(verb, "probability that a new run exceeds its bound", MISCOVERAGE)
     verb.add_argument(
         "--budget",
         type=shared.budget,
@@ -64,12 +38,7 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compute the data of a report and write it."""
-    if options.generated and not options.truth:
-        raise UsageError("--generated needs --truth; name a file of measured profiles.")
-    names = [path.name for path in options.generated]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise UsageError(f"--generated names '{twice}' twice; use files of different names.")
+    generated = shared.generated_files(options)
 
     from msbgen.report import page
 
@@ -84,11 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
     measured = store.read_profiles(options.measured)
     truth = store.read_profiles(options.truth) if options.truth else None
-    if options.leave_out and options.leave_out >= measured.sizes["context"]:
-        raise UsageError(
-            f"--leave-out {options.leave_out} leaves none of the "
-            f"{measured.sizes['context']} contexts for the fit; choose fewer."
-        )
+    shared.check_leave_out(options, measured)
     wanted = None
     if options.contexts and options.contexts != "all":
         wanted = shared.contexts(options.contexts, shared.levels_of(measured))
@@ -98,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
             source=options.measured.name,
             path=str(options.measured),
             truth=truth,
-            generated={path.name: store.read_profiles(path) for path in options.generated},
+            generated={name: store.read_profiles(path) for name, path in generated.items()},
             leave_out=options.leave_out,
             contexts=wanted,
             miscoverage=options.miscoverage,
@@ -117,17 +82,12 @@ def _command(options: argparse.Namespace) -> str:
     """Return the command that makes this report again."""
     from msbgen.batch import BUDGET, MISCOVERAGE
 
+    defaults = {"miscoverage": MISCOVERAGE, "budget": BUDGET}
     words = ["msbgen", "report", str(options.measured)]
-    if options.truth:
-        words += ["--truth", str(options.truth)]
-    for path in options.generated:
-        words += ["--generated", str(path)]
-    if options.leave_out:
-        words += ["--leave-out", str(options.leave_out)]
-    if options.contexts:
-        words += ["--contexts", str(options.contexts)]
-    if options.miscoverage != MISCOVERAGE:
-        words += ["--miscoverage", str(options.miscoverage)]
-    if options.budget != BUDGET:
-        words += ["--budget", str(options.budget)]
+    for name in ("truth", "generated", "leave_out", "contexts", "miscoverage", "budget"):
+        value = getattr(options, name)
+        if value and value != defaults.get(name):
+            flag = f"--{name.replace('_', '-')}"
+            several = value if isinstance(value, list) else [value]
+            words += [word for one in several for word in (flag, str(one))]
     return shlex.join([*words, "--seed", str(options.seed), "-o", str(options.out)])

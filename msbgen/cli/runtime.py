@@ -37,13 +37,7 @@ def add(verbs: Verbs) -> None:
 
     verb = shared.new_verb(parts, "bound", run_bound, "bound runtimes")
     _add_wanted(verb)
-    verb.add_argument(
-        "--miscoverage",
-        type=shared.rate,
-        default=0.05,
-        metavar="A",
-        help="probability that a new run takes longer (%(default)s)",
-    )
+    shared.add_miscoverage(verb, "probability that a new run takes longer", 0.05)
 
     verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on held-out runtimes")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
@@ -189,14 +183,5 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from msbgen.runtimes import evaluation
 
     dataset = runtimes.read(options.runs)
-    with Progress("evaluating") as step, shared.errors_from(options.runs.name):
-        scores = evaluation.evaluate(
-            dataset,
-            train=options.train,
-            replicates=options.replicates,
-            preset=options.preset,
-            split=options.split,
-            rng=options.seed,
-            progress=step,
-        )
-    shared.write_or_show_table(shared.score_rows(scores), options.out, force=options.force)
+    settings = {key: getattr(options, key) for key in ("train", "replicates", "preset", "split")}
+    shared.write_scores(evaluation.evaluate, dataset, options, **settings, rng=options.seed)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msbgen.cli.options.messages import show
-from msbgen.cli.options.values import amounts, csv_output, folds, output, seed
+from msbgen.cli.options.values import (
+    amounts,
+    count,
+    csv_output,
+    duration,
+    folds,
+    number,
+    output,
+    rate,
+    seed,
+)
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -116,6 +127,38 @@ def add_folds(verb: argparse.ArgumentParser, default: int, text: str) -> None:
     """``--folds``: number of parts of a cross-validation."""
     text = f"{text} (%(default)s)"
     verb.add_argument("--folds", type=folds, default=default, metavar="K", help=text)
+
+
+def add_held_out(verb: argparse.ArgumentParser, default: str = "") -> None:
+    """``--truth`` or ``--leave-out``, one of them required without a default; ``--generated``."""
+    unseen = verb.add_mutually_exclusive_group(required=not default)
+    text = "measured profiles of other contexts, to score against"
+    unseen.add_argument("--truth", type=Path, metavar="TRUTH.nc", help=text)
+    text = f"leave out K of the measured contexts at a time {default}"
+    unseen.add_argument("--leave-out", type=count, metavar="K", help=text.strip())
+    verb.add_argument(
+        "--generated",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.nc",
+        help="also score this generated file (with --truth; repeatable)",
+    )
+
+
+def add_miscoverage(verb: argparse.ArgumentParser, text: str, default: float | None = None) -> None:
+    """``--miscoverage``: probability that a run is not covered; without a default, no interval."""
+    text += "" if default is None else " (%(default)s)"
+    verb.add_argument("--miscoverage", type=rate, default=default, metavar="A", help=text)
+
+
+def add_limits(verb: argparse.ArgumentParser) -> None:
+    """``--latency`` and ``--power``: limits of a run in the chosen context."""
+    none = float("inf")
+    text = "longest time of a run, such as 20ms"
+    verb.add_argument("--latency", type=duration, default=none, metavar="TIME", help=text)
+    text = "highest mean power of a run"
+    verb.add_argument("--power", type=number, default=none, metavar="WATTS", help=text)
 
 
 def add_contexts(

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msbgen.cli.options.messages import UsageError, show, show_table
+from msbgen.cli.options.messages import Progress, UsageError, show, show_table
 
 if TYPE_CHECKING:
+    import argparse
+
     import numpy as np
     import xarray as xr
     from numpy.typing import NDArray
 
     Levels = Mapping[str, Sequence[float]]
-
-_INF = float("inf")
 
 # --------------------------------------------------------------------------- contexts
 
@@ -108,6 +108,31 @@ def errors_in(folder: Path) -> Iterator[None]:
         raise ProfileError(*(f"{folder}: {problem}" for problem in error.problems)) from None
 
 
+def generated_files(options: argparse.Namespace) -> dict[str, Path]:
+    """Generated files to score, by their names; raises without a truth, or where names repeat."""
+    if options.generated and not options.truth:
+        raise UsageError("--generated needs --truth; name a file of measured profiles.")
+    named: dict[str, Path] = {}
+    for path in options.generated:
+        if path.name in named:
+            raise UsageError(
+                f"--generated names '{named[path.name]}' and '{path}', which have one name; "
+                f"rename one."
+            )
+        named[path.name] = path
+    return named
+
+
+def check_leave_out(options: argparse.Namespace, measured: xr.Dataset) -> None:
+    """Raise where ``--leave-out`` leaves no context for the fit."""
+    n = measured.sizes["context"]
+    if options.leave_out and options.leave_out >= n:
+        raise UsageError(
+            f"--leave-out {options.leave_out} leaves none of the {n} contexts for the fit; "
+            f"choose fewer."
+        )
+
+
 # --------------------------------------------------------------------------- files
 
 
@@ -195,13 +220,20 @@ def write_or_show_table(
         show(f"{path}: {summary}")
 
 
-def score_rows(scores: Sequence[Mapping[str, object]]) -> list[list[object]]:
-    """Rows of a table of scores, header first; floats with four decimals."""
+def write_scores(
+    evaluate: Callable[..., Sequence[Mapping[str, object]]],
+    runs: xr.Dataset,
+    options: argparse.Namespace,
+    **settings: Any,
+) -> None:
+    """Score a predictor on held-out runs; write or print the table, floats with four decimals."""
+    with Progress("evaluating") as step, errors_from(options.runs.name):
+        scores = evaluate(runs, **settings, progress=step)
     rows = [
         [f"{value:.4f}" if isinstance(value, float) else value for value in row.values()]
         for row in scores
     ]
-    return [list(scores[0]), *rows]
+    write_or_show_table([list(scores[0]), *rows], options.out, force=options.force)
 
 
 def write_json(content: Any, path: Path, *, force: bool) -> None:

@@ -244,13 +244,14 @@ def test_a_table_goes_to_a_file_or_is_shown(tmp_path, capsys):
         options.write_or_show_table(iter(rows), path, force=False)
 
 
-def test_scores_have_four_digits_and_a_header():
-    scores = [
-        {"method": "mean", "rows": 3, "error": 1 / 3},
-        {"method": "b", "rows": 4, "error": 2.0},
-    ]
-    assert options.score_rows(scores) == [
-        ["method", "rows", "error"],
-        ["mean", 3, "0.3333"],
-        ["b", 4, "2.0000"],
-    ]
+def test_scores_have_four_digits_and_a_header(tmp_path):
+    def evaluate(runs, folds, progress):
+        assert (runs, folds) == ("runs", 2)
+        return [
+            {"method": "mean", "rows": 3, "error": 1 / 3},
+            {"method": "b", "rows": 4, "error": 2.0},
+        ]
+
+    given = argparse.Namespace(runs=Path("r.nc"), out=tmp_path / "t.csv", force=False)
+    options.write_scores(evaluate, "runs", given, folds=2)
+    assert given.out.read_text() == "method,rows,error\nmean,3,0.3333\nb,4,2.0000\n"
