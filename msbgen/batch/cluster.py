@@ -135,10 +135,8 @@ class DaskPool:
     def _count(self) -> None:
         """Count the workers' threads at intervals.
 
-        Raises
-        ------
-        ClusterError
-            Workers of this machine are missing: Dask does not restart one that dies at its start.
+        Raises where workers of this machine are missing: Dask does not restart one that dies at its
+        start.
         """
         now = time.monotonic()
         if now < self._counted + _COUNT:
@@ -205,19 +203,14 @@ class DaskPool:
             message = f"could not be sent to a worker, {type(error).__name__}: {error}"
             return unit, {"outcome": FAILED, "error": message[:600]}
         begun, late = attempts(unit), timed_out(unit)
-        if (
-            begun <= self._config.retries and not late
-        ):  # lost with another unit, or with attempts left
+        # lost with another unit, or with attempts left
+        if begun <= self._config.retries and not late:
             self._submit(unit)
             return None
         clear_attempts(unit)
-        if late:
-            return unit, {
-                "outcome": FAILED,
-                "attempt": begun,
-                "error": timeout_message(self._config),
-            }
-        return unit, {"outcome": LOST, "attempt": begun, "error": lost_message(begun)}
+        outcome = FAILED if late else LOST
+        message = timeout_message(self._config) if late else lost_message(begun)
+        return unit, {"outcome": outcome, "attempt": begun, "error": message}
 
     def renew(self) -> list[Unit]:
         """See :class:`msbgen.batch.pool.Pool`."""
@@ -246,13 +239,7 @@ class DaskPool:
 
 
 def check_scheduler(scheduler: str) -> int:
-    """Number of processes of this machine; 0 for a scheduler.
-
-    Raises
-    ------
-    ArgumentError
-        The text is invalid, or the extra is missing.
-    """
+    """Number of processes of this machine; 0 for a scheduler.  Raises for any other text."""
     load_library("distributed", "dist", "--scheduler")
     kind, _, rest = scheduler.partition(":")
     if kind != "local":

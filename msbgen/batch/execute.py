@@ -31,58 +31,29 @@ _ERROR_LENGTH, _TRACE_LENGTH = 600, 3000
 
 @dataclass(frozen=True)
 class StepResult:
-    """Result of a step.
+    """Result of a step."""
 
-    Attributes
-    ----------
-    files : sequence of str
-        Names of files in the task's folder.
-    figures : mapping of str to float
-        Numbers for the index of the batch.
-    """
-
-    files: Sequence[str]
-    figures: Mapping[str, float] = field(default_factory=dict)
+    files: Sequence[str]  # names of files in the task's folder
+    figures: Mapping[str, float] = field(default_factory=dict)  # for the index of the batch
 
 
 @dataclass(frozen=True)
 class BatchStep:
-    """A step after generation, such as bounds or a report.
+    """A step after generation, such as bounds or a report."""
 
-    Attributes
-    ----------
-    run : callable
-        From a job to its result; a module-level function, since workers import it.
-    last : bool
-        Whether it runs after the profiles and all other steps.
-    """
-
-    run: Callable[[Job], StepResult]
-    last: bool = False
+    run: Callable[[Job], StepResult]  # a module-level function, since workers import it
+    last: bool = False  # whether it runs after the profiles and all other steps
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A piece of work.
-
-    Attributes
-    ----------
-    job : Job
-    name : str
-        ``fit``, ``generate/KIND/START``, ``join/KIND``, or a step's.
-    stop : int
-        End of a block of contexts (exclusive).
-    facts : mapping
-        Facts of the fit.
-    rows : int
-        Length of the longest block, for a join.
-    """
+    """A piece of work."""
 
     job: Job
-    name: str
-    stop: int = 0
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    rows: int = 0
+    name: str  # "fit", "generate/KIND/START", "join/KIND", or that of a step
+    stop: int = 0  # end of a block of contexts (exclusive)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # of the fit
+    rows: int = 0  # length of the longest block, for a join
 
     @property
     def key(self) -> str:
@@ -96,30 +67,14 @@ class Unit:
 
 @dataclass(frozen=True)
 class ExecutionConfig:
-    """Settings of the execution of units.
-
-    Attributes
-    ----------
-    contexts_of : callable
-        Contexts of a text and a measured dataset.
-    steps : mapping of str to BatchStep
-        All known steps.
-    timeout : float
-        Time limit of a unit [s].
-    memory : float
-        Memory limit of a unit beyond that of its process [bytes].
-    retries : int
-        How often a unit is repeated after its worker was lost.
-    worker : bool
-        Whether this process is one of several workers, which are restarted when they end.
-    """
+    """Settings of the execution of units."""
 
     contexts_of: FindContexts
-    steps: Mapping[str, BatchStep]
-    timeout: float = 3600.0
-    memory: float = math.inf
-    retries: int = 0
-    worker: bool = False
+    steps: Mapping[str, BatchStep]  # all known ones
+    timeout: float = 3600.0  # time limit of a unit [s]
+    memory: float = math.inf  # memory limit of a unit beyond that of its process [bytes]
+    retries: int = 0  # how often a unit is repeated after its worker was lost
+    worker: bool = False  # whether this is one of several workers, which are restarted at their end
 
 
 def execute(unit: Unit, config: ExecutionConfig) -> Facts:

@@ -18,10 +18,7 @@ from msbgen.core.conformal import groups_needed
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.schema import (
-    context_table,
-    replicate_dim,
-)
+from msbgen.data.schema import context_table, replicate_dim
 from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.faults.findings import NOTHING, Findings
@@ -72,16 +69,10 @@ def score_held_out(
     scores: xr.Dataset | None,
     seed: int,
 ) -> HeldOutScores:
-    """Score a model on measured runs of other contexts.
+    """Score a model, fitted to `measured`, on measured runs of other contexts.
 
-    Parameters
-    ----------
-    measured, truth, generated, scores, seed
-        As :func:`msbgen.batch.report_data.collect_report_data` takes them.
-    model : ProfileModel
-        Fitted to `measured`.
-    bound : callable
-        As :func:`bounds_of` returns it.
+    `bound` is that of :func:`bounds_of`; the others are those of
+    :func:`msbgen.batch.report_data.collect_report_data`.
     """
     files = {name: evaluate.lookup_method(ds, name) for name, ds in generated.items()}
     if scores is None:
@@ -142,23 +133,9 @@ def score_left_out(
 ) -> HeldOutScores | Unavailable:
     """Score measured contexts, each by a model that was fitted without it.
 
-    Parameters
-    ----------
-    measured : xarray.Dataset
-    size : int or None
-        Contexts left out at a time; None for `parts` equal groups.
-    parts : int
-    rates : sequence of float
-        Miscoverages of the bounds; the first that the remaining contexts support is used.
-    seed : int
-        Seed of the groups and of the random profiles.
-    findings : Findings
-        Faults of the measurements; faulty contexts are not scored against.
-
-    Raises
-    ------
-    ArgumentError
-        `size` leaves no context for the fit.
+    Groups of `size` contexts, or `parts` equal groups, are left out at a time; `seed` draws them
+    and the random profiles.  Bounds are at the first of the miscoverages `rates` that the remaining
+    contexts support.  Faulty contexts are not scored against.
     """
     rows, truth = evaluate.scored_contexts(measured, findings)
     n = len(rows)

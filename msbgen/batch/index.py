@@ -70,11 +70,6 @@ def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:
 
     Failed tasks come first, each with its first error; then incomplete ones; then the others by
     descending error.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
     """
     failed = sum(bool(task.failures) for task in tasks)
     done = sum(task.is_complete for task in tasks)

@@ -44,26 +44,13 @@ _SAMPLES = 10240
 
 @dataclass(frozen=True)
 class Job:
-    """A task and the folder of its batch.
-
-    Attributes
-    ----------
-    task : BatchTask
-    out : Path
-        Folder of the batch.
-    zarr : bool
-        Whether profiles become Zarr stores, or netCDF files.
-    models : bool
-        Whether the fitted model is kept.
-    block : int or None
-        Contexts of a block; None for a few seconds of work.
-    """
+    """A task and the folder of its batch."""
 
     task: BatchTask
     out: Path
-    zarr: bool = False
-    models: bool = False
-    block: int | None = None
+    zarr: bool = False  # whether profiles become Zarr stores, not netCDF files
+    models: bool = False  # whether the fitted model is kept
+    block: int | None = None  # contexts of a block; None for a few seconds of work
 
     @property
     def folder(self) -> Path:
@@ -143,13 +130,7 @@ def clear_caches() -> None:
 
 
 def identify(task: BatchTask) -> Facts:
-    """Hash of the contents of a task's inputs, with their sizes and times of change.
-
-    Raises
-    ------
-    ProfileError
-        An input cannot be read.
-    """
+    """Hash of the contents of a task's inputs, with their sizes and times of change."""
     digest = blake2b(digest_size=16)
     for path in task.inputs:
         content = check_input(path).read_bytes()

@@ -65,14 +65,7 @@ def open_manifest(
 ) -> Journal:
     """Create the manifest of a batch, or open that of an interrupted one.
 
-    Parameters
-    ----------
-    out : Path
-        Folder of the batch, created if needed.
-    tasks : sequence of BatchTask
-    options : dict of str to bool
-        Further options that affect the results: "zarr" and "models".
-    resume : bool
+    The folder is created if needed.  The options "zarr" and "models" affect the results, too.
 
     Raises
     ------

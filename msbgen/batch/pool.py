@@ -9,15 +9,7 @@ from msbgen.batch.job import Facts
 
 
 class ClusterError(RuntimeError):
-    """The cluster does not answer or does not start.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        One sentence each.
-    suspect : bool
-        Whether a running unit may have caused the failure.
-    """
+    """The cluster does not answer or start; `suspect` if a running unit may be the cause."""
 
     def __init__(self, *problems: str, suspect: bool = True):
         super().__init__(" ".join(problems))
@@ -25,7 +17,7 @@ class ClusterError(RuntimeError):
 
 
 class Pool(Protocol):
-    """Executes units."""
+    """Executes units; raises :class:`ClusterError` where units or the cluster are lost."""
 
     def room(self) -> int:
         """Number of units that may be submitted now."""
@@ -36,23 +28,11 @@ class Pool(Protocol):
         ...
 
     def collect(self) -> list[tuple[Unit, Facts]]:
-        """Units that ended, with the fields of their lines; waits for at least one.
-
-        Raises
-        ------
-        ClusterError
-            No unit ended within the limit, or the cluster does not answer.
-        """
+        """Units that ended, with the fields of their lines; waits for at least one."""
         ...
 
     def renew(self) -> list[Unit]:
-        """Restart; returns submitted units that have not ended.
-
-        Raises
-        ------
-        ClusterError
-            No cluster can be started.
-        """
+        """Restart; returns submitted units that have not ended."""
         ...
 
     def close(self) -> None:
@@ -61,12 +41,7 @@ class Pool(Protocol):
 
 
 class LocalPool:
-    """Executes units in this process.
-
-    Parameters
-    ----------
-    config : ExecutionConfig
-    """
+    """Executes units in this process."""
 
     def __init__(self, config: ExecutionConfig):
         self._config = config

@@ -34,13 +34,7 @@ _UNDER_WAY = 64
 
 
 class BatchIncompleteError(RuntimeError):
-    """Some units failed; all others are done.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        One sentence each.
-    """
+    """Some units failed; all others are done.  Each problem is one sentence."""
 
     def __init__(self, *problems: str):
         super().__init__(" ".join(problems))
@@ -49,23 +43,12 @@ class BatchIncompleteError(RuntimeError):
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Result of a batch.
-
-    Attributes
-    ----------
-    out : Path
-    states : sequence of TaskState
-        State of each task, in order.
-    executed : int
-        Units executed in this call.
-    problems : tuple of str
-        Failures other than units, one sentence each.
-    """
+    """Result of a batch."""
 
     out: Path
-    states: Sequence[TaskState]
-    executed: int
-    problems: tuple[str, ...] = ()
+    states: Sequence[TaskState]  # of each task, in order
+    executed: int  # units executed in this call
+    problems: tuple[str, ...] = ()  # failures other than units, one sentence each
 
     @property
     def failures(self) -> list[Record]:
@@ -100,25 +83,10 @@ def run_batch(
 ) -> BatchResult:
     """Fit every task, generate its profiles and run its steps.
 
-    Parameters
-    ----------
-    tasks : sequence of BatchTask
-    out : Path
-        Folder of the results, created if its parent exists.
-    config : ExecutionConfig
-    scheduler : str
-        See :class:`msbgen.batch.cluster.DaskPool`; "" for this process.
-    resume : bool
-        Continue: finished units with unchanged inputs are kept.
-    zarr, models, block
-        See :class:`msbgen.batch.job.Job`.
-    progress : callable
-        Called with (done, total) tasks.
-
-    Returns
-    -------
-    BatchResult
-        Includes failures; `complete` raises them.
+    The folder `out` is created if its parent exists.  With `resume`, finished units with unchanged
+    inputs are kept.  The result includes failures; its `complete` raises them.  For `scheduler`
+    see :class:`msbgen.batch.cluster.DaskPool` ("" for this process), for `zarr`, `models` and
+    `block` :class:`msbgen.batch.job.Job`; `progress` is called with (done, total) tasks.
 
     Raises
     ------

@@ -20,17 +20,7 @@ from msbgen.data.journal import Record
 
 
 class TaskRecord:
-    """Finished units of a task.
-
-    Parameters
-    ----------
-    name : str
-        Name of the task.
-    joins : sequence of str
-        Units that join the kinds of profiles of the task.
-    steps : collection of str
-        Steps of the task.
-    """
+    """Finished units of a task: those that join its kinds of profiles, and its steps."""
 
     def __init__(self, name: str, joins: Sequence[str], steps: Collection[str]):
         self.name, self.joins, self.steps = name, joins, steps
@@ -72,18 +62,7 @@ class TaskRecord:
 
 
 class EarlierTask(TaskRecord):
-    """A task of the manifest that is not part of the batch any more.
-
-    Parameters
-    ----------
-    name : str
-    folder : Path
-        Folder of its results.
-    records : sequence of dict
-        Its lines in the manifest, in order.
-    steps : sequence of str
-        All known steps.
-    """
+    """A task of the manifest that is not part of the batch any more, by its lines in order."""
 
     def __init__(self, name: str, folder: Path, records: Sequence[Record], steps: Sequence[str]):
         fits = [r["facts"]["wanted"] for r in records if "wanted" in r["facts"]]
@@ -106,16 +85,7 @@ class EarlierTask(TaskRecord):
 
 
 class TaskState(TaskRecord):
-    """State of a task of the batch.
-
-    Parameters
-    ----------
-    job : Job
-    steps : mapping of str to BatchStep
-        Steps of the task.
-    records : sequence of dict
-        Its lines in the manifest, in order.
-    """
+    """State of a task of the batch, by its steps and its lines in the manifest in order."""
 
     def __init__(self, job: Job, steps: Mapping[str, BatchStep], records: Sequence[Record] = ()):
         joins = [f"join/{kind}" for kind in job.task.settings.kinds]

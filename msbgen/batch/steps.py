@@ -20,12 +20,7 @@ from msbgen.bounds.model import calibrate_model
 from msbgen.core.errors import MeasurementError
 from msbgen.data.files import write_json
 from msbgen.data.store import save_netcdf
-from msbgen.evaluate.scores import (
-    leave_contexts_out,
-    score_methods,
-    scored_contexts,
-    summarise,
-)
+from msbgen.evaluate.scores import leave_contexts_out, score_methods, scored_contexts, summarise
 from msbgen.plan.plan import plan_contexts
 from msbgen.report.page import write_report
 

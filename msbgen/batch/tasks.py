@@ -39,45 +39,19 @@ _OWN = {
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """Settings of a task; each field is a key in TOML.
+    """Settings of a task; each field is a key in TOML."""
 
-    Attributes
-    ----------
-    kinds : tuple of str
-        Kinds of profiles to generate.
-    contexts : str
-        Like ``--contexts``: ``all``, ``grid:AxB…`` or a file, relative to the tasks' file.
-    samples : int
-        Random profiles of each context, kind "sample".
-    interval : str
-        Output interval, such as ``10ms``; "" for the measured one.
-    preset : str
-        Preset of the fit.
-    seed : int
-        Seed of all random draws.
-    steps : tuple of str
-        Steps after generation; "all" for every one.
-    miscoverage : float
-        Probability that a new run exceeds its bound.
-    leave_out : int or None
-        Contexts left out at a time, for scores without a truth; None for a quarter.
-    methods : tuple of str
-        Methods to score.
-    budget : str
-        Budget of the plan: a time, such as ``60s``, or a number of contexts.
-    """
-
-    kinds: tuple[Kind, ...] = ("mean", "max_likelihood", "sample")
-    contexts: str = "all"
-    samples: int = 10
-    interval: str = ""
-    preset: str = "default"
-    seed: int = 0
-    steps: tuple[str, ...] = ("all",)
-    miscoverage: float = MISCOVERAGE
-    leave_out: int | None = None
-    methods: tuple[str, ...] = ("default/mean", "bracketing")
-    budget: str = str(BUDGET)
+    kinds: tuple[Kind, ...] = ("mean", "max_likelihood", "sample")  # of profiles to generate
+    contexts: str = "all"  # as --contexts: "all", "grid:AxB…" or a file beside the tasks' file
+    samples: int = 10  # random profiles of each context, kind "sample"
+    interval: str = ""  # output interval, such as "10ms"; "" for the measured one
+    preset: str = "default"  # of the fit
+    seed: int = 0  # of all random draws
+    steps: tuple[str, ...] = ("all",)  # after generation; "all" for every one
+    miscoverage: float = MISCOVERAGE  # probability that a new run exceeds its bound
+    leave_out: int | None = None  # contexts at a time, for scores without a truth; None: a quarter
+    methods: tuple[str, ...] = ("default/mean", "bracketing")  # to score
+    budget: str = str(BUDGET)  # of the plan: a time, such as "60s", or a number of contexts
 
     @property
     def times(self) -> float | None:
@@ -87,21 +61,11 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class BatchTask:
-    """A task of a batch.
-
-    Attributes
-    ----------
-    name : str
-        Also the name of its folder.
-    measured : Path
-    truth : Path or None
-        Measured profiles of other contexts, to score against.
-    settings : TaskSettings
-    """
+    """A task of a batch; its folder has its name."""
 
     name: str
     measured: Path
-    truth: Path | None = None
+    truth: Path | None = None  # measured profiles of other contexts, to score against
     settings: TaskSettings = field(default_factory=TaskSettings)
 
     @property
@@ -134,17 +98,10 @@ def read_tasks(
 ) -> list[BatchTask]:
     """Read the tasks of a TOML file, or of a folder of profile files, in order.
 
-    Parameters
-    ----------
-    source : Path
-        A TOML file with a table ``[defaults]`` and an array of tables ``[[task]]``, each with
-        ``measured`` (beside the file), ``name`` (that of the file), ``truth``, and fields of
-        :class:`TaskSettings`; or a folder whose ``*.nc`` are tasks, with ``*-truth.nc`` beside
-        them to score against.
-    defaults : TaskSettings, optional
-        For settings that the file lacks.
-    steps : sequence of str
-        Known steps; without, any name is accepted.
+    The file has a table ``[defaults]`` and an array of tables ``[[task]]``, each with ``measured``
+    (beside the file), ``name`` (that of the file), ``truth``, and fields of :class:`TaskSettings`.
+    In a folder, each ``*.nc`` is a task, with ``*-truth.nc`` beside it to score against.  Other
+    settings are `defaults`; without known `steps`, any name of a step is accepted.
 
     Raises
     ------

@@ -24,20 +24,8 @@ CHUNK = 128
 def create_store(path: Path, layout: xr.Dataset, n_contexts: int, n_times: int) -> None:
     """Create an empty store of profiles, replacing an existing one.
 
-    Parameters
-    ----------
-    path : Path
-    layout : xarray.Dataset
-        Profiles of some contexts: names, attributes, samples.
-    n_contexts, n_times : int
-        Size; times of the longest profile possible.
-
-    Raises
-    ------
-    ArgumentError
-        zarr is not installed.
-    OSError
-        It cannot be written.
+    Names, attributes and samples are those of `layout`, profiles of some contexts; `n_times` is the
+    length of the longest profile possible.
     """
     zarr = load_library("zarr", "dist", "stores of profiles")
     shutil.rmtree(path, ignore_errors=True)
@@ -63,11 +51,6 @@ def write_region(path: Path, block: xr.Dataset, first: int) -> None:
     """Write the profiles of a block of contexts.
 
     Blocks that start at multiples of :data:`CHUNK` may be written concurrently and repeatedly.
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
     """
     zarr = load_library("zarr", "dist", "stores of profiles")
     group = zarr.open_group(store=str(path), mode="r+", zarr_format=3, use_consolidated=False)
@@ -81,13 +64,7 @@ def write_region(path: Path, block: xr.Dataset, first: int) -> None:
 
 
 def finish_store(path: Path, final: Path, n_times: int) -> None:
-    """Cut a store to the length of its longest profile, and move it to its final path.
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
-    """
+    """Cut a store to the length of its longest profile, and move it to its final path."""
     zarr = load_library("zarr", "dist", "stores of profiles")
     group = zarr.open_group(store=str(path), mode="r+", zarr_format=3, use_consolidated=False)
     for _, array in group.arrays():

@@ -66,16 +66,8 @@ def profile_panel(
 ) -> str:
     """Measured runs of a counter, its generated mean, and the band of generated runs.
 
-    Parameters
-    ----------
-    name : str
-        Of the panel, for the identifiers within it.
-    runs : ndarray, (n_runs, n_times)
-        NaN after the end.
-    mean : ndarray, (n_times,)
-    samples : ndarray, (n_samples, n_times), or None
-    interval : float
-        [s]
+    The runs (n_runs, n_times), the mean (n_times,) and the samples (n_samples, n_times) are counts
+    per `interval` [s], NaN after the end; `name` is for the identifiers within the panel.
     """
 
     def draw(axes: Axes) -> None:
@@ -107,16 +99,9 @@ def profile_panel(
 
 
 def band_of(samples: Floats) -> tuple[Floats, Floats]:
-    """5 % and 95 % quantiles in every interval, until fewer than one run in twenty continues.
+    """5 % and 95 % quantiles of samples (n_samples, n_times), until fewer than 5 % continue.
 
-    Parameters
-    ----------
-    samples : ndarray, (n_samples, n_times)
-        NaN after the end, where a run counts nothing any more.
-
-    Returns
-    -------
-    lower, upper : ndarray, (n_times,)
+    Samples are NaN after their end, where they count as 0.
     """
     going = np.isfinite(samples).mean(axis=0)
     last = int(np.flatnonzero(going >= 0.05)[-1]) + 1 if (going >= 0.05).any() else 1
@@ -144,16 +129,7 @@ def span_panel(name: str, low: Floats, middle: Floats, high: Floats) -> str:
 
 
 def bound_panel(name: str, durations: Floats, bound: Floats) -> str:
-    """Held-out runs over their bounds; those that exceed them are crosses.
-
-    Parameters
-    ----------
-    name : str
-    durations : ndarray, (n, n_runs)
-        [s]
-    bound : ndarray, (n,)
-        [s]
-    """
+    """Durations (n, n_runs) of held-out runs over their bounds (n,); crosses exceed them."""
 
     def draw(axes: Axes) -> None:
         share = durations / bound[:, None]
@@ -194,19 +170,10 @@ def error_panel(name: str, distance: Floats, error: Floats, outside: NDArray[np.
 def place_panel(
     name: str, places: Floats, measured: Floats, error: Floats, outside: NDArray[np.bool_]
 ) -> str:
-    """Errors of held-out contexts over two resources; larger discs are larger errors.
+    """Errors (n,) of held-out contexts over their levels (n, 2) of two resources.
 
-    Parameters
-    ----------
-    name : str
-    places : ndarray, (n, 2)
-        Levels of each context.
-    measured : ndarray, (n_known, 2)
-        Those of the measured contexts, which are dots.
-    error : ndarray, (n,)
-        Areas are proportional to errors.
-    outside : ndarray of bool, (n,)
-        Contexts outside of what was measured are triangles.
+    Areas are proportional to errors.  Contexts outside of the measured ones (n_known, 2), which are
+    dots, are triangles.
     """
 
     def draw(axes: Axes) -> None:

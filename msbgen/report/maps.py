@@ -83,30 +83,16 @@ def _effect(place: Indices, value: Floats) -> float:
 
 @dataclass(frozen=True)
 class Map:
-    """One map, as paths of an SVG whose unit is a cell.
+    """One map, as paths of an SVG whose unit is a cell."""
 
-    Attributes
-    ----------
-    key : str
-        Places of the other resources' levels, as ``3`` or ``0-4``.
-    fixed : list of (resource, level)
-    shades : list of (shade, path)
-    hatched, dotted : str
-        Paths over extrapolated cells, and at the middles of measured ones.
-    width, height : int
-        Cells.
-    rows : list of list of int or None
-        Context of each cell, highest level first, for the table.
-    """
-
-    key: str
-    fixed: list[tuple[int, float]]
-    shades: list[tuple[int, str]]
-    hatched: str
-    dotted: str
-    width: int
+    key: str  # places of the other resources' levels, as "3" or "0-4"
+    fixed: list[tuple[int, float]]  # resource and level
+    shades: list[tuple[int, str]]  # shade and path
+    hatched: str  # path over extrapolated cells
+    dotted: str  # path at the middles of measured cells
+    width: int  # cells
     height: int
-    rows: list[list[int | None]]
+    rows: list[list[int | None]]  # context of each cell, highest level first, for the table
 
 
 def shades_of(values: Floats) -> tuple[Indices, Floats]:
@@ -239,21 +225,9 @@ def _in_order(grid: MapGrid) -> bool:
 
 
 def resampled(counts: NDArray[Any], duration: Floats, interval: float, points: int) -> Floats:
-    """Counts per sampling interval in equal parts of each profile.
+    """Counts per sampling interval in equal parts of each profile, (n, points, k).
 
-    Parameters
-    ----------
-    counts : ndarray, (n, times, k)
-        NaN after the end.
-    duration : ndarray, (n,)
-        [s]
-    interval : float
-        [s]
-    points : int
-
-    Returns
-    -------
-    ndarray, (n, points, k)
+    The counts (n, times, k) are NaN after the end; durations (n,) and the interval are in seconds.
     """
     n, times, k = counts.shape
     summed = np.concatenate([np.zeros((n, 1, k)), np.cumsum(np.nan_to_num(counts), axis=1)], axis=1)

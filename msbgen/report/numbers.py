@@ -50,15 +50,7 @@ _FEW = 3
 
 
 def numbers_of(data: ReportData) -> dict[str, Any]:
-    """The numbers of a report as JSON values.
-
-    Returns
-    -------
-    dict
-        ``schema_version``; ``task``, ``source``, ``command``, ``seed``, ``settings``, ``versions``;
-        ``warnings``; ``measured``; ``held_out``; ``everywhere``; ``convergence``; ``next``.  A
-        missing part holds ``missing``, the reason.
-    """
+    """The numbers of a report as JSON values; a missing part holds ``missing``, the reason."""
     measured = data.measured
     held = data.held_out
     return {

@@ -71,19 +71,7 @@ def write_report(
 ) -> tuple[Path, Path]:
     """Write a report, ``NAME.html``, and its numbers beside it, ``NAME.json``.
 
-    Equal data give equal bytes.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        Path of the page, ending in ``.html``.
-    data : ReportData
-    overwrite : bool
-
-    Returns
-    -------
-    tuple of pathlib.Path
-        The page, and its numbers.
+    Returns both paths.  Equal data give equal bytes.
 
     Raises
     ------
@@ -109,13 +97,7 @@ def write_report(
 
 
 def report_files(path: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """The two files of a report: the page, and its numbers.
-
-    Raises
-    ------
-    ArgumentError
-        The path does not end in ``.html``.
-    """
+    """The two files of a report: the page, whose name must end in ``.html``, and its numbers."""
     page = Path(path)
     if page.suffix != ".html":
         raise ArgumentError(f"path is '{page}'; a file that ends in .html is wanted.")

@@ -37,19 +37,7 @@ def plot_profiles(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Draw generated over measured profiles as PNG; parameters as :func:`profile_figure`.
-
-    Raises
-    ------
-    ArgumentError
-        As :func:`profile_figure`.
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    OSError
-        `path` cannot be written.
-    ModuleNotFoundError
-        matplotlib is not installed (extra ``plot``).
-    """
+    """Draw generated over measured profiles as PNG; parameters as :func:`profile_figure`."""
     check_output(Path(path), overwrite=overwrite)
     figure = profile_figure(generated, truth, contexts)
     with replace_file(path, overwrite=overwrite) as partial:

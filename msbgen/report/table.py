@@ -19,10 +19,7 @@ COLUMNS = {
 def score_table(summary: Mapping[str, Any]) -> str:
     """Method × metric as aligned text, each score with its improvement over the baseline.
 
-    Parameters
-    ----------
-    summary : mapping
-        As :func:`msbgen.evaluate.scores.summarise` returns it.
+    The summary is that of :func:`msbgen.evaluate.scores.summarise`.
 
     Examples
     --------
