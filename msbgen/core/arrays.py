@@ -33,44 +33,21 @@ LOGARITHMS = (-800.0, 200.0)
 class ModelArray:
     """Description of one array of a stored model.
 
-    Attributes
-    ----------
-    name : str
-    dims : tuple of str or int
-        Sizes, or names of sizes. Arrays of one table agree in the sizes of equal names.
-    dtype : str
-        Type in memory: "f8", "f4", or a type of whole numbers, e.g. "i4".
-    low : float
-        The least value.
-    high : float or str
-        The greatest value; or the name of a size, for indices below it.
-    missing : bool
-        Whether NaN may stand for a missing value.
-    ascending : bool
-        Whether each value must be greater than the one before.
+    `dims` are sizes, or names of sizes, on which the arrays of one table agree.
     """
 
     name: str
     dims: tuple[str | int, ...] = ()
-    dtype: str = "f8"
+    dtype: str = "f8"  # in memory: "f8", "f4", or a type of whole numbers, e.g. "i4"
     low: float = ANY[0]
-    high: float | str = ANY[1]
-    missing: bool = False
-    ascending: bool = False
+    high: float | str = ANY[1]  # or the name of a size, for indices below it
+    missing: bool = False  # whether NaN may stand for a missing value
+    ascending: bool = False  # whether each value must be greater than the one before
 
 
 @dataclass(frozen=True)
 class StoredArrays:
-    """Named arrays of a file, each checked as it is taken.
-
-    Attributes
-    ----------
-    source : str
-        The file, as errors name it.
-    arrays : mapping of str to ndarray
-    prefix : str
-        What the names of all of them begin with in the file.
-    """
+    """Named arrays of a file, each checked when taken; `prefix` begins their names there."""
 
     source: str
     arrays: Mapping[str, NDArray[Any]]
@@ -84,17 +61,8 @@ class StoredArrays:
     def take(self, table: Sequence[ModelArray], **sizes: int) -> dict[str, NDArray[Any]]:
         """Checked arrays of a table, by name, each in its type.
 
-        Parameters
-        ----------
-        table : sequence of ModelArray
-        **sizes : int
-            Sizes of named dimensions. The first array with a dimension of another name sets its
-            size.
-
-        Raises
-        ------
-        ProfileError
-            An array is missing, or has another shape, type, order, or values out of range.
+        `sizes` are those of named dimensions; the first array with another name sets its size.
+        ProfileError: an array is missing, or its shape, type, order or range is another.
         """
         taken: dict[str, NDArray[Any]] = {}
         for entry in table:
@@ -128,22 +96,9 @@ class StoredArrays:
         within: tuple[float, float] = ANY,
         missing: bool = False,
     ) -> Floats:
-        """An array of finite numbers in a range.
+        """An array of finite numbers in a range, NaN only if `missing`; None in `shape`: any size.
 
-        Parameters
-        ----------
-        name : str
-        shape : tuple of int or None
-            The shape wanted; None for any size.
-        within : pair of float
-            The least and the largest number.
-        missing : bool
-            Whether NaN may stand for what is not there.
-
-        Raises
-        ------
-        ProfileError
-            No such array, another shape, no numbers, or numbers out of range.
+        ProfileError: no such array, another shape, no numbers, or numbers out of range.
         """
         array = self._of_shape(name, shape)
         self.want(array.dtype.kind in "fiu", f"type of {self.named(name)}", array.dtype, "numbers")
@@ -183,32 +138,21 @@ class StoredArrays:
     def record(
         self, kind: type[Record], given: object, what: str, *, without: Sequence[str] = ()
     ) -> Record:
-        """An object made from a JSON table that names each argument of its class once.
+        """An object of the class `kind` from the JSON table `given`, which errors call `what`.
 
-        Parameters
-        ----------
-        kind : type
-            A dataclass, or a predictor whose ``__init__`` only stores. Values are checked against
-            its annotations; arguments that are dataclasses are made in the same way.
-        given : object
-            The table, as JSON held it.
-        what : str
-            What errors call it.
-        without : sequence of str
-            Arguments that the table does not hold.
-
-        Raises
-        ------
-        ProfileError
-            Other names, a value of another type, or a value that the class refuses.
+        The table names each argument of a dataclass, or of an ``__init__`` that only stores, once;
+        those in `without` it does not hold.  Values are checked against the annotations, and
+        arguments that are dataclasses are made in the same way.  ProfileError: other names, a value
+        of another type, or a value that the class refuses.
         """
         hints = get_type_hints(kind if is_dataclass(kind) else kind.__init__)
         hints = {n: hint for n, hint in hints.items() if n not in ("return", *without)}
         self.want(isinstance(given, dict), what, given, "a table of names and values")
         assert isinstance(given, dict)
-        for name in given.keys() ^ hints.keys():
+        for name in (*hints, *given):
             state = "missing" if name in hints else "unknown"
-            self.want(False, f"'{name}' of {what}", state, ", ".join(hints))
+            known = name in hints and name in given
+            self.want(known, f"'{name}' of {what}", state, ", ".join(hints))
         values = {n: self._value(hint, given[n], f"'{n}' of {what}") for n, hint in hints.items()}
         try:
             return kind(**values)
@@ -263,13 +207,7 @@ def record_arrays(record: object, table: Sequence[ModelArray], prefix: str = "")
 
 
 def finite_predictions(values: Floats, what: str) -> Floats:
-    """The values themselves, if all are finite.
-
-    Raises
-    ------
-    MeasurementError
-        A value is NaN or infinite, as those of an edited model may be.
-    """
+    """The values themselves, if all are finite; MeasurementError otherwise (of an edited model)."""
     bad = ~np.isfinite(values)
     if bad.any():
         row = int(np.argwhere(bad)[0][0])

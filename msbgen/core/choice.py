@@ -28,14 +28,9 @@ _ROUNDING = 1e-12
 class Outlook:
     """Predictions for n contexts, each array (n,).
 
-    Attributes
-    ----------
-    time, energy : ndarray
-        Expected values of a run [s], [J].
-    time_bound, energy_bound, power_bound : ndarray
-        Upper bounds of a run [s], [J], [W]; equal to the expected values where these are certain.
-    work : ndarray
-        Work of a run in each context, such as images of a batch.  Energy is per unit of work.
+    Time [s] and energy [J] of a run are expected values; bounds are upper bounds, equal to the
+    expected values where these are certain.  Energy is per unit of work, such as an image of a
+    batch.
     """
 
     time: Floats
@@ -70,21 +65,11 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a run; infinite where there is none.
+    """Limits of a run; infinite where there is none."""
 
-    Attributes
-    ----------
-    latency : float
-        Longest time of a run [s].
-    power : float
-        Highest mean power [W].
-    energy : float
-        Most energy of a run [J].
-    """
-
-    latency: float = np.inf
-    power: float = np.inf
-    energy: float = np.inf
+    latency: float = np.inf  # longest time of a run [s]
+    power: float = np.inf  # highest mean power [W]
+    energy: float = np.inf  # most energy of a run [J]
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -106,17 +91,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen context with its predictions.
-
-    Attributes
-    ----------
-    context : int
-        Its number.
-    time, time_bound : float
-        [s]
-    energy, energy_bound : float
-        Of a run [J].
-    """
+    """The chosen context with its predictions: time [s] and energy [J] of a run."""
 
     context: int
     time: float
@@ -132,24 +107,11 @@ def choose(
     limits: Limits = NO_LIMITS,
     name: Callable[[int], str] = "context {}".format,
 ) -> Choice:
-    """The context with the least cost within the limits.
+    """The context with the least cost within the limits; of equal costs the faster, then the first.
 
-    Parameters
-    ----------
-    outlook : Outlook
-    objective : {"energy", "edp", "time"} or callable
-        Energy by work; energy by work times time, the energy-delay product; time by work.  Or what
-        gives each context a cost, (n,), of any kind: of energy and the temperature left behind,
-        say.
-    limits : Limits
-        Kept by what each context takes at most.
-    name : callable
-        What messages call a context.
-
-    Returns
-    -------
-    Choice
-        Of contexts that cost the same, the faster; of equally fast ones, the first.
+    `objective` is "energy" by work; "edp", energy by work times time; "time" by work; or a function
+    that returns a cost for each context, (n,).  Upper bounds must keep the limits.  `name` returns
+    what messages call a context.
 
     Raises
     ------
@@ -201,19 +163,10 @@ def costs_by(objective: Objective | Callable[[Outlook], Floats], outlook: Outloo
 
 
 def pareto_front(time: ArrayLike, energy: ArrayLike) -> Indices:
-    """Contexts on the Pareto front of time and energy.
+    """Contexts on the Pareto front of time and energy, (n,), from the fastest to the cheapest.
 
-    No other context is at least as good in both and better in one.
-
-    Parameters
-    ----------
-    time, energy : array_like, (n,)
-        Energy by work where contexts differ in it.
-
-    Returns
-    -------
-    ndarray of int
-        From the fastest to the cheapest; of several that are alike in both, the first.
+    No other context is at least as good in both and better in one; of equal ones the first is
+    taken.
 
     Examples
     --------

@@ -40,13 +40,7 @@ _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 def groups_needed(miscoverage: float) -> int:
-    """Fewest groups, of one run or more each, that support a rate: 1/α − 1.
-
-    Raises
-    ------
-    ArgumentError
-        The rate is not in (0, 1).
-    """
+    """Fewest groups, of one run or more each, that support a rate in (0, 1): 1/α − 1."""
     if not 1e-15 <= miscoverage < 1:
         raise ArgumentError(
             f"miscoverage is {miscoverage}; a rate from 1e-15 to below 1 is wanted."
@@ -55,14 +49,9 @@ def groups_needed(miscoverage: float) -> int:
 
 
 def check_rate(miscoverage: float, n_groups: int, n_runs: int, unit: str = "contexts") -> None:
-    """Refuse a rate that `n_groups` groups cannot support; `unit` names them in the message.
+    """Raise MeasurementError for a rate that `n_groups` groups cannot support.
 
-    Raises
-    ------
-    ArgumentError
-        The rate is not in (0, 1).
-    MeasurementError
-        The rate is too small; the message has the number of groups that it needs.
+    The message has the number of groups that are needed; `unit` names them.
     """
     needed = groups_needed(miscoverage)
     if n_groups < needed:
@@ -94,28 +83,16 @@ def rate_steps(miscoverage: float, n_groups: int) -> Iterator[tuple[float, float
 
 
 def group_weights(groups: ArrayLike) -> Floats:
-    """Weight of each run, (n,): the runs of a group share a weight of 1 equally.
-
-    Parameters
-    ----------
-    groups : array_like, (n,)
-        The group of each run: numbers or names.
-    """
+    """Weight of each run, (n,): the runs of a group share a weight of 1 equally."""
     _, number, size = np.unique(groups, return_inverse=True, return_counts=True)
     return 1.0 / size[number.reshape(-1)]
 
 
 def group_quantile(scores: Floats, groups: ArrayLike, miscoverage: float) -> float:
-    """Score that a new run of a new group exceeds with probability at most `miscoverage`.
+    """Score (n,) that a new run of a new group exceeds with probability at most `miscoverage`.
 
-    Parameters
-    ----------
-    scores : ndarray, (n,)
-    groups : array_like, (n,)
-        The group of each run: numbers or names.
-    miscoverage : float
-        A rate that so many groups support: see :func:`check_rate`.  With a smaller one the result
-        is the largest score, which covers less often.
+    With a rate that so many groups do not support (:func:`check_rate`) the result is the largest
+    score, which covers less often.
     """
     return conformal_quantile(scores, group_weights(groups), len(np.unique(groups)), miscoverage)
 
@@ -123,16 +100,10 @@ def group_quantile(scores: Floats, groups: ArrayLike, miscoverage: float) -> flo
 def conformal_quantile(
     scores: Floats, weights: Floats, n_groups: float, miscoverage: float
 ) -> float:
-    """Weighted quantile of scores at the level (1 − α)(1 + 1/n), at most 1.
+    """Weighted quantile of scores (n,) at the level (1 − α)(1 + 1/n), at most 1.
 
-    Parameters
-    ----------
-    scores, weights : ndarray, (n,)
-        Only ratios of weights matter.
-    n_groups : float
-        Number of exchangeable groups, or of independent runs that the scores are equivalent to.
-    miscoverage : float
-        α in (0, 1).
+    Only ratios of weights matter.  `n_groups` is the number of exchangeable groups, or of
+    independent runs that the scores are equivalent to.
     """
     # the new group is one of n + 1, at infinity, for which the largest score stands
     level = min((1.0 - miscoverage) * (1.0 + 1.0 / n_groups), 1.0)
@@ -148,22 +119,8 @@ def group_folds(
 ) -> Indices:
     """Fold of each run, (n,), 0 to n_folds − 1: groups stay whole, folds have equally many.
 
-    Parameters
-    ----------
-    groups : array_like, (n,)
-        The group of each run: numbers or names.
-    n_folds : int
-    rng : Generator or int
-        Draws the order in which the sorted groups are dealt to the folds.
-    unit : str
-        What messages call the groups.
-
-    Raises
-    ------
-    ArgumentError
-        Fewer than two folds.
-    MeasurementError
-        Fewer groups than folds.
+    `rng` draws the order in which the sorted groups are dealt to the folds; `unit` names the groups
+    in messages.  ArgumentError: fewer than two folds.  MeasurementError: fewer groups than folds.
     """
     if n_folds < 2:
         raise ArgumentError(f"folds is {n_folds}; a whole number ≥ 2 is wanted.")

@@ -21,19 +21,7 @@ def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) 
     """Contexts of a grid with a given number of levels of each resource, (n_contexts, n_resources).
 
     The levels are evenly spread from the lowest to the highest; one level is the highest.
-
-    Parameters
-    ----------
-    levels : mapping of str to sequence of float
-        Levels of each resource by name, in any order.
-    counts : sequence of int
-        How many of them are wanted, a number a resource.
-
-    Raises
-    ------
-    ArgumentError
-        Another number of counts than of resources, or one that is not from 1 to the number of
-        levels.
+    ArgumentError: another number of counts than of resources, or one out of range.
 
     Examples
     --------
@@ -61,13 +49,7 @@ def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) 
 
 
 def grid_counts(text: str) -> tuple[int, ...]:
-    """Numbers of levels as the text of a grid gives them: ``"5x5x3"`` is (5, 5, 3).
-
-    Raises
-    ------
-    ArgumentError
-        The text is something else.
-    """
+    """Numbers of levels as the text of a grid gives them: ``"5x5x3"`` is (5, 5, 3)."""
     counts = text.split("x")
     if not all(n.isascii() and n.isdigit() and len(n) < 10 for n in counts):
         raise ArgumentError(
@@ -124,17 +106,9 @@ def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
     """Levels to leave out together, to test the prediction of levels between measured ones.
 
     On a grid, the neighbours of a single left-out context have its levels.  A level that is left
-    out as a whole must be predicted from the levels around it.
-
-    Parameters
-    ----------
-    contexts : ndarray, (n, m)
-
-    Returns
-    -------
-    list of (resource, rows)
-        Each level but the lowest and the highest of each resource that has at least three, and on
-        average two contexts or more at each: the resource's column, and the contexts at the level.
+    out as a whole must be predicted from the levels around it.  The result has the column and the
+    rows of each level but the lowest and the highest, of each resource with at least three levels
+    and, on average, two contexts or more at each.
 
     Examples
     --------
@@ -153,20 +127,9 @@ def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
 def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Floats:
     """Smallest value whose share of the weights, with that of all smaller ones, reaches a level.
 
-    A share that misses the level by rounding, 1e-12, has reached it; a value without weight is
-    never the answer.
-
-    Parameters
-    ----------
-    values : ndarray, (n,)
-    weights : ndarray, (q, n)
-        Not negative, some of each row positive; each row is a separate query.
-    levels : array_like, broadcastable to (q, n_levels)
-        From 0 to 1.
-
-    Returns
-    -------
-    ndarray, (q, n_levels)
+    Values (n,), weights (q, n) of q queries and levels (q, n_levels), from 0 to 1, give (q,
+    n_levels).  A share that misses the level by rounding, 1e-12, has reached it; a value without
+    weight is never the answer.
 
     Examples
     --------
@@ -183,20 +146,11 @@ def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Flo
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """Convex hull of known contexts.
-
-    Attributes
-    ----------
-    known : ndarray, (n, m)
-    slack : ndarray, (m,)
-        Tolerance by which rounding may move a context beyond the known range.
-    facets : ndarray, (n_facets, m + 1)
-        Outward normals and offsets of the facets, in units of the known ranges; empty where the
-        hull is the box of the known ranges.
-    """
+    """Convex hull of known contexts, (n, m)."""
 
     known: Floats
-    slack: Floats
+    slack: Floats  # (m,), by which rounding may move a context beyond the known range
+    # (n_facets, m + 1): outward normals and offsets in units of the known ranges; empty for a box
     facets: Floats
 
     @classmethod

@@ -15,11 +15,6 @@ _TIME = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)\s*([a-zµ]
 def parse_seconds(text: str) -> float:
     """Seconds of a time that is written with its unit, or without in seconds.
 
-    Raises
-    ------
-    ArgumentError
-        Anything else.
-
     Examples
     --------
     >>> parse_seconds("5min"), parse_seconds("500ms"), parse_seconds("0.25")

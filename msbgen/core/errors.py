@@ -15,13 +15,7 @@ class MeasurementError(ValueError):
 
 
 class ProfileError(ValueError):
-    """A file or data that break the contract; the message names the place and the remedy.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        Every problem found, one sentence each.
-    """
+    """Invalid file or data; `problems` has one sentence each, with place and remedy."""
 
     def __init__(self, *problems: str):
         self.problems = problems

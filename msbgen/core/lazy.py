@@ -16,14 +16,7 @@ def public_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package (PEP 562).
 
-    Parameters
-    ----------
-    package : str
-        The package's ``__name__``.
-    modules : mapping of str to sequence of str
-        Public names by the module, relative to the package, that defines them.
-    subpackages : sequence of str
-        Packages inside that are public themselves.
+    `modules` lists public names by the module, relative to the package, that defines them.
     """
     home = {name: module for module, names in modules.items() for name in names}
 

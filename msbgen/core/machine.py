@@ -48,19 +48,7 @@ def physical_memory() -> int:
 
 
 def load_library(name: str, extra: str = "ml", purpose: str = "what is learned here") -> Any:
-    """Import a module of a library that only an optional extra installs.
-
-    Parameters
-    ----------
-    name : str
-    extra, purpose : str
-        What the error names.
-
-    Raises
-    ------
-    ArgumentError
-        It is not installed.
-    """
+    """Import a library of an optional extra; ArgumentError, naming the extra, if it is missing."""
     try:
         return import_module(name)
     except ModuleNotFoundError:

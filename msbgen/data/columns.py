@@ -51,40 +51,22 @@ _TEXTS = ("kind", "separator")
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """Which columns of a table hold which quantities.
+    """Which columns of a table hold which quantities."""
 
-    Attributes
-    ----------
-    resources, counters : tuple of str
-        Names of settings of the machine and of events; of kernels.
-    columns : mapping of str to str
-        Header in the file by name with unit; empty for all columns by their own headers.
-    kind : str
-        Kind of all rows, where no column has it; of kernels.
-    totals, rates : tuple of str
-        Names of events that are counted since the start, or per second; of recordings.
-    separator : str
-    """
-
-    resources: tuple[str, ...] = ()
-    counters: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()  # settings of the machine; of kernels
+    counters: tuple[str, ...] = ()  # events; of kernels
+    # header in the file by name with unit; empty: own headers
     columns: Mapping[str, str] = field(default_factory=dict)
-    kind: str = ""
-    totals: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ()
+    kind: str = ""  # of all rows, where no column has it; of kernels
+    totals: tuple[str, ...] = ()  # events counted since the start; of recordings
+    rates: tuple[str, ...] = ()  # events per second; of recordings
     separator: str = ","
 
 
 def read_column_map(
     path: str | os.PathLike[str], known: Sequence[str], needed: Sequence[str] = ()
 ) -> ColumnMap:
-    """Column map from a TOML file with the keys `known`, the keys `needed` among them.
-
-    Raises
-    ------
-    ProfileError
-        No such file, no TOML, another key, or a value of another form.
-    """
+    """Column map from a TOML file with the keys `known`, the keys `needed` among them."""
     path, content = read_toml(path)
     return column_map(content, path.name, known, needed)
 
@@ -133,28 +115,9 @@ def unit_of(title: str) -> str:
 class Table:
     """A CSV file whose columns go by names.
 
-    Parameters
-    ----------
-    path : str or path
-    columns : ColumnMap
-    needed : sequence of str
-        Names of columns that must be there.
-    known : sequence of str
-        Names of columns that may be there; any where empty.
-    joined : sequence of str
-        Names of texts that a map may join from several columns.
-
-    Attributes
-    ----------
-    names : list of str
-    lines : list of int
-        Line of each row in the file.
-
-    Raises
-    ------
-    ProfileError
-        No such file, no rows, a column that is missing, unknown or there twice, or a row of
-        another length than the header.
+    Columns `needed` must be there; only those `known` may be, unless it is empty.  A map may join
+    the texts of the columns `joined` from several.  ProfileError: no such file, no rows, a column
+    that is missing, unknown or there twice, or a row of another length than the header.
     """
 
     def __init__(

@@ -33,14 +33,9 @@ _NAME_KEPT = 40
 
 
 def check_input(path: str | os.PathLike[str]) -> Path:
-    """Return the path of an input if it is a file that can be read.
+    """Return the path of an input if it is a regular file that can be read; ProfileError otherwise.
 
     Pipes and devices are not opened: opening a pipe would wait for its writer.
-
-    Raises
-    ------
-    ProfileError
-        There is no such file, it is no regular file, or this user may not read it.
     """
     path = Path(path)
     try:

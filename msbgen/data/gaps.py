@@ -32,20 +32,9 @@ def interval_counts(duration: Floats, interval: float) -> NDArray[np.int64]:
 def fill_gaps(counts: Floats, duration: Floats, interval: float, *, carried: bool) -> Floats:
     """Counts of one counter with its gaps filled, NaN after the end of each run.
 
-    Parameters
-    ----------
-    counts : ndarray, (n_contexts, n_runs, n_times)
-        Events per interval; NaN in gaps, after the end, and throughout where it was not counted.
-    duration : ndarray, (n_contexts, n_runs)
-        [s], NaN where a run is missing.
-    interval : float
-        [s]
-    carried : bool
-        Whether the count after a gap holds what was missed; lost otherwise.
-
-    Returns
-    -------
-    ndarray, (n_contexts, n_runs, n_times)
+    `counts` (n_contexts, n_runs, n_times) are events per interval, NaN in gaps, after the end, and
+    throughout where the counter was not measured; `duration` (n_contexts, n_runs) and `interval`
+    are in seconds.  `carried`: the count after a gap holds what was missed; otherwise it is lost.
 
     Examples
     --------

@@ -18,21 +18,8 @@ def group_counters(
 
     Counters of one stem, as ``cache_requests`` and ``cache_misses``, share a group where they fit:
     the dependence of two counters is measured only where both are counted together.  Run r of a
-    context counts group r modulo the number of groups.
-
-    Parameters
-    ----------
-    counters : sequence of str
-        All of them, each once; the clock may be among them.
-    at_once : int
-        Counters that fit at a time, the clock among them.
-    clock : str, optional
-        The counter that tells the progress of a run; none where it is the time.
-
-    Raises
-    ------
-    ArgumentError
-        Nothing to count, a counter twice, or no room for a counter beside the clock.
+    context counts group r modulo the number of groups.  `clock` measures the progress of a run;
+    None where time does.  ArgumentError: no counter, a counter twice, or no room beside the clock.
 
     Examples
     --------
@@ -72,13 +59,8 @@ def group_counters(
 def clock_among(counters: Sequence[str], wanted: str | None = None) -> str | None:
     """The counter that measures the progress of a run; None where time does.
 
-    Parameters
-    ----------
-    counters : sequence of str
-        As a file names them, or as a tool does: ``task_clock`` and ``task-clock`` are one.
-    wanted : str, optional
-        A counter, which may be none of these, or ``time``; ``instructions`` where they are counted,
-        else CPU time, where it is not given.
+    Names may be those of a file or a tool: ``task_clock`` and ``task-clock`` are one.  `wanted` is
+    a counter, which may be none of these, or ``time``; default: ``instructions``, else CPU time.
 
     Examples
     --------

@@ -59,29 +59,10 @@ class Form:
 
 
 class Journal:
-    """A journal that one process at a time can write.
+    """A journal that one process at a time can write; `records` are all that it holds.
 
-    Parameters
-    ----------
-    path : Path
-    form : Form
-    new : bool
-        Whether it is begun, and must not exist; otherwise it is continued.
-
-    Attributes
-    ----------
-    path : Path
-    records : list of dict
-        Everything that it holds.
-
-    Raises
-    ------
-    FileExistsError
-        It is begun, and exists.
-    ProfileError
-        It is continued, and no such journal can be read, or another process writes it.
-    OSError
-        It cannot be written.
+    A `new` one must not exist (FileExistsError); otherwise it is continued.  ProfileError: no such
+    journal can be read, or another process writes it.  OSError: it cannot be written.
     """
 
     def __init__(self, path: Path, form: Form, *, new: bool):
@@ -115,13 +96,7 @@ class Journal:
             ) from None
 
     def append(self, record: Record) -> None:
-        """Add a record; it is on the disk when this returns, or not in the journal at all.
-
-        Raises
-        ------
-        OSError
-            The disk is full, say.
-        """
+        """Add a record; it is on the disk when this returns, or, after an OSError, left out."""
         line = f"{json.dumps(record, ensure_ascii=True, allow_nan=False)}\n".encode()
         size = os.fstat(self._handle).st_size
         try:
@@ -141,10 +116,7 @@ class Journal:
 def read_journal(path: Path, form: Form) -> list[Record]:
     """Records of a journal without an incomplete last line; none for a new journal.
 
-    Raises
-    ------
-    ProfileError
-        No such file, no journal, or a line in its middle that is damaged.
+    ProfileError: no such file, no journal, or a line in its middle that is damaged.
     """
     return _read(check_input(path), form)[0]
 

@@ -25,15 +25,8 @@ def check_batch(
 ) -> None:
     """Raise :class:`ProfileError` where new runs cannot be joined with those of a dataset.
 
-    Parameters
-    ----------
-    first : xarray.Dataset
-    resources : mapping of str to attributes
-        Those of the new runs.
-    interval : float
-        Theirs [s].
-    source : str
-        What sentences call the dataset.
+    `resources` (attributes by name) and `interval` [s] are those of the new runs; messages call the
+    dataset `source`.
     """
     names = resource_names(first)
     if set(names) != set(resources):
@@ -60,15 +53,9 @@ def check_batch(
 def without_replaced(
     first: xr.Dataset, second: xr.Dataset, resources: Sequence[str], again: NDArray[np.float64]
 ) -> xr.Dataset:
-    """The first dataset without the contexts `again` that the second holds, too.
+    """The first dataset without the contexts `again` (n, n_resources) that the second holds, too.
 
-    Parameters
-    ----------
-    first, second : xarray.Dataset
-        Of equal resources.
-    resources : sequence of str
-    again : ndarray, (n, n_resources)
-        Columns in the order of `resources`.
+    The columns of `again` are in the order of `resources`, which both datasets have.
     """
     old, new = (np.column_stack([part[n].values for n in resources]) for part in (first, second))
     gone = [all(same_level(row, table).all(axis=1).any() for table in (again, new)) for row in old]
@@ -78,17 +65,8 @@ def without_replaced(
 def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Dataset:
     """Runs of both, those of the first before those of the second where a context is in both.
 
-    Parameters
-    ----------
-    first, second : xarray.Dataset
-        Of equal resources, units, mechanisms and intervals: :func:`check_batch`.
-    source : str
-        What sentences call the first one.
-
-    Raises
-    ------
-    ProfileError
-        They count other events.
+    Both have equal resources, units, mechanisms and intervals: see :func:`check_batch`.  Messages
+    call the first one `source`.  ProfileError: they count other events.
     """
     odd = sorted(set(counter_names(first)) ^ set(counter_names(second)))
     if odd:
@@ -136,13 +114,8 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
 def share_a_run(first: xr.Dataset, second: xr.Dataset) -> bool:
     """Whether both datasets hold a run of the same context, duration and counts.
 
-    Runs of one dataset are not compared with each other: simulated runs, whose durations are
-    multiples of a step, often have equal durations.
-
-    Parameters
-    ----------
-    first, second : xarray.Dataset
-        Of equal resources and events, with runs.
+    Both have equal resources and events, with runs.  Runs of one dataset are not compared with each
+    other: simulated runs, whose durations are multiples of a step, often have equal durations.
     """
     names = resource_names(second)
     table = context_table(first)[:, [resource_names(first).index(name) for name in names]]

@@ -29,13 +29,7 @@ def save_model(
     schema: str,
     overwrite: bool = False,
 ) -> None:
-    """Write arrays, or numbers, and labels to one netCDF file.
-
-    Raises
-    ------
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    """
+    """Write arrays, or numbers, and labels to one netCDF file; FileExistsError if it exists."""
     stored = {name: np.asarray(array) for name, array in arrays.items()}
     text = json.dumps(labels, allow_nan=False)
     dataset = xr.Dataset(
@@ -52,11 +46,8 @@ def load_model(
 ) -> tuple[StoredArrays, dict[str, Any]]:
     """Arrays and labels that :func:`save_model` wrote.
 
-    Raises
-    ------
-    ProfileError
-        The file cannot be read, is no model of `what`, claims more values than its bytes can hold,
-        or was changed after it was saved.
+    ProfileError: the file cannot be read, is no model of `what`, claims more values than its bytes
+    can hold, or was changed after it was saved.
     """
     dataset, source = load_netcdf(path, written_whole=True), Path(path).name
     found = dataset.attrs.get("schema")
@@ -78,13 +69,9 @@ def load_model(
 
 @contextmanager
 def label_errors(source: str) -> Iterator[None]:
-    """While labels are read: errors about them become an error of the file.
+    """While labels are read: turn errors about them into a :class:`ProfileError` of the file.
 
-    Raises
-    ------
-    ProfileError
-        In place of the error raised where a name is missing, a value is of another type or range,
-        or the nesting is too deep.
+    Such are a missing name, a value of another type or range, and nesting that is too deep.
     """
     try:
         yield
@@ -101,13 +88,7 @@ def label_errors(source: str) -> Iterator[None]:
 
 
 def stored_names(value: object, *, distinct: bool = True) -> tuple[str, ...]:
-    """Names in a JSON list, for use within :func:`label_errors`.
-
-    Raises
-    ------
-    ArgumentError
-        No list of texts; a name that stands there twice.
-    """
+    """Names in a JSON list, for use within :func:`label_errors`; ArgumentError otherwise."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ArgumentError(f"{value!r:.60} is no list of names")
     if distinct and len(set(value)) < len(value):
@@ -116,13 +97,7 @@ def stored_names(value: object, *, distinct: bool = True) -> tuple[str, ...]:
 
 
 def stored_count(value: object, most: int) -> int:
-    """A whole number from 0 to `most` in JSON, for use within :func:`label_errors`.
-
-    Raises
-    ------
-    ArgumentError
-        Another value.
-    """
+    """A whole number from 0 to `most` in JSON, for use within :func:`label_errors`."""
     if type(value) is not int or not 0 <= value <= most:
         raise ArgumentError(f"{value!r:.60} is no whole number from 0 to {most}")
     return value

@@ -189,11 +189,7 @@ def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it i
 def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[str, str]:
     """Attributes about partial runs for datasets derived from this one.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    interpolated : bool
-        Whether rates around lost samples stand for them; else what a model says happens there.
+    Lost samples are `interpolated` from the rates around them; otherwise the model fills them in.
     """
     said = {}
     apart = _never_together(dataset)

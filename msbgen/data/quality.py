@@ -61,14 +61,8 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
 
     They are about counters that wrapped or were shared, late bins, resources that were not set,
     load and steal.  Others are about totals and durations that spread, outlying runs, recordings
-    taken twice, resources without an effect, and contexts that look as if not set.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        Valid profiles.  Generated profiles and profiles without runs are not checked.
-    source : str
-        Name of the dataset in the sentences.
+    taken twice, resources without an effect, and contexts that look as if not set.  Generated
+    profiles and profiles without runs are not checked.
     """
     if "kind" in dataset.attrs or "run" not in dataset.dims:
         return []

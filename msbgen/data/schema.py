@@ -302,13 +302,7 @@ def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray[np.float64]:
-    """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one.
-
-    Raises
-    ------
-    ArgumentError
-        Another shape, or a value that is not finite.
-    """
+    """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one."""
     try:
         table = np.asarray(contexts, dtype=float)
     except (TypeError, ValueError):  # words, or rows of several lengths
@@ -333,12 +327,8 @@ def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray
 def check_units(contexts: NDArray[np.float64], resources: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise :class:`ArgumentError` where a context is in other units than the resources' levels.
 
-    Parameters
-    ----------
-    contexts : ndarray, (n_contexts, n_resources)
-        Columns in the order of `resources`.
-    resources : mapping of str to attributes
-        As :func:`resource_attrs` gives them.
+    Columns of `contexts` (n_contexts, n_resources) are in the order of `resources`, the result of
+    :func:`resource_attrs`.
     """
     for column, (name, attrs) in zip(contexts.T, resources.items()):
         for sentence in other_unit(name, column, attrs):

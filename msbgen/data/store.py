@@ -37,16 +37,10 @@ _HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
 
 
 def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) -> xr.Dataset:
-    """The content of a whole netCDF file.
+    """The content of a whole netCDF file; times stay numbers, as profiles have no dates.
 
-    Times stay numbers, with their units beside them: profiles have no dates.
-
-    Parameters
-    ----------
-    path : str or path
-    written_whole : bool
-        Whether every value of the file was written, as of models. Arrays that are larger than its
-        bytes can hold are then refused before memory is taken for them.
+    `written_whole`: every value of the file was written, as of models.  Arrays that are larger than
+    its bytes can hold are then refused before memory is taken for them.
 
     Raises
     ------
@@ -134,16 +128,10 @@ def save_netcdf(
     overwrite: bool = False,
     encoding: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write any dataset as netCDF-4, whole or not at all (see :func:`replace_file`).
+    """Write any dataset as netCDF-4, whole or not at all; equal datasets give equal bytes.
 
-    Equal datasets give equal bytes.
-
-    Raises
-    ------
-    ProfileError
-        The dataset holds what netCDF has no place for: an attribute that is None, say.
-    FileExistsError, OSError
-        As :func:`replace_file`.
+    ProfileError: netCDF cannot hold a part of it, such as an attribute that is None.  Other errors
+    as :func:`replace_file`.
     """
     with replace_file(path, overwrite=overwrite) as partial, _library(partial):
         dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))

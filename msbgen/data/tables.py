@@ -38,40 +38,22 @@ Groups = tuple[tuple[str, ...], ...]
 class PlannedContexts:
     """Contexts and runs that a table plans to measure.
 
-    Attributes
-    ----------
-    contexts : ndarray, (n_contexts, n_resources)
-    runs : ndarray of int, (n_contexts,)
-    groups : tuple of Groups
-        Of each context: run r counts group r modulo their number; empty where every run counts
-        all counters.
-    lines : tuple of int
-        Lines of the file that hold them.
-    again : ndarray of bool, (n_contexts,)
-        Contexts whose new runs take the place of those measured before.
+    For each context, `groups` has groups of counters: run r counts group r modulo their number;
+    empty where every run counts all counters.
     """
 
-    contexts: NDArray[np.float64]
-    runs: NDArray[np.int64]
+    contexts: NDArray[np.float64]  # (n_contexts, n_resources)
+    runs: NDArray[np.int64]  # (n_contexts,)
     groups: tuple[Groups, ...]
-    lines: tuple[int, ...]
+    lines: tuple[int, ...]  # of the file that hold them
+    # (n_contexts,): whose new runs take the place of those measured before
     again: NDArray[np.bool_]
 
 
 def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
-    """Read contexts from a CSV file whose header names the resources, in any order.
+    """Contexts (n_contexts, n_resources) from a CSV file whose header names the resources.
 
-    The columns of a plan may stand beside them.
-
-    Returns
-    -------
-    ndarray, (n_contexts, n_resources)
-        Columns in the order of `resources`.
-
-    Raises
-    ------
-    ProfileError
-        As :func:`read_plan`.
+    Columns are in any order, those of a plan may stand beside them; errors as :func:`read_plan`.
     """
     return read_plan(path, resources).contexts
 
@@ -90,25 +72,11 @@ def read_plan(
     """Read contexts, their numbers of runs and groups of counters from a CSV file, such as a plan.
 
     A cell of the column ``counters`` has semicolons between groups and spaces within them; one of
-    ``again`` has 1 where new runs take the place of old ones, else 0.
+    ``again`` has 1 where new runs take the place of old ones, else 0.  Without a column ``runs``
+    every context has `runs`.  Columns of the contexts are in the order of `resources`.
 
-    Parameters
-    ----------
-    path : str or path
-    resources : sequence of str
-    runs : int
-        Runs of each context where the file has no column ``runs``.
-
-    Returns
-    -------
-    PlannedContexts
-        Columns of the contexts in the order of `resources`.
-
-    Raises
-    ------
-    ProfileError
-        No such file, another header, a line that is not numbers, a context that is listed twice,
-        groups that are none, no contexts.
+    ProfileError: no such file, another header, a line that is not numbers, a context that is listed
+    twice, invalid groups, or no contexts.
     """
     name = Path(path).name
     (first, header), *rest = read_lines(path) or [(1, [])]
@@ -186,13 +154,7 @@ def with_line(sentence: str, lines: Sequence[int]) -> str:
 
 @contextmanager
 def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors about rows of a file into errors of the file.
-
-    Raises
-    ------
-    ProfileError
-        In place of an ArgumentError; where the file is a table, a run or context has its line.
-    """
+    """Turn an ArgumentError about a row of a file into a ProfileError, with the line in a table."""
     path = Path(path)
     try:
         yield
@@ -204,13 +166,7 @@ def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple[int, list[str]]]:
-    """Number, counted from 1, and cells of each line of a CSV file that is not blank.
-
-    Raises
-    ------
-    ProfileError
-        No such file, or one that is no table.
-    """
+    """Number, counted from 1, and cells of each line of a CSV file that is not blank."""
     path = check_input(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -242,13 +198,7 @@ def shown(cells: Sequence[str]) -> str:
 def write_table(
     rows: Iterable[Sequence[Any]], path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
-    """Write rows, the header first, as a CSV file that appears whole or not at all.
-
-    Raises
-    ------
-    FileExistsError, OSError
-        As :func:`msbgen.data.files.replace_file`.
-    """
+    """Write rows, the header first, as CSV, whole or not at all; errors as :func:`replace_file`."""
     with (
         replace_file(path, overwrite=overwrite) as partial,
         partial.open("w", newline="", encoding="utf-8") as stream,

@@ -17,13 +17,7 @@ _SHOWN = 60
 
 
 def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
-    """Path and content of a file.
-
-    Raises
-    ------
-    ProfileError
-        No such file, or no TOML.
-    """
+    """Path and content of a TOML file."""
     path = check_input(path)
     try:
         return path, tomllib.loads(path.read_text(encoding="utf-8"))

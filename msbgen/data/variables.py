@@ -35,63 +35,28 @@ _KINDS: dict[Kind, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class Variable:
-    """Declaration of one variable, or of all variables of one role.
+    """Declaration of one variable, or of all variables of one role."""
 
-    Attributes
-    ----------
-    name : str
-        Empty for all variables whose attribute ``role`` is `role`.
-    dims : tuple of str
-        ``"..."`` at the end stands for any others.
-    kind : {"number", "count", "whole", "text"}
-        A count is a whole number of any type, as a table may hold it as 2.0.
-    unit : str
-        The attribute ``units``; not checked where empty.
-    meaning : str
-        The attribute ``long_name``.
-    least, most : float
-        Range of the values; finite in any case.
-    missing : str
-        What NaN means; NaN is refused where this is empty.
-    remedy : str
-        What to do about a value out of range.
-    index_of : str
-        A dimension that the values are indices of, from `least` on.
-    filled, distinct : bool
-        Of texts: whether blank ones, and equal ones, are refused.
-    coordinate : bool
-    optional : bool
-    needed_with : str
-        A variable without which this one may be missing.
-    optional_dim : str
-        A dimension of `dims` that may be missing.
-    any_order : bool
-        Whether the dimensions may stand in any order.
-    role : str
-    dtype, stored : str
-        Types in memory, in which :meth:`entry` makes it, and in files; by kind where empty.
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    kind: Kind = "number"
-    unit: str = ""
-    meaning: str = ""
+    name: str  # empty for all variables whose attribute ``role`` is `role`
+    dims: tuple[str, ...]  # ``"..."`` at the end stands for any others
+    kind: Kind = "number"  # a count is a whole number of any type, as a table may hold it as 2.0
+    unit: str = ""  # the attribute ``units``; not checked where empty
+    meaning: str = ""  # the attribute ``long_name``
     least: float = -np.inf
     most: float = np.inf
-    missing: str = ""
-    remedy: str = ""
-    index_of: str = ""
-    filled: bool = False
-    distinct: bool = False
+    missing: str = ""  # what NaN means; NaN is refused where this is empty
+    remedy: str = ""  # what to do about a value out of range
+    index_of: str = ""  # a dimension that the values are indices of, from `least` on
+    filled: bool = False  # of texts: whether blank ones are refused
+    distinct: bool = False  # of texts: whether equal ones are refused
     coordinate: bool = False
     optional: bool = False
-    needed_with: str = ""
-    optional_dim: str = ""
-    any_order: bool = False
+    needed_with: str = ""  # a variable without which this one may be missing
+    optional_dim: str = ""  # a dimension of `dims` that may be missing
+    any_order: bool = False  # whether the dimensions may stand in any order
     role: str = ""
-    dtype: str = ""
-    stored: str = ""
+    dtype: str = ""  # in memory, as :meth:`entry` makes it; by kind where empty
+    stored: str = ""  # type in files; by kind where empty
 
     @property
     def label(self) -> str:
@@ -194,35 +159,18 @@ def place(data: xr.DataArray, index: tuple[int, ...], label: xr.DataArray | None
 class Schema:
     """Declaration of a dataset.
 
-    Attributes
-    ----------
-    name : str
-        The attribute ``schema`` of such datasets.
-    content : str
-        What they hold, in words.
-    dims : tuple of str
-        Dimensions that have at least one entry.
-    variables : tuple of Variable
-    check : callable
-        Sentences about what the variables do not say, of a dataset that obeys them.
-    label : str
-        A variable whose value stands beside places in sentences.
-    remedy : str
-        What to do about a missing variable.
-    compression : int
-        Of files: 0 for none, 9 for the most.
-    error : type
-        A :class:`ProfileError`.
+    `check` returns sentences about conditions that the variables do not declare, of a dataset that
+    obeys them.
     """
 
-    name: str
-    content: str
-    dims: tuple[str, ...]
+    name: str  # the attribute ``schema`` of such datasets
+    content: str  # what they hold, in words
+    dims: tuple[str, ...]  # dimensions that have at least one entry
     variables: tuple[Variable, ...]
     check: Callable[[xr.Dataset], Iterator[str]] = lambda dataset: iter(())
-    label: str = ""
-    remedy: str = ""
-    compression: int = 9
+    label: str = ""  # a variable whose value stands beside places in sentences
+    remedy: str = ""  # what to do about a missing variable
+    compression: int = 9  # of files: 0 for none, 9 for the most
     error: type[ProfileError] = ProfileError
 
     def __getitem__(self, name: str) -> Variable:
@@ -248,10 +196,7 @@ class Schema:
     def validate(self, dataset: xr.Dataset, source: str = "dataset") -> xr.Dataset:
         """Return the dataset if it obeys the declaration.
 
-        Raises
-        ------
-        ProfileError
-            With one sentence for every problem; `source` stands before each.
+        ProfileError: one sentence for every problem, each after `source`.
         """
         problems = list(self._layout_problems(dataset))
         problems = problems or list(self._value_problems(dataset)) or list(self.check(dataset))
@@ -260,27 +205,13 @@ class Schema:
         return dataset
 
     def read(self, path: str | os.PathLike[str]) -> xr.Dataset:
-        """Read a whole file and validate it.
-
-        Raises
-        ------
-        ProfileError
-            The file cannot be read whole, or does not obey the declaration.
-        """
+        """Read a whole file and validate it."""
         return self.validate(load_netcdf(path), Path(path).name)
 
     def write(
         self, dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
     ) -> None:
-        """Validate a dataset and write it, whole or not at all.
-
-        Raises
-        ------
-        ProfileError
-            The dataset does not obey the declaration; nothing is written.
-        FileExistsError
-            `path` exists and `overwrite` is False.
-        """
+        """Validate a dataset and write it, whole or not at all; FileExistsError if it exists."""
         self.validate(dataset, Path(path).name)
         encoding = packing(dataset, self.compression) if self.compression else {}
         for variable in self.variables:

@@ -210,17 +210,8 @@ def _label(event: str, unit: str) -> dict[str, str]:
 def progress_counter_of(wanted: str | None, events: Mapping[str, str]) -> str:
     """Name of the counter that measures the progress of a run, or ``time``.
 
-    Parameters
-    ----------
-    wanted : str or None
-        Counter or event; None for the default.
-    events : mapping of str to str
-        Event of each counter.
-
-    Raises
-    ------
-    ProfileError
-        The counter was not counted.
+    `wanted` is a counter or event, None for the default; `events` has the event of each counter.
+    ProfileError: the counter was not counted.
     """
     if wanted is not None:
         for name, event in events.items():

@@ -25,27 +25,10 @@ def import_recordings(
     clock: str | None = None,
     progress: OnProgress | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
-    """Profile dataset of the recordings of a manifest, and warnings about it.
+    """Profile dataset of the recordings of a manifest, not validated, and one warning of each kind.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    reader : RecordingReader
-    interval, clock
-        See :func:`msbgen.measure.dataset.profile_dataset`.
-    progress : callback
-
-    Returns
-    -------
-    dataset : xarray.Dataset
-        Not validated.
-    warnings : list of str
-        One sentence of each kind.
-
-    Raises
-    ------
-    ProfileError
-        A recording cannot be read, or the recordings do not fit together.
+    For `interval` and `clock` see :func:`msbgen.measure.dataset.profile_dataset`.  ProfileError: a
+    recording cannot be read, or the recordings do not fit together.
     """
     runs, warnings, last_bins = [], [], []
     for done, entry in enumerate(manifest.entries):

@@ -37,17 +37,10 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Entry:
-    """One recording, with the context and metadata of its run.
+    """One recording, with the context of its run.
 
-    Attributes
-    ----------
-    path : Path
-    context : mapping of str to float
-    achieved : mapping of str to float
-        Achieved levels of the resources, where they are known.
-    metadata : mapping of str to float
-        ``duration`` [s], ``complete`` (0 for a run that was cut), and variables of
-        :data:`msbgen.measure.dataset.RUN_METADATA`.
+    `metadata` has ``duration`` [s], ``complete`` (0 for a run that was cut), and variables of
+    :data:`msbgen.measure.dataset.RUN_METADATA`; `achieved` has the levels that are known.
     """
 
     path: Path
@@ -58,23 +51,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All recordings of one task.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-    resources : mapping of str to attributes
-        At least ``units`` for each.
-    attrs : mapping of str to str
-        ``task`` and ``platform``, if the manifest has them.
-    columns : ColumnMap, optional
-        Columns of recordings that are tables.
-    """
+    """All recordings of one task."""
 
     entries: tuple[Entry, ...]
-    resources: Mapping[str, Mapping[str, Any]]
-    attrs: Mapping[str, str] = field(default_factory=dict)
-    columns: ColumnMap | None = None
+    resources: Mapping[str, Mapping[str, Any]]  # attributes; at least ``units`` for each
+    attrs: Mapping[str, str] = field(default_factory=dict)  # ``task`` and ``platform``, if known
+    columns: ColumnMap | None = None  # of recordings that are tables
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -149,13 +131,7 @@ def manifest_from_names(files: Sequence[str | os.PathLike[str]], pattern: str = 
 
 
 def with_levels_and_task(manifest: Manifest, *, levels: Mapping[str, Any], task: str) -> Manifest:
-    """The manifest with levels added to its resources, and with this task unless it is empty.
-
-    Raises
-    ------
-    ArgumentError
-        Levels of an unknown resource.
-    """
+    """The manifest with levels added to its resources, and with this task unless it is empty."""
     for name in levels:
         if name not in manifest.resources:
             raise ArgumentError(
@@ -172,13 +148,7 @@ def with_levels_and_task(manifest: Manifest, *, levels: Mapping[str, Any], task:
 
 
 def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
-    """The column map in a TOML file.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read, or is no column map.
-    """
+    """The column map in a TOML file."""
     path = check_input(path)
     return recording_map(read_toml(path)[1], path.name)
 

@@ -32,19 +32,11 @@ _EQUAL = 0.002
 class ProgressCounter:
     """Quality of one counter as a measure of progress.
 
-    Attributes
-    ----------
-    name : str
-        The counter.
-    spread : float
-        Range of the totals of one context's runs, relative to their mean, in the median context
-        [1].
-    spread_across_contexts : float
-        Range of the contexts' mean totals, relative to their mean [1].  It should be small: the
-        amount of work does not depend on the context.
-    resolution : float
-        The longest share of a run's time in which the counter advances by less than 1 % of the
-        run, in the median run [1].
+    `spread` is the range of the totals of one context's runs, relative to their mean, in the median
+    context [1].  `spread_across_contexts` is the range of the contexts' mean totals, relative to
+    their mean [1]: small, as the amount of work does not depend on the context.  `resolution` is
+    the longest share of a run's time in which the counter advances by less than 1 %, in the median
+    run [1].
     """
 
     name: str
@@ -61,10 +53,7 @@ class ProgressCounter:
 def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
     """Quality of every counter as a measure of progress, in the order of the dataset.
 
-    Raises
-    ------
-    MeasurementError
-        Each context was measured only once.
+    MeasurementError: each context was measured only once.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
     whole = np.isfinite(duration) & complete_array(dataset)  # the total of a cut run is unknown
@@ -103,12 +92,7 @@ def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter
     """The counter with the smallest error among those with a fine resolution.
 
     Among counters with equal errors, ``instructions`` come first, then the finest resolution.  If
-    no counter is fine enough, the one with the finest resolution is taken.
-
-    Raises
-    ------
-    MeasurementError
-        There are no counters.
+    no counter is fine enough, the one with the finest resolution is taken.  MeasurementError: none.
     """
     if not counters:
         raise MeasurementError("no counter counts in every context; time measures progress.")

@@ -26,24 +26,11 @@ def stack_histogram(
 ) -> NDArray[np.uint32]:
     """Histogram of LRU stack distances in a last-level cache of 16,384 sets and 20 ways.
 
-    Parameters
-    ----------
-    requests : ndarray, (n_requests,)
-        Twice the virtual line number (address / 64), plus one for a prefetched line, in order.
-    counts : ndarray, (n_intervals,)
-        Requests in each interval.
-    keys : ndarray, (n_colourings,)
-        Keys of the colourings; each assigns a random colour to every page.
-
-    Returns
-    -------
-    ndarray, (21, n_intervals, n_colourings, 2)
-        Requests by stack distance, interval, colouring and stream (demand, prefetched).
-
-    Raises
-    ------
-    ArgumentError
-        The counts do not add up to the number of requests.
+    `requests` (n_requests,) are twice the virtual line number (address / 64), plus one for a
+    prefetched line, in order; `counts` (n_intervals,) those in each interval.  `keys`
+    (n_colourings,) assign a random colour to every page.  The result, (21, n_intervals,
+    n_colourings, 2), counts requests by stack distance, interval, colouring and stream (demand,
+    prefetched).
     """
     if counts.min(initial=0) < 0 or counts.sum() != len(requests):
         raise ArgumentError(

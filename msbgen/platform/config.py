@@ -197,12 +197,8 @@ def platform_contexts(
 def exact_contexts(contexts: ArrayLike, config: PlatformConfig) -> NDArray[np.float64]:
     """Contexts with each value replaced by the nearest level, (n_contexts, 3).
 
-    So 1.7000000000000002 and 1.7 are one clock, and give the same runs.
-
-    Raises
-    ------
-    ArgumentError
-        A value is not equal to a level up to rounding, or a context is listed twice.
+    So 1.7000000000000002 and 1.7 are one clock, and give the same runs.  ArgumentError: a value is
+    not equal to a level up to rounding, or a context is listed twice.
     """
     table = checked_contexts(contexts, RESOURCES).copy()
     for column, (name, levels) in zip(table.T, config.levels.items()):

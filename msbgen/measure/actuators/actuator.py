@@ -13,13 +13,7 @@ _SHOWN_LEVELS = 6
 
 
 class SettingError(RuntimeError):
-    """The machine did not accept a setting; the message has the value, the reason and a remedy.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        One sentence per setting.
-    """
+    """The machine did not accept settings; `problems` has value, reason and remedy of each."""
 
     def __init__(self, *problems: str):
         self.problems = problems
@@ -30,23 +24,14 @@ class SettingError(RuntimeError):
 class Capability:
     """What an actuator can set on this machine.
 
-    Attributes
-    ----------
-    mechanism : str
-        Its name, which a profile file keeps: levels of different mechanisms are not comparable.
-    lowest, highest : float
-        Range of the levels.
-    step : float
-        Levels are `lowest` plus whole numbers of steps; 0 if every value is possible.
-    problems : tuple of str
-        Why it cannot be used, a sentence with a remedy each; empty if it can.
+    A profile file keeps the mechanism, because levels of different mechanisms are not comparable.
     """
 
     mechanism: str
     lowest: float
     highest: float
-    step: float
-    problems: tuple[str, ...]
+    step: float  # levels are `lowest` plus whole steps; 0 if every value is possible
+    problems: tuple[str, ...]  # why it cannot be used, with a remedy each
 
     def level_problems(self, name: str, levels: Sequence[float], units: str) -> list[str]:
         """A sentence for each level that the machine would not set exactly."""
@@ -75,31 +60,18 @@ class Capability:
 
 @dataclass(frozen=True)
 class Usage:
-    """Times of a run.
+    """Times of a run."""
 
-    Attributes
-    ----------
-    wall : float
-        Time from the program's release to its end [s].
-    cpu : float
-        CPU time of the program and of the child processes that it waited for [s].
-    """
-
-    wall: float
-    cpu: float
+    wall: float  # from the program's release to its end [s]
+    cpu: float  # CPU time of the program and of the child processes that it waited for [s]
 
 
 class Actuator(Protocol):
     """Sets one resource of a program to levels in one unit.
 
     Every value is written unbuffered and read back, because the kernel may round or ignore it.
-
-    Attributes
-    ----------
-    name : str
-        Name of the resource in contexts.
-    units, long_name : str
-        Attributes of the resource in a profile file.
+    `name` is that of the resource in contexts, `units` and `long_name` its attributes in a profile
+    file.
     """
 
     name: str

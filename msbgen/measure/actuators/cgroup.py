@@ -25,34 +25,17 @@ _UNLIMITED = ("-1", "max")
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a group can be created.
+    """Where a group can be created."""
 
-    Attributes
-    ----------
-    version : int
-        Version of control groups, 1 or 2.
-    parent : str
-        Parent folder of our group.
-    above : tuple of str
-        The parent and its parents, up to the mount point.
-    """
-
-    version: int
-    parent: str
-    above: tuple[str, ...]
+    version: int  # of control groups, 1 or 2
+    parent: str  # parent folder of our group
+    above: tuple[str, ...]  # the parent and its parents, up to the mount point
 
 
 class CpuQuota:
-    """Share of one core's time [percent], by the CPU quota of a control group.
+    """Share of one core's time [percent], by the CPU quota of a control group, the folder `group`.
 
-    Parameters
-    ----------
-    name : str
-    settings : KernelSettings
-    group : str
-        Name of the group's folder.
-    period : float
-        Period of the quota [s]; with the sampling interval, each sample holds one period.
+    If the period of the quota [s] is the sampling interval, each sample holds one period.
     """
 
     units = "percent"

@@ -18,14 +18,7 @@ _LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
 
 
 class CoreClock:
-    """Clock frequency of the cores that a program runs on [MHz].
-
-    Parameters
-    ----------
-    name : str
-    settings : KernelSettings
-    cores : sequence of int
-    """
+    """Clock frequency of the cores that a program runs on [MHz]."""
 
     units = "MHz"
     long_name = "clock of the core"

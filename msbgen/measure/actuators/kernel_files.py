@@ -88,10 +88,7 @@ class SystemFiles:
 class DryRunFiles:
     """Files for a dry run: reads return what was written, but nothing reaches the kernel.
 
-    Attributes
-    ----------
-    commands : list of str
-        Shell commands that would make the same changes.
+    `commands` are shell commands that would make the same changes.
     """
 
     def __init__(self, files: KernelFiles):

@@ -53,30 +53,17 @@ NORMALISERS: dict[str, Callable[[str], str]] = {
 
 @dataclass
 class RestoreReport:
-    """Outcome of undoing changes, one sentence per change.
-
-    Attributes
-    ----------
-    restored : list of str
-    changed_by_others : list of str
-        Settings that somebody else has changed since; they were left alone.
-    failed : list of str
-        Settings that could not be restored, each with the command to do it by hand.
-    """
+    """Outcome of undoing changes, one sentence per change."""
 
     restored: list[str] = field(default_factory=list)
-    changed_by_others: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    changed_by_others: list[str] = field(default_factory=list)  # settings that were left alone
+    failed: list[str] = field(default_factory=list)  # with the command to restore by hand
 
 
 class KernelSettings:
     """Changes kernel settings for one sweep, and restores them.
 
-    Parameters
-    ----------
-    files : KernelFiles
-    log : callable
-        Stores the record of a change; it returns when the record is on the disk.
+    `log` stores the record of a change; it returns when the record is on the disk.
     """
 
     def __init__(self, files: KernelFiles, log: Callable[[Record], None]):
@@ -85,13 +72,7 @@ class KernelSettings:
         self._records: list[Record] = []
 
     def make(self, path: str) -> None:
-        """Create the folder of a group.
-
-        Raises
-        ------
-        OSError
-            The kernel refuses.
-        """
+        """Create the folder of a group; OSError if the kernel refuses."""
         self._note({"event": "make", "path": path})
         try:
             self.files.make(path)
@@ -100,18 +81,9 @@ class KernelSettings:
             raise
 
     def write(self, path: str, text: str, reading: str = "plain") -> str:
-        """Write a text; return what the file shows afterwards, normalised.
+        """Write a text; return what the file shows afterwards, normalised; OSError if refused.
 
-        Parameters
-        ----------
-        path, text : str
-        reading : str
-            Key of the normaliser in :data:`NORMALISERS`.
-
-        Raises
-        ------
-        OSError
-            The kernel refuses.
+        `reading` is the key of the normaliser in :data:`NORMALISERS`.
         """
         normalise = NORMALISERS[reading]
         recorded = not any(path.startswith(f"{folder}/") for folder in _folders(self._records))

@@ -21,14 +21,7 @@ _CORE = re.compile(r"^CPU(\d+):", re.MULTILINE)
 class MemGuard:
     """Bandwidth of last-level misses of the cores that a program runs on [MB/s].
 
-    Parameters
-    ----------
-    name : str
-    settings : KernelSettings
-    cores : sequence of int
-        Cores that get the level; the others keep their limits.
-    direction : {"read", "write"}
-        The limit to set.
+    The other cores keep their limits.  `direction` is the limit to set, "read" or "write".
     """
 
     units = "MB s-1"

@@ -65,14 +65,7 @@ _WITHOUT_REASON = {
 
 
 class ResctrlGroup:
-    """The resctrl group of a program; cache ways and bandwidth are lines of its schemata.
-
-    Parameters
-    ----------
-    settings : KernelSettings
-    name : str
-        Name of the group's folder.
-    """
+    """The resctrl group of a program; cache ways and bandwidth are lines of its schemata."""
 
     def __init__(self, settings: KernelSettings, name: str):
         self.settings = settings
@@ -162,11 +155,6 @@ class CacheWays:
 
     Other programs on the machine may use the same ways.  A program's lines in other ways stay there
     after a change, so each run is a new process.
-
-    Parameters
-    ----------
-    name : str
-    group : ResctrlGroup
     """
 
     units = "1"
@@ -238,11 +226,6 @@ class MemoryBandwidth:
 
     The limit is approximate and not linear, and acts on a whole core with its sibling thread.  The
     achieved bandwidth is in the program's counters.
-
-    Parameters
-    ----------
-    name : str
-    group : ResctrlGroup
     """
 
     long_name = "memory bandwidth"

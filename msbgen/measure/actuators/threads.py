@@ -8,14 +8,7 @@ from msbgen.measure.actuators.actuator import Capability, Usage
 
 
 class Threads:
-    """Number of threads of a program that reads its context when it starts.
-
-    Parameters
-    ----------
-    name : str
-    cores : sequence of int
-        Cores that the program is pinned to; their number is the highest level.
-    """
+    """Number of threads of a program that reads its context at its start; at most one per core."""
 
     units = "1"
     long_name = "threads of the program"

@@ -21,33 +21,16 @@ FORMATS = ("perf", "likwid", "pqos", "pcm", "table")
 
 @dataclass(frozen=True)
 class RecordingReader:
-    """Reads recordings of one format.
-
-    Attributes
-    ----------
-    format : {"perf", "likwid", "pqos", "pcm", "table"}
-    events, places : tuple of str
-        Events, and CPUs, cores or threads, to read; empty for all.
-    step : float, optional
-        Polling interval [s], for tools that write timestamps in whole seconds.
-    columns : ColumnMap, optional
-        Columns of a table.
-    """
+    """Reads recordings of one format."""
 
     format: str = "perf"
-    events: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    step: float | None = None
-    columns: ColumnMap | None = None
+    events: tuple[str, ...] = ()  # to read; empty for all
+    places: tuple[str, ...] = ()  # CPUs, cores or threads to read; empty for all
+    step: float | None = None  # polling interval [s], for timestamps in whole seconds
+    columns: ColumnMap | None = None  # of a table
 
     def read(self, path: str | os.PathLike[str]) -> Recording:
-        """The recording in a file.
-
-        Raises
-        ------
-        ProfileError
-            The file cannot be read, or is no recording of this format.
-        """
+        """The recording in a file; ProfileError if it cannot be read, or has another format."""
         if self.format == "perf":
             return read_perf(path, self.events, self.places)
         rows = self._rows(path)

@@ -31,11 +31,8 @@ WARNINGS = (
 def read_likwid(path: str | os.PathLike[str]) -> Rows:
     """Rows of a likwid timeline of events; the program's lines are skipped.
 
-    Raises
-    ------
-    ProfileError
-        The file cannot be read, has no header or rows, has metrics instead of events, or a row is
-        cut.
+    ProfileError: the file cannot be read, has no header or rows, has metrics instead of events, or
+    a row is cut.
     """
     path = check_input(path)
     lines = path.read_bytes().decode("utf-8", "replace").splitlines()

@@ -36,18 +36,9 @@ def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     """Rows of a PCM recording, with a place for each core, each socket and the system.
 
     Without a column INST, the instructions are EXEC × TIME(ticks): instructions per nominal cycle
-    times nominal cycles.
-
-    Parameters
-    ----------
-    path : str or path
-    step : float, optional
-        Sampling interval [s], required if timestamps have whole seconds.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read, is no PCM recording, or its timestamps are ambiguous.
+    times nominal cycles.  The sampling interval `step` [s] is required if timestamps have whole
+    seconds.  ProfileError: the file cannot be read, is no PCM recording, or its timestamps are
+    ambiguous.
     """
     name = Path(path).name
     lines = read_lines(path)

@@ -35,14 +35,8 @@ _SHOWN = 60
 class Layout:
     """Format of a file's lines.
 
-    Attributes
-    ----------
-    separator : str
-    place : {"", "single", "several"}
-        Whether a CPU or thread follows the time, or a core or socket with its number of CPUs.
-    group : bool
-        Whether a control group follows the event.
-    decimal : {".", ","}
+    `place` is "single" if a CPU or thread follows the time, "several" for a core or socket with its
+    number of CPUs, else empty; `group` tells whether a control group follows the event.
     """
 
     separator: str
@@ -88,10 +82,7 @@ class Layout:
 def read_csv(text: str, source: str) -> Rows:
     """Rows of a recording in perf's CSV format.
 
-    Raises
-    ------
-    ProfileError
-        The file has no counts or no times, or its lines cannot be read.
+    ProfileError: the file has no counts or no times, or its lines cannot be read.
     """
     lines = [
         (number, line)
@@ -151,13 +142,7 @@ def _refuse_other_formats(
 
 
 def _layout(source: str, lines: list[str]) -> Layout:
-    """Layout of the lines, found from places, units and events, which do not begin like numbers.
-
-    Raises
-    ------
-    ProfileError
-        No layout matches.
-    """
+    """Layout of the lines, found from places, units and events, which do not begin like numbers."""
     first = next((line for line in lines if re.search(r"\d+.\d\d(?!\d)", line)), lines[0])
     rest = _TIME.sub("", first)
     tried = "\n".join(lines[:_TRIED])

@@ -32,10 +32,7 @@ _SHOWN = 60
 def read_json(text: str, source: str) -> Rows:
     """Rows of a recording in perf's JSON format.
 
-    Raises
-    ------
-    ProfileError
-        A line is no JSON object of perf, or there are no counts or no times.
+    ProfileError: a line is no JSON object of perf, or there are no counts or no times.
     """
     lines = [
         (number, line)

@@ -29,18 +29,9 @@ WARNINGS = (
 def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     """Rows of a pqos recording: misses and references as counts, bandwidths as bytes.
 
-    Occupancies and instructions per cycle are not read, because they are no counts.
-
-    Parameters
-    ----------
-    path : str or path
-    step : float, optional
-        Polling interval [s], because timestamps have whole seconds.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read, is no pqos recording, or its timestamps are ambiguous.
+    Occupancies and instructions per cycle are not read, because they are no counts.  The polling
+    interval `step` [s] is required, as timestamps have whole seconds.  ProfileError: the file
+    cannot be read, is no pqos recording, or its timestamps are ambiguous.
     """
     name = Path(path).name
     lines = read_lines(path)

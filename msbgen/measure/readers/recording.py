@@ -103,13 +103,7 @@ class Recording:
         return float(self.times[busy[-1]] if busy.size else self.times[-1])
 
     def select(self, events: Sequence[str]) -> Recording:
-        """The recording with these events only.
-
-        Raises
-        ------
-        ProfileError
-            An event was not recorded.
-        """
+        """The recording with these events only; ProfileError if one was not recorded."""
         for event in events:
             if event not in self.events:
                 raise ProfileError(
@@ -124,65 +118,32 @@ class Recording:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a recording, one per timestamp, event and place.
-
-    Attributes
-    ----------
-    source : str
-    lines : ndarray of int, (n,)
-        Line number in the file.
-    times : ndarray, (n,)
-        Timestamp [s].
-    places : sequence of str, (n,)
-        CPU, core, socket, thread or group of the row; empty for the whole task.
-    events, units : sequence of str, (n,)
-    values : ndarray, (n,)
-        Counts in the units; 0 if nothing was counted.
-    states : ndarray of int, (n,)
-        COUNTED, NOT_COUNTED or NOT_SUPPORTED.
-    running : ndarray, (n,)
-        Time for which the event was counted [ns].
-    share : ndarray, (n,)
-        Share of its time for which the event was counted [1].
-    summary : mapping of str to float
-        Totals that the tool printed, by event, in the units; empty if it printed none.
-    warnings : tuple of str
-        Warnings about everything that the tool measures, one sentence each.
-    """
+    """Rows of a recording, one per timestamp, event and place; each array and sequence (n,)."""
 
     source: str
-    lines: NDArray[np.int64]
-    times: Floats
-    places: Sequence[str]
+    lines: NDArray[np.int64]  # number in the file
+    times: Floats  # timestamp [s]
+    places: Sequence[str]  # CPU, core, socket, thread or group; empty for the whole task
     events: Sequence[str]
     units: Sequence[str]
-    values: Floats
-    states: NDArray[np.int8]
-    running: Floats
-    share: Floats
-    summary: dict[str, float]
-    warnings: tuple[str, ...] = ()
+    values: Floats  # counts in the units; 0 if nothing was counted
+    states: NDArray[np.int8]  # COUNTED, NOT_COUNTED or NOT_SUPPORTED
+    running: Floats  # time for which the event was counted [ns]
+    share: Floats  # share of its time for which the event was counted [1]
+    summary: dict[str, float]  # totals that the tool printed, by event, in the units
+    warnings: tuple[str, ...] = ()  # about everything that the tool measures
 
 
 def assemble(rows: Rows, events: Sequence[str] = (), places: Sequence[str] = ()) -> Recording:
-    """Recording from rows, with a bin per timestamp and a column per event.
+    """Recording from rows, with a bin per timestamp and a column per event; empty names mean all.
 
     Rows of several CPUs, cores or threads are added.  So are several rows of one event: perf prints
     two for a probe at two addresses.  The events of the two kinds of cores of a hybrid CPU become
     one.  perf scales each count as if the task had always been on that kind, so the task's count is
     their mean weighted by time (Linux, ``tools/perf/Documentation/intel-hybrid.txt``).
 
-    Parameters
-    ----------
-    rows : Rows
-    events, places : sequence of str
-        Events and places to read; empty for all.
-
-    Raises
-    ------
-    ProfileError
-        An event is not supported, never counted in intervals, negative or wrapped; timestamps do
-        not increase; or a bin lacks an event.
+    ProfileError: an event is not supported, never counted in intervals, negative or wrapped;
+    timestamps do not increase; or a bin lacks an event.
     """
     _check_ranges(rows)
     rows = _select(_select(rows, events, "event"), places, "place")

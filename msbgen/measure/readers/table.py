@@ -28,10 +28,7 @@ _SHOWN = 40
 def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
     """Column map of a recording from a table of a TOML file (:mod:`msbgen.data.columns`).
 
-    Raises
-    ------
-    ProfileError
-        A key that is unknown or of another form, no column of the time, or no events.
+    ProfileError: a key that is unknown or of another form, no column of the time, or no events.
     """
     columns = column_map(content, source, MAP_KEYS, ("columns",))
     check_recording_map(columns, source)
@@ -39,12 +36,7 @@ def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
 
 
 def check_recording_map(columns: ColumnMap, source: str) -> None:
-    """Refuse a column map without time or events, or with a unit that is no number.
-
-    Raises
-    ------
-    ProfileError
-    """
+    """Raise :class:`ProfileError` for a map without time or events, or with an invalid unit."""
     units = {bare_name(title): unit_of(title) for title in columns.columns}
     if units.get(_TIME) not in UNITS:
         raise ProfileError(
@@ -84,11 +76,6 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
                         ``totals``, per second where it lists them in ``rates``; the unit is
                         the number of events in it: ``bytes [1e6]``
     ==================  =======================================================================
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read, a column is missing, a cell is no number.
     """
     check_recording_map(columns, Path(path).name)
     table = Table(path, columns)
@@ -137,13 +124,7 @@ _NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
 def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]) -> np.ndarray:
-    """Cells of a column as numbers.
-
-    Raises
-    ------
-    ProfileError
-        A cell that is none, by its line.
-    """
+    """Cells of a column as numbers; ProfileError, with the line, for a cell that is none."""
     values = np.empty(len(lines))
     for i, (line, cell) in enumerate(zip(lines, cells)):
         if not _NUMBER.fullmatch(cell):

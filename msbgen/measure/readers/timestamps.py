@@ -21,21 +21,10 @@ def times_from_timestamps(
 ) -> NDArray[np.float64]:
     """Ends of the bins of one place [s], from rows with a time of day.
 
-    Parameters
-    ----------
-    source : str
-    lines : sequence of int
-        Line number of each row.
-    stamps : sequence of str
-        ``12:34:56`` or ``12:34:56.789``, optionally after a date.
-    step : float, optional
-        Polling interval [s], required if several rows have the same timestamp.
-
-    Raises
-    ------
-    ProfileError
-        A cell is no time of day, there are too few rows, or the timestamps are ambiguous or
-        contradict the step.
+    `stamps` are ``12:34:56`` or ``12:34:56.789``, optionally after a date, in the lines `lines`.
+    The polling interval `step` [s] is required if several rows have the same timestamp.
+    ProfileError: a cell is no time of day, there are too few rows, or timestamps are ambiguous or
+    contradict the step.
     """
     seconds = np.empty(len(stamps))
     for i, (line, stamp) in enumerate(zip(lines, stamps)):

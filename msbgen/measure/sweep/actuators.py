@@ -18,13 +18,7 @@ from msbgen.measure.sweep.spec import ResourceSpec, Spec
 def make_actuators(spec: Spec, settings: KernelSettings, group_name: str) -> list[Actuator]:
     """One actuator per resource, in the order of the spec.
 
-    Parameters
-    ----------
-    spec : Spec
-    settings : KernelSettings
-        Records and restores their changes.
-    group_name : str
-        Name of the control groups that they create.
+    `settings` records and restores their changes; control groups get the name `group_name`.
     """
     cores = program_cores(spec)
     group = ResctrlGroup(settings, group_name)

@@ -31,20 +31,8 @@ def describe_dry_run(
 ) -> Iterator[str]:
     """Lines with the plan, the commands, the time, the changes and how they are restored.
 
-    Parameters
-    ----------
-    spec : Spec
-    files : KernelFiles, optional
-        Default: the files of the running kernel.
-    recorder : Recorder, optional
-        Default: perf.
-    folder : Path
-        Folder of the output, whose disk must have room.
-
-    Raises
-    ------
-    ProfileError, RequirementError, SettingError
-        The sweep would raise the same error before its first run.
+    By default, the files are those of the running kernel, and perf records.  The disk of `folder`,
+    that of the output, must have room.  Errors are those of the sweep before its first run.
     """
     recorder = recorder or PerfRecorder(spec)
     order = run_order(spec)

@@ -50,18 +50,8 @@ def describe_failure(spec: Spec, record: Record) -> str:
 class RunExecutor:
     """Makes the runs of a sweep within a block; all settings are restored at its end.
 
-    Parameters
-    ----------
-    spec : Spec
-    recordings : Path
-        Folder for the recordings.
-    tag : str
-        The sweep's tag.
-    settings : KernelSettings
-    actuators : sequence of Actuator
-        One per resource.
-    recorder : Recorder, optional
-        Default: perf.
+    Recordings are written to the folder `recordings`, by default by perf; `tag` is the sweep's, and
+    there is one actuator per resource.
     """
 
     def __init__(

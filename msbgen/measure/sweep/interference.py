@@ -14,13 +14,7 @@ _BUSY, _IDLE, _STEAL = (0, 1, 2, 5, 6), (3, 4), 7
 
 
 class InterferenceMeter:
-    """Measures interference from its creation on.
-
-    Parameters
-    ----------
-    cores : sequence of int
-        Cores of the program, for which stolen time is measured.
-    """
+    """Measures interference from its creation on; stolen time on the program's `cores`."""
 
     def __init__(self, cores: Sequence[int]):
         self._cores = cores
@@ -31,12 +25,8 @@ class InterferenceMeter:
         """``load`` and ``steal`` so far, as a profile file stores them.
 
         ``load`` is the mean number of other tasks that ran on all cores [1], ``steal`` the share of
-        time that the host took from the program's cores [1].
-
-        Parameters
-        ----------
-        cpu : float
-            CPU time of the program itself [s], which is no interference.
+        time that the host took from the program's cores [1].  The program's own CPU time, `cpu`
+        [s], is no interference.
         """
         elapsed = time.monotonic() - self._start
         spent = {

@@ -34,14 +34,7 @@ _REQUIRED_IF_KEPT: dict[str, type] = {
 
 
 class SweepJournal(journal.Journal):
-    """The journal of a sweep, open for writing; see :class:`msbgen.data.journal.Journal`.
-
-    Parameters
-    ----------
-    path : Path
-    new : bool
-        Create the journal, which must not exist; otherwise continue it.
-    """
+    """The journal of a sweep, open for writing; see :class:`msbgen.data.journal.Journal`."""
 
     def __init__(self, path: Path, *, new: bool):
         super().__init__(path, _FORM, new=new)

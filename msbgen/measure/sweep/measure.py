@@ -31,17 +31,7 @@ from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Result of a sweep.
-
-    Attributes
-    ----------
-    dataset : xarray.Dataset
-        The profiles that were written.
-    missing : list of str
-        A sentence for each run that never succeeded.
-    warnings : list of str
-        Warnings about the other runs.
-    """
+    """Result of a sweep: profiles, a sentence for each run that never succeeded, and warnings."""
 
     dataset: xr.Dataset
     missing: list[str]
@@ -69,13 +59,14 @@ def measure(
     files: KernelFiles | None = None,
     progress: OnProgress | None = None,
 ) -> SweepResult:
-    """Measure a program in contexts of this machine and write its profiles.
+    """Measure a program in contexts of this machine and write its profiles to `out`.
+
+    ``OUT.journal`` and ``OUT.recordings`` are created beside it and kept.
 
     Parameters
     ----------
     spec : Spec
     out : path
-        The profile file.  ``OUT.journal`` and ``OUT.recordings`` are created beside it and kept.
     first : path, optional
         Profiles measured before with the same actuators; their runs are written, too.
     resume : bool
@@ -86,10 +77,6 @@ def measure(
         Default: the files of the running kernel.
     progress : callback
         Called after each run.
-
-    Returns
-    -------
-    SweepResult
 
     Raises
     ------

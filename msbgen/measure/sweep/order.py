@@ -20,61 +20,35 @@ from msbgen.measure.sweep.spec import Spec
 
 @dataclass(frozen=True)
 class Slot:
-    """One planned run.
+    """One planned run."""
 
-    Attributes
-    ----------
-    number : int
-        Position in the order.
-    context : tuple of float
-        A level of each resource.
-    run : int
-        Number of the run within its context.
-    events : tuple of str
-        Events to count; empty for all events of the spec.
-    """
-
-    number: int
-    context: tuple[float, ...]
-    run: int
-    events: tuple[str, ...] = ()
+    number: int  # position in the order
+    context: tuple[float, ...]  # a level of each resource
+    run: int  # number of the run within its context
+    events: tuple[str, ...] = ()  # to count; empty for all events of the spec
 
 
 @dataclass(frozen=True)
 class RunOrder:
-    """The runs of a sweep in their order.
+    """The runs of a sweep in their order, which is random: a drift must not look like an effect.
 
-    Attributes
-    ----------
-    contexts : ndarray, (n_contexts, n_resources)
-    runs : ndarray of int, (n_contexts,)
-    slots : tuple of Slot
-        In random order, so that a drift of the machine does not look like an effect of a context.
-    digest : str
-        Digest of spec, contexts, runs and groups.
-    groups : tuple of Groups
-        For each context, the groups of events that its runs count in turn; empty if every run
-        counts all events.
-    again : ndarray of bool, (n_contexts,)
-        Contexts whose new runs replace those measured before.
+    For each context, `groups` has the groups of events that its runs count in turn; empty if every
+    run counts all events.
     """
 
-    contexts: NDArray[np.float64]
-    runs: NDArray[np.int64]
+    contexts: NDArray[np.float64]  # (n_contexts, n_resources)
+    runs: NDArray[np.int64]  # (n_contexts,)
     slots: tuple[Slot, ...]
-    digest: str
+    digest: str  # of spec, contexts, runs and groups
     groups: tuple[Groups, ...]
-    again: NDArray[np.bool_]
+    again: NDArray[np.bool_]  # (n_contexts,): whose new runs replace those measured before
 
 
 def run_order(spec: Spec) -> RunOrder:
     """The contexts and runs of a spec, in random order.
 
-    Raises
-    ------
-    ProfileError
-        The file of contexts cannot be read, the grid is invalid, a level is not in the spec, or a
-        group has an unknown event or lacks the progress counter.
+    ProfileError: the file of contexts cannot be read, the grid is invalid, a level is not in the
+    spec, or a group has an unknown event or lacks the progress counter.
     """
     names = [resource.name for resource in spec.resources]
     levels = {resource.name: resource.levels for resource in spec.resources}

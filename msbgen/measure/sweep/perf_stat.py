@@ -50,23 +50,8 @@ def counting(
 ) -> Iterator[None]:
     """Count the events of a paused program into a file; perf counts within the block.
 
-    Parameters
-    ----------
-    pid : int
-    output : Path
-        The file to write.
-    events : sequence of str
-    interval : float
-        Sampling interval [s].
-    cores : sequence of int
-        Cores for perf, other than the program's if possible.
-    tag : str
-        The sweep's tag.
-
-    Raises
-    ------
-    PerfError
-        perf refused, or does not answer.
+    perf samples every `interval` [s] on `cores`, other than the program's if possible, with the
+    sweep's `tag`.  PerfError: perf refused, or does not answer.
     """
     stderr_file = output.with_suffix(".perf")
     answers, commands = os.pipe(), os.pipe()  # (read end, write end)

@@ -33,48 +33,25 @@ _RETRY_PAUSE = 0.002
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes
-    ----------
-    status : int
-        Exit status; the negative signal number if a signal ended the program.
-    wall : float
-        Time from the release to the end [s].
-    cpu : float
-        CPU time of the program and of the children that it waited for [s].
-    in_time : bool
-        Whether it ended before the timeout.
-    """
-
-    status: int
-    wall: float
-    cpu: float
-    in_time: bool
+    status: int  # exit status; the negative signal number if a signal ended the program
+    wall: float  # time from the release to the end [s]
+    cpu: float  # CPU time of the program and of the children that it waited for [s]
+    in_time: bool  # whether it ended before the timeout
 
 
 class PausedProcess:
-    """A program that waits to be released.
-
-    Attributes
-    ----------
-    pid : int
-        Also the number of its session and process group.
-    """
+    """A program that waits to be released; `pid` is also that of its session and process group."""
 
     def __init__(self, process: subprocess.Popen[bytes]):
         self._process = process
         self.pid = process.pid
 
     def run(self, timeout: float, watch: Callable[[], None] | None = None) -> ProcessResult:
-        """Release the program and wait for its end.
+        """Release the program and wait for its end; kill it after the timeout [s].
 
-        Parameters
-        ----------
-        timeout : float
-            Time after which the program is killed [s].
-        watch : callable, optional
-            Called ten times a second while the program runs.
+        `watch` is called ten times a second while the program runs.
         """
         gate = self._process.stdin
         assert gate is not None
@@ -123,19 +100,8 @@ def paused_process(
 ) -> Iterator[PausedProcess]:
     """A paused program; at the end of the block it and its process group are killed.
 
-    Parameters
-    ----------
-    command : sequence of str
-    folder : path
-        Working directory.
-    stdin : path
-        File for standard input; standard output is discarded.
-    stderr : path
-        File for standard error.
-    environment : mapping of str to str
-        Variables that are added to ours.
-    tag : str
-        The sweep's tag.
+    It runs in `folder`, reads the file `stdin`, and writes standard error to a file; standard
+    output is discarded.  `environment` is added to ours; `tag` is the sweep's.
     """
     with open(stderr, "wb") as messages:
         process = subprocess.Popen(
@@ -175,15 +141,9 @@ def kill_process_group(group: int) -> None:
 def kill_leftovers(group: int, tag: str, spared: frozenset[int] | None = None) -> int:
     """Kill the processes that a program left behind; return how many there were.
 
-    Parameters
-    ----------
-    group : int
-        The program's process group; 0 for none.
-    tag : str
-        The sweep's tag: processes with it in their environment are killed.
-    spared : frozenset of int, optional
-        Children of ours (:func:`child_processes`) to keep.  If given, all others are killed: they
-        are orphans that this process has adopted (:func:`become_subreaper`).
+    These are its process group (0 for none) and the processes with the sweep's tag in their
+    environment.  If `spared` children of ours (:func:`child_processes`) are given, all others are
+    killed: they are orphans that this process has adopted (:func:`become_subreaper`).
     """
     until = time.monotonic() + _KILL_TIMEOUT
     most = 0

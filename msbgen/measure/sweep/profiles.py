@@ -22,13 +22,7 @@ _SHARE_TOLERANCE = 2.0
 
 
 class IncompleteError(RuntimeError):
-    """Runs are missing: they failed as often as the spec allows.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        One sentence per missing run.
-    """
+    """Runs are missing: they failed as often as the spec allows; `problems` has a sentence each."""
 
     def __init__(self, *problems: str):
         self.problems = problems
@@ -44,33 +38,12 @@ def profiles_of_sweep(
     *,
     progress: OnProgress | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
-    """Profile dataset of the runs that were kept, and warnings about it.
+    """Profile dataset of the runs that were kept, not validated, and warnings about it.
 
-    Parameters
-    ----------
-    spec : Spec
-    records : sequence of dict
-        Records of all runs in the journal.
-    recordings : Path
-        Folder of their recordings.
-    resources : mapping of str to attributes
-        Result of :func:`resource_labels`.
-    head : mapping
-        First record of the journal, with ``machine`` and ``perf``.
-    progress : callback
-
-    Returns
-    -------
-    dataset : xarray.Dataset
-        Not validated.
-    warnings : list of str
-
-    Raises
-    ------
-    IncompleteError
-        No run was kept.
-    ProfileError
-        The recordings do not fit together.
+    `records` are those of all runs in the journal, `recordings` is the folder of their recordings,
+    `resources` the result of :func:`resource_labels`, and `head` the first record of the journal,
+    with ``machine`` and ``perf``.  IncompleteError: no run was kept.  ProfileError: the recordings
+    do not fit together.
     """
     kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
     if not kept:

@@ -22,13 +22,7 @@ from msbgen.measure.sweep.spec import Spec
 
 
 class Recorder(Protocol):
-    """Writes one recording per run.
-
-    Attributes
-    ----------
-    name : str
-        Key of its version in the first line of the journal.
-    """
+    """Writes one recording per run; its version has the key `name` in the journal's first line."""
 
     name: str
 

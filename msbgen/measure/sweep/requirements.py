@@ -30,13 +30,7 @@ _NEVER_COUNTED = ("user_time", "system_time")
 
 
 class RequirementError(RuntimeError):
-    """The machine does not meet the requirements of a sweep.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        One sentence with a remedy per requirement.
-    """
+    """The machine does not meet the requirements of a sweep; `problems` has a remedy for each."""
 
     def __init__(self, *problems: str):
         self.problems = problems
@@ -48,14 +42,8 @@ def check_machine(
 ) -> None:
     """Raise :class:`RequirementError` with all unmet requirements; change nothing.
 
-    Parameters
-    ----------
-    spec : Spec
-    contexts : ndarray, (n_contexts, n_resources)
-    actuators : sequence of Actuator
-        One per resource.
-    recorder_problems : iterable of str
-        Result of :meth:`Recorder.problems`; evaluated last.
+    There is one actuator per column of `contexts`, (n_contexts, n_resources).  The result of
+    :meth:`Recorder.problems` is evaluated last.
     """
     problems = [*_system_problems(), *_program_problems(spec)]
     for column, actuator in zip(contexts.T, actuators):

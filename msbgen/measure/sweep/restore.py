@@ -22,19 +22,8 @@ def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreR
     A setting that somebody else has changed since is left alone and named in the report.  The
     function can be called any number of times; without anything to undo it does nothing.
 
-    Parameters
-    ----------
-    path : Path
-        The journal.
-    files : KernelFiles, optional
-        Default: the files of the running kernel.
-
-    Raises
-    ------
-    ProfileError
-        There is no journal, or another process is writing it.
-    OSError
-        The journal cannot be written.
+    ProfileError: there is no journal, or another process is writing it.  OSError: it cannot be
+    written.
     """
     journal = SweepJournal(path, new=False)
     try:

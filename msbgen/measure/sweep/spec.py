@@ -48,95 +48,46 @@ _WILDCARD = re.compile(r"[*?{,]")
 
 @dataclass(frozen=True)
 class ResourceSpec:
-    """One resource and the actuator that sets it.
-
-    Attributes
-    ----------
-    name : str
-    by : str
-        The actuator, one of :data:`ACTUATOR_KINDS`.
-    levels : tuple of float
-        Every level that contexts may have, in ascending order.
-    period : float or None
-        Period of a CPU quota [s]; None for the sampling interval.
-    direction : str
-        The limit that MemGuard sets: read or write.
-    """
+    """One resource and the actuator that sets it."""
 
     name: str
-    by: str
-    levels: tuple[float, ...]
-    period: float | None = None
-    direction: str = "read"
+    by: str  # the actuator, one of `ACTUATOR_KINDS`
+    levels: tuple[float, ...]  # every level that contexts may have, in ascending order
+    period: float | None = None  # of a CPU quota [s]; None for the sampling interval
+    direction: str = "read"  # the limit that MemGuard sets: read or write
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a sweep measures, and how.
+    """What a sweep measures, and how."""
 
-    Attributes
-    ----------
-    command : tuple of str
-        Program and arguments.
-    resources : tuple of ResourceSpec
-    task : str
-        Name of the task; by default that of the program.
-    folder : str
-        Working directory of the command, relative to the spec's file.
-    stdin : str
-        File for the standard input of the command, relative to `folder`.
-    environment : dict of str to str
-        Environment variables that are added to ours.
-    interval : float
-        Sampling interval [s], whole milliseconds.
-    events : tuple of str
-        Events to count, in perf's names, including tracepoints and probes that exist.
-    progress : str or None
-        Counter that measures the progress of a run.  None: ``instructions`` if they are counted,
-        else CPU time.
-    contexts : str
-        ``all``, ``grid:5x3``, or a CSV file, such as a plan, relative to the spec's file.
-    runs : int
-        Runs of each context, unless the CSV file has a column ``runs``.
-    warmups : int
-        Runs before the first one that are not kept.
-    retries : int
-        How often a failed run is repeated.
-    seed : int
-        Seed of the random order of all runs.
-    cores : tuple of int
-        Cores that the program is pinned to; by default the last core that we may use.
-    at_once : int or None
-        Number of events in one run, including the progress counter.  The runs of a context then
-        count different groups of events in turn; groups in a plan take precedence.  None: every
-        run counts all events.
-    cooldown, timeout : float
-        Pause before each run, and the longest duration of a run [s].
-    keep_cut : bool
-        Whether a run that the timeout ended is kept as incomplete instead of repeated.
-    seconds : float or None
-        Approximate duration of a run at the highest levels [s], for the estimate of a dry run.
-    """
-
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # program and arguments
     resources: tuple[ResourceSpec, ...]
-    task: str = ""
-    folder: str = "."
-    stdin: str = os.devnull
-    environment: dict[str, str] = field(default_factory=dict)
-    interval: float = 0.01
+    task: str = ""  # name of the task; by default that of the program
+    folder: str = "."  # working directory of the command, relative to the spec's file
+    stdin: str = os.devnull  # of the command, relative to `folder`
+    environment: dict[str, str] = field(default_factory=dict)  # variables that are added to ours
+    interval: float = 0.01  # sampling interval [s], whole milliseconds
+    # events to count, in perf's names, including tracepoints and probes that exist
     events: tuple[str, ...] = ("task-clock", "page-faults", "context-switches")
+    # counter that measures the progress of a run; None: ``instructions``, else CPU time
     progress: str | None = None
+    # ``all``, ``grid:5x3``, or a CSV file, such as a plan, relative to the spec's file
     contexts: str = "all"
-    runs: int = 5
-    warmups: int = 1
-    retries: int = 1
-    seed: int = 0
+    runs: int = 5  # of each context, unless the CSV file has a column ``runs``
+    warmups: int = 1  # runs before the first one that are not kept
+    retries: int = 1  # how often a failed run is repeated
+    seed: int = 0  # of the random order of all runs
+    # cores that the program is pinned to; by default the last core that we may use
     cores: tuple[int, ...] = ()
+    # number of events in one run, including the progress counter: the runs of a context count
+    # different groups in turn, but groups in a plan take precedence; None: all events
     at_once: int | None = None
-    cooldown: float = 0.0
-    timeout: float = 600.0
+    cooldown: float = 0.0  # pause before each run [s]
+    timeout: float = 600.0  # longest duration of a run [s]
+    # whether a run that the timeout ended is kept as incomplete instead of repeated
     keep_cut: bool = False
+    # approximate duration of a run at the highest levels [s], for the estimate of a dry run
     seconds: float | None = None
 
     def digest(
@@ -160,13 +111,7 @@ class Spec:
 
 
 def read_spec(path: str | os.PathLike[str]) -> Spec:
-    """The spec in a TOML file.
-
-    Raises
-    ------
-    ProfileError
-        The file is missing or no TOML, or a key is missing, unknown or has an invalid value.
-    """
+    """The spec in a TOML file; ProfileError for a key that is missing, unknown or invalid."""
     path, content = read_toml(path)
     return _spec(content, path)
 

@@ -34,16 +34,7 @@ _log = logging.getLogger("msbgen")
 
 @dataclass(frozen=True)
 class SweepPaths:
-    """Paths of a sweep's files.
-
-    Attributes
-    ----------
-    out : Path
-        The profile file.
-    journal : Path
-    recordings : Path
-        Folder of the recordings.
-    """
+    """Paths of a sweep's profile file, journal and folder of recordings."""
 
     out: Path
     journal: Path
@@ -51,13 +42,7 @@ class SweepPaths:
 
     @classmethod
     def beside(cls, out: Path) -> SweepPaths:
-        """Paths for an output.
-
-        Raises
-        ------
-        ArgumentError
-            The output has the suffix of the journal or the recordings.
-        """
+        """Paths for an output; ArgumentError if it has the suffix of journal or recordings."""
         if out.suffix in (".journal", ".recordings"):
             raise ArgumentError(
                 f"{out}: has the suffix of the journal or the recordings; OUT.nc is wanted."
@@ -78,27 +63,11 @@ def sweep(
 ) -> list[Record]:
     """Make the runs of a spec; all settings are restored when this returns or raises.
 
-    Parameters
-    ----------
-    spec : Spec
-    out : Path
-        The profile file; journal and recordings are created beside it.
-    resume : bool
-        Continue an interrupted sweep; otherwise there must be none.
-    overwrite : bool
-        Restore and remove an interrupted sweep first, unless it is resumed.
-    files : KernelFiles, optional
-        Default: the files of the running kernel.
-    recorder : Recorder, optional
-        Default: perf.
-    within : float
-        Time after which no further run is started [s].
-    progress : callback
-
-    Returns
-    -------
-    list of dict
-        Records of the journal: head, settings and all runs, including failed ones.
+    Journal and recordings are created beside `out`, the profile file.  `resume` continues an
+    interrupted sweep; otherwise there must be none, unless `overwrite` restores and removes it
+    first.  By default, the files are those of the running kernel, and perf records.  No further run
+    is started after the time `within` [s].  The result has the journal's records: head, settings
+    and all runs, including failed ones.
 
     Raises
     ------
