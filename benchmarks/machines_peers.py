@@ -125,7 +125,7 @@ def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
         )
         predicted = model.predict(features.timed(new, source, np.log(new_times[:, s])))
         here, then = (
-            features.seen(runs, source, np.log(of[:, s]))
+            features.by_kind(runs, source, np.log(of[:, s]))
             for runs, of in ((known, times), (new, new_times))
         )
         words = len(features.configurations)

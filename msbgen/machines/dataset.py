@@ -42,22 +42,7 @@ def _problems(dataset: xr.Dataset) -> Iterator[str]:
         yield f"attribute 'work' is {work!r}; {wanted}."
 
 
-def _label(name: str, meaning: str) -> Variable:
-    return Variable(name, ("run",), "text", meaning=meaning)
-
-
-def _of_counter(name: str, meaning: str) -> Variable:
-    return Variable(
-        name,
-        ("counter",),
-        "text",
-        meaning=meaning,
-        distinct=name == "counter",
-        coordinate=True,
-        needed_with="counters",
-    )
-
-
+_OF_COUNTER: dict[str, Any] = {"coordinate": True, "needed_with": "counters"}
 SCHEMA = Schema(
     RELATIVE_SCHEMA,
     "runs on several machines",
@@ -65,40 +50,36 @@ SCHEMA = Schema(
     (
         Variable("machine", ("machine",), "text", distinct=True, coordinate=True),
         Variable(
-            "runtime",
-            ("run", "machine"),
-            unit="s",
-            meaning="time of the run on the machine",
-            least=SHORTEST,
-            most=LONGEST,
-            missing="it did not run",
-            remedy="measure it again",
+            "runtime", ("run", "machine"), unit="s", meaning="time of the run on the machine",
+            least=SHORTEST, most=LONGEST, missing="it did not run", remedy="measure it again",
             any_order=True,
         ),
-        _label("program", "what evaluation leaves out as a whole"),
-        _label("input", "input of the program"),
-        _label("scale", "size of the problem or of the allocation"),
-        _label("configuration", "how the program was built or run, known beforehand"),
+        Variable("program", ("run",), "text", meaning="what evaluation leaves out as a whole"),
+        Variable("input", ("run",), "text", meaning="input of the program"),
+        Variable("scale", ("run",), "text", meaning="size of the problem or of the allocation"),
+        Variable(
+            "configuration", ("run",), "text",
+            meaning="how the program was built or run, known beforehand",
+        ),
         Variable(
             "nodes", ("run",), "whole", meaning="nodes that the run took", least=1, dtype="int32"
         ),
         Variable(
-            "counters",
-            ("run", "machine", "counter"),
-            meaning="events of the run",
-            least=0,
-            most=MOST,
-            missing="it was not counted",
-            optional=True,
-            optional_dim="machine",
-            any_order=True,
+            "counters", ("run", "machine", "counter"), meaning="events of the run",
+            least=0, most=MOST, missing="it was not counted",
+            optional=True, optional_dim="machine", any_order=True,
         ),
-        _of_counter("counter", "names"),
-        _of_counter("units", "unit of each counter"),
-        _of_counter("group", "counters of one group, such as loads, are summed as one kind"),
+        Variable(
+            "counter", ("counter",), "text", meaning="names", distinct=True, **_OF_COUNTER
+        ),
+        Variable("units", ("counter",), "text", meaning="unit of each counter", **_OF_COUNTER),
+        Variable(
+            "group", ("counter",), "text", **_OF_COUNTER,
+            meaning="counters of one group, such as loads, are summed as one kind",
+        ),
     ),
     check=_problems,
-)
+)  # fmt: skip
 
 
 def make(
@@ -253,7 +234,6 @@ def relative_times(dataset: xr.Dataset, to: str) -> Floats:
 
     Parameters
     ----------
-    dataset : xarray.Dataset
     to : str
         A machine, or ``"fastest"`` or ``"slowest"`` for that of each run.
 
@@ -271,8 +251,8 @@ def relative_times(dataset: xr.Dataset, to: str) -> Floats:
     times, machines = runtimes_of(dataset), machines_of(dataset)
     if to in ("fastest", "slowest"):
         off = np.inf if to == "fastest" else -np.inf
-        held = np.where(np.isfinite(times), times, off)
-        base = held.min(axis=1) if to == "fastest" else held.max(axis=1)
+        filled = np.where(np.isfinite(times), times, off)
+        base = filled.min(axis=1) if to == "fastest" else filled.max(axis=1)
     elif to in machines:
         base = times[:, machines.index(to)]
     else:

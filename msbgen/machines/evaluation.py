@@ -27,13 +27,7 @@ MEASURES = ("error", "error_elsewhere", "same_order", "factor", "best_found", "t
 
 
 def complete_runs(runs: xr.Dataset) -> xr.Dataset:
-    """The runs on every machine, whose true order is known.
-
-    Raises
-    ------
-    MeasurementError
-        There is none.
-    """
+    """The runs on every machine, whose true order is known; none is a MeasurementError."""
     whole = np.isfinite(runtimes_of(runs)).all(axis=1)
     if not whole.any():
         raise MeasurementError("no run ran on every machine; some are wanted: leave machines out.")
@@ -41,21 +35,13 @@ def complete_runs(runs: xr.Dataset) -> xr.Dataset:
 
 
 def scores(predicted: Floats, truth: Floats, source: int) -> dict[str, float]:
-    """Scores of times predicted from one machine.
+    """Scores of times predicted from one machine, the `source`.
 
-    Parameters
-    ----------
-    predicted, truth : ndarray, (n, n_machines)
-        [s]; on the source both are the time measured.
-    source : int
-
-    Returns
-    -------
-    dict
-        ``error``, mean |t̂_m/t_s − t_m/t_s| over all machines, and ``error_elsewhere`` over the
-        others; ``same_order``, share of rows; ``factor``, exp of the mean |log t̂_m/t_m| elsewhere;
-        ``best_found``, share of rows whose fastest machine is named; ``time_lost``, mean of
-        t_named/t_fastest − 1.
+    `predicted` and `truth` are (n, n_machines) [s]; on the source both are the time measured.
+    ``error`` is the mean |t̂_m/t_s − t_m/t_s| over all machines, ``error_elsewhere`` over the
+    others; ``same_order`` a share of rows; ``factor`` exp of the mean |log t̂_m/t_m| elsewhere;
+    ``best_found`` the share of rows whose fastest machine is named; ``time_lost`` the mean of
+    t_named/t_fastest − 1.
     """
     base = truth[:, [source]]
     others = np.arange(truth.shape[1]) != source
@@ -76,12 +62,7 @@ def scores(predicted: Floats, truth: Floats, source: int) -> dict[str, float]:
 def score_rows(predicted: Floats, truth: Floats, machines: Sequence[str]) -> list[dict[str, Any]]:
     """A row of :func:`scores` for each source, and the mean over them, ``source`` "all".
 
-    Parameters
-    ----------
-    predicted : ndarray, (n, n_sources, n_machines)
-        [s]
-    truth : ndarray, (n, n_machines)
-    machines : sequence of str
+    `predicted` is (n, n_sources, n_machines) [s], `truth` (n, n_machines) [s].
     """
     each = [scores(predicted[:, s], truth, s) for s in range(len(machines))]
     rows: list[dict[str, Any]] = [
@@ -94,13 +75,10 @@ def score_rows(predicted: Floats, truth: Floats, machines: Sequence[str]) -> lis
 def constant_times(known: Floats, truth: Floats, *, each_source: bool) -> Floats:
     """Times from constant relative times [s], (n, n_sources, n_machines): a baseline.
 
-    Parameters
-    ----------
-    known, truth : ndarray, (·, n_machines)
-        Times of the training runs and of the runs to predict [s].
-    each_source : bool
-        Whether to use the median relative time for each source; otherwise the mean over all
-        sources, as in the paper, in which even the ratio of the source to itself is not 1.
+    `known` and `truth` (·, n_machines) are times of the training runs and of the runs to predict.
+    With `each_source`, the constant is the median relative time for each source.  Otherwise it is
+    the mean over all sources, as in the paper, in which even the ratio of the source to itself is
+    not 1.
     """
     ratio = known[:, None, :] / known[:, :, None]
     if each_source:
@@ -129,7 +107,6 @@ def evaluate(
     split : {"programs", "runs", "scales", "rows"}
         Unit that is left out as a whole.  By rows, which is leaky, the run's rows of other
         machines are known.
-    folds : int
     predictor : RelativePredictor or None
         Its parameters are used; None for the defaults.
     progress : callable

@@ -28,27 +28,20 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Features of runs on one machine, separated by kind, for kriging.
+class KrigingFeatures:
+    """Features of n runs on one machine, separated by kind, for kriging."""
 
-    Attributes
-    ----------
-    counters : ndarray, (n, d)
-        Shares, counters and nodes.
-    work, time : ndarray, (n,)
-        Log work, and log time per unit of work on the source; 0 where it is not used.
-    configuration : ndarray of int, (n,)
-        -1 for an unknown configuration.
-    """
-
-    counters: NDArray[np.floating[Any]]
+    counters: NDArray[np.floating[Any]]  # (n, d), shares, counters and nodes
+    # (n,), log work, and log time per unit of work on the source; 0 where it is not used
     work: Floats
     time: Floats
-    configuration: NDArray[np.int64]
+    configuration: NDArray[np.int64]  # (n,), -1 for an unknown configuration
 
-    def some(self, rows: NDArray[np.int64] | slice) -> Seen:
+    def some(self, rows: NDArray[np.int64] | slice) -> KrigingFeatures:
         """Features of some runs."""
-        return Seen(self.counters[rows], self.work[rows], self.time[rows], self.configuration[rows])
+        return KrigingFeatures(
+            self.counters[rows], self.work[rows], self.time[rows], self.configuration[rows]
+        )
 
 
 # Counters are per so many units of work, so that log1p keeps events as rare as one in a million.
@@ -57,45 +50,22 @@ _PER = 1e6
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Map from runs to features: counters, groups, configurations and values for gaps.
+    """Map from runs to features: counters, groups, configurations and values for gaps."""
 
-    Attributes
-    ----------
-    machines : tuple of str
-        Names of all machines.
-    counters, units, groups : tuple of str
-        Names of counters, their units, and names of the groups whose counters are summed.
-    group_of : tuple of str
-        Group of each counter.
-    work : str
-        The counter that measures the work of a run; empty where there is none.
-    configurations : tuple of str
-    per_machine : bool
-        Whether counters differ between machines.
-    fill : ndarray, (n_machines, n_counters + n_groups)
-        Medians, which replace missing counters.
-    kept : ndarray of bool
-        Columns of :meth:`program` that vary.
-    """
-
-    machines: tuple[str, ...]
+    machines: tuple[str, ...]  # names of all machines
+    # names of counters, their units, and names of the groups whose counters are summed
     counters: tuple[str, ...]
     units: tuple[str, ...]
     groups: tuple[str, ...]
-    group_of: tuple[str, ...]
-    work: str
+    group_of: tuple[str, ...]  # group of each counter
+    work: str  # the counter that measures the work of a run; empty where there is none
     configurations: tuple[str, ...]
-    per_machine: bool
-    fill: Floats
-    kept: NDArray[np.bool_]
+    per_machine: bool  # whether counters differ between machines
+    fill: Floats  # (n_machines, n_counters + n_groups), medians, which replace missing counters
+    kept: NDArray[np.bool_]  # columns of :meth:`program` that vary
 
     def check_units(self, runs: xr.Dataset) -> None:
-        """Refuse counters in other units than those of the fit.
-
-        Raises
-        ------
-        MeasurementError
-        """
+        """Raise :class:`MeasurementError` for counters in other units than those of the fit."""
         given = counter_units_of(runs)
         for name, unit in zip(self.counters, self.units):
             if given.get(name, unit) != unit:
@@ -127,18 +97,17 @@ class FeatureMap:
         per_work = [time - self.log_work(runs, source)[:, None]] if self.work else []
         return np.hstack([self.program(runs, source), time, *per_work])
 
-    def seen(self, runs: xr.Dataset, source: str, log: Floats | None) -> Seen:
+    def by_kind(self, runs: xr.Dataset, source: str, log: Floats | None) -> KrigingFeatures:
         """Features separated by kind, with the log time on `source` where it is given."""
         first = len(self.groups) + len(self.counters)
         word = np.zeros(len(self.kept), dtype=bool)
         word[first : first + len(self.configurations)] = True
         words, work = self.words(runs), self.log_work(runs, source)
-        found = np.where(words.any(axis=1), words.argmax(axis=1), -1)
-        return Seen(
+        return KrigingFeatures(
             counters=self.program(runs, source)[:, ~word[self.kept]],
             work=work,
             time=np.zeros(len(work)) if log is None else log - work,
-            configuration=found,
+            configuration=np.where(words.any(axis=1), words.argmax(axis=1), -1),
         )
 
     def words(self, runs: xr.Dataset) -> Floats:
@@ -148,8 +117,7 @@ class FeatureMap:
 
     def where(self, source: str, runs: xr.Dataset) -> Floats:
         """Indicators of the source machine, (n, n_machines)."""
-        own = np.array(self.machines) == source
-        return np.repeat(own[None].astype(float), runs.sizes["run"], axis=0)
+        return np.tile(np.array(self.machines) == source, (runs.sizes["run"], 1)).astype(float)
 
     def log_work(self, runs: xr.Dataset, source: str) -> Floats:
         """Logarithm of the work of every run, 0 without a counter of work, (n,)."""
@@ -181,32 +149,25 @@ class FeatureMap:
             per = np.log1p((_PER if self.work else 1.0) * counts / work)
         if self.work:
             per[:, self.counters.index(self.work)] = np.log(work[:, 0])
-        members = [np.array(self.group_of) == group for group in self.groups]
-        sums = [np.nansum(counts[:, own], axis=1) for own in members]
-        lacking = [np.isnan(counts[:, own]).all(axis=1) for own in members]
-        shape = len(counts), len(members)
-        with np.errstate(over="ignore"):
-            shares = np.reshape(np.transpose(sums), shape) / work
-        shares[np.reshape(np.transpose(lacking), shape).astype(bool)] = np.nan
+        shares = np.empty((len(counts), len(self.groups)))
+        for k, group in enumerate(self.groups):
+            members = counts[:, np.array(self.group_of) == group]
+            with np.errstate(over="ignore"):
+                shares[:, k] = np.nansum(members, axis=1) / work[:, 0]
+            shares[np.isnan(members).all(axis=1), k] = np.nan
         return np.hstack([shares, per])
 
     def _all(self, runs: xr.Dataset, source: str) -> Floats:
         rates = self._rates(runs, source)
         if self.fill.size:
-            own = self.fill[self.machines.index(source) if self.per_machine else 0]
-            rates = np.where(np.isfinite(rates), rates, own)
+            median = self.fill[self.machines.index(source) if self.per_machine else 0]
+            rates = np.where(np.isfinite(rates), rates, median)
         nodes = np.log(runs["nodes"].values.astype(float))[:, None]
         return np.hstack([rates, self.words(runs), nodes])
 
 
 def learn_features(runs: xr.Dataset) -> FeatureMap:
-    """Feature map of training runs.
-
-    Parameters
-    ----------
-    runs : xarray.Dataset
-        ``msbgen-relative/1``.
-    """
+    """Feature map of training runs (``msbgen-relative/1``)."""
     names, machines = counter_names_of(runs), machines_of(runs)
     group_of = [str(g) for g in runs["group"].values] if names else []
     work = str(runs.attrs.get("work", ""))
@@ -224,7 +185,7 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
         "per_machine": per_machine,
     }
     columns = len(many) + len(names)
-    plain = _map(shape, np.empty((0, 0)), columns)
+    plain = FeatureMap(**shape, fill=np.empty((0, 0)), kept=np.empty(0, dtype=bool))
     fills, tables = [], []
     for source in machines if per_machine else machines[:1]:
         ran = np.isfinite(runtimes_of(runs)[:, machines.index(source)]) | (not per_machine)
@@ -234,19 +195,8 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
         fills.append(middle)
         tables.append(np.where(known, rates, middle))
     fill = np.array(fills).reshape(len(fills), columns)
-    words = np.unique(words_of(runs, "configuration"))
-    varies = np.concatenate(
-        [
-            np.ptp(np.vstack(tables), axis=0) > 0,
-            np.full(len(words), len(words) > 1),
-            [np.ptp(runs["nodes"].values) > 0],
-        ]
-    )
+    words = len(shape["configurations"])
+    varies = [*(np.ptp(np.vstack(tables), axis=0) > 0), *[words > 1] * words]
+    varies = np.array([*varies, np.ptp(runs["nodes"].values) > 0])
     varies[-1] |= not varies.any()  # one column at least
     return FeatureMap(**shape, fill=fill, kept=varies)
-
-
-def _map(shape: dict[str, Any], fill: Floats, columns: int) -> FeatureMap:
-    """A map with all columns kept."""
-    width = columns + len(shape["configurations"]) + 1
-    return FeatureMap(**shape, fill=fill, kept=np.ones(width, dtype=bool))

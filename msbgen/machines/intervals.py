@@ -24,21 +24,12 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class MachineCalibration:
-    """Predictions of runs by fits without their programs, and the widths of intervals.
+    """Predictions of n runs by fits without their programs, and the widths of intervals."""
 
-    Attributes
-    ----------
-    answers : PartPredictions
-    program : ndarray of int, (n,)
-        Program of each run; programs are exchangeable.
-    widths : IntervalWidths
-    log_width : ndarray, (n, n_sources, n_machines)
-        Log widths of these runs, from trees grown without their programs.
-    """
-
-    answers: PartPredictions
-    program: Indices
+    predictions: PartPredictions
+    program: Indices  # (n,), program of each run; programs are exchangeable
     widths: IntervalWidths
+    # (n, n_sources, n_machines), log widths of these runs, from trees grown without their programs
     log_width: Floats
 
     def half_widths(
@@ -46,16 +37,7 @@ class MachineCalibration:
     ) -> Floats:
         """Half width of the interval of log time of new runs on every machine, (n, n_machines).
 
-        It is 0 on the sources, whose time is known.
-
-        Parameters
-        ----------
-        new : PartPredictions
-        sources : sequence of int
-            Machines that the new runs were measured on.
-        miscoverage : float
-        names : sequence of str
-            Of the machines.
+        It is 0 on the `sources`, the machines that the new runs were measured on.
 
         Raises
         ------
@@ -64,9 +46,9 @@ class MachineCalibration:
         MeasurementError
             Too few programs ran on both machines for the rate.
         """
-        measured = np.isfinite(self.answers.log[:, list(sources)]).all(axis=1)
-        answers, program = self.answers.some(np.flatnonzero(measured)), self.program[measured]
-        error = np.abs(answers.log_times(sources) - answers.log)
+        measured = np.isfinite(self.predictions.log[:, list(sources)]).all(axis=1)
+        predictions = self.predictions.some(np.flatnonzero(measured))
+        error = np.abs(predictions.log_times(sources) - predictions.log)
         width = np.exp(self.log_width[measured][:, list(sources)].mean(axis=1))
         new_width = np.exp(self.widths.log_width(new, sources))
         halves = np.zeros_like(new.log)
@@ -78,13 +60,15 @@ class MachineCalibration:
                 raise MeasurementError(
                     f"no run is on '{names[m]}' and the source; run a program on both."
                 )
-            groups = program[rows]
+            groups = self.program[measured][rows]
             check_rate(miscoverage, len(np.unique(groups)), len(rows), "programs")
             scores = error[rows, m] / width[rows, m]
             halves[:, m] = group_quantile(scores, groups, miscoverage) * new_width[:, m]
         return halves
 
 
-def calibrate_widths(answers: PartPredictions, program: Indices, seed: int) -> MachineCalibration:
+def calibrate_widths(
+    predictions: PartPredictions, program: Indices, seed: int
+) -> MachineCalibration:
     """Calibration from predictions of runs by fits without their programs."""
-    return MachineCalibration(answers, program, *fit_widths(answers, program, seed))
+    return MachineCalibration(predictions, program, *fit_widths(predictions, program, seed))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import check_whole
-from msbgen.machines.features import Seen
+from msbgen.machines.features import KrigingFeatures
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -70,103 +70,73 @@ class KrigingSettings:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Outputs with the same training runs.
+    """Outputs with the same training runs."""
 
-    Attributes
-    ----------
-    outputs : ndarray of int, (m,)
-        Their indices.
-    seen : Seen
-        The training runs, with standardised counters.
-    middle, spread : ndarray, (d,)
-        Means and deviations of the counters.
-    parameters : ndarray, (12,)
-        Logarithms of the covariance parameters.
-    places : ndarray, (n_configurations, q)
-    weights : ndarray, (n, m)
-    level, scale : ndarray, (m,)
-        Mean and deviation of each output.
-    """
-
-    outputs: Indices
-    seen: Seen
+    outputs: Indices  # (m,), their indices
+    training: KrigingFeatures  # the training runs, with standardised counters
+    # (d,), means and deviations of the counters
     middle: Floats
     spread: Floats
-    parameters: Floats
-    places: Floats
-    weights: Floats
+    parameters: Floats  # (12,), logarithms of the covariance parameters
+    places: Floats  # (n_configurations, q)
+    weights: Floats  # (n, m)
+    # (m,), mean and deviation of each output
     level: Floats
     scale: Floats
 
-    def predict(self, seen: Seen) -> Floats:
+    def predict(self, runs: KrigingFeatures) -> Floats:
         """Outputs of runs, (n, m)."""
-        seen = _standardised(seen, self.middle, self.spread)
-        found = np.empty((len(seen.work), len(self.outputs)))
-        for first in range(0, len(found), _AT_A_TIME):
+        runs = _standardised(runs, self.middle, self.spread)
+        predicted = np.empty((len(runs.work), len(self.outputs)))
+        for first in range(0, len(predicted), _AT_A_TIME):
             rows = slice(first, first + _AT_A_TIME)
-            near = _covariance(_Pairs.of(seen.some(rows), self.seen), self.parameters, self.places)
-            found[rows] = self.level + near @ self.weights * self.scale
-        return found
+            pairs = _Pairs.of(runs.some(rows), self.training)
+            covariance = _covariance(pairs, self.parameters, self.places)
+            predicted[rows] = self.level + covariance @ self.weights * self.scale
+        return predicted
 
 
 @dataclass(frozen=True, eq=False)
 class Kriging:
-    """Kriging of all outputs from the time on one machine.
+    """Kriging of all outputs from the time on one machine."""
 
-    Attributes
-    ----------
-    fields : tuple of Field
-        One for all outputs, or several where outputs have different training runs.
-    """
-
+    # one for all outputs, or several where outputs have different training runs
     fields: tuple[Field, ...]
 
-    def predict(self, seen: Seen) -> Floats:
+    def predict(self, runs: KrigingFeatures) -> Floats:
         """Outputs of every run, (n, n_outputs)."""
-        found = np.empty((len(seen.work), self._outputs))
-        for field in self.fields:
-            found[:, field.outputs] = field.predict(seen)
-        return found
+        return self._by_output([field.predict(runs) for field in self.fields])
 
-    def beyond(self, seen: Seen) -> NDArray[np.bool_]:
+    def beyond(self, runs: KrigingFeatures) -> NDArray[np.bool_]:
         """Whether runs do more, or less, work than all training runs, (n, n_outputs).
 
         The smooth process would extrapolate along its slopes there, and overshoot.
         """
-        found = np.empty((len(seen.work), self._outputs), dtype=bool)
+        outside = []
         for field in self.fields:
-            known = field.seen.work
-            outside = (seen.work < known.min()) | (seen.work > known.max())
-            found[:, field.outputs] = outside[:, None]
-        return found
+            known = field.training.work
+            beyond = (runs.work < known.min()) | (runs.work > known.max())
+            outside.append(np.repeat(beyond[:, None], len(field.outputs), axis=1))
+        return self._by_output(outside)
 
-    @property
-    def _outputs(self) -> int:
-        return sum(len(field.outputs) for field in self.fields)
+    def _by_output(self, columns: list[NDArray[Any]]) -> NDArray[Any]:
+        """The columns of all fields in the order of the outputs."""
+        order = np.argsort(np.concatenate([field.outputs for field in self.fields]))
+        return np.hstack(columns)[:, order]
 
 
 def fit_kriging(
-    seen: Seen,
+    runs: KrigingFeatures,
     outputs: Floats,
     program: Indices,
     configurations: int,
     settings: KrigingSettings,
     seed: int,
 ) -> Kriging:
-    """Kriging fitted to outputs of runs.
+    """Kriging fitted to outputs (n, n_outputs) of runs.
 
-    Parameters
-    ----------
-    seen : Seen
-        Of n runs.
-    outputs : ndarray, (n, n_outputs)
-        A run whose output is NaN is left out of the fit of that output.
-    program : ndarray of int, (n,)
-        Counted from 0.
-    configurations : int
-        Number of configurations.
-    settings : KrigingSettings
-    seed : int
+    A run whose output is NaN is left out of the fit of that output.  `program` (n,) is counted from
+    0, `configurations` is their number.
     """
     rng = np.random.default_rng([3, seed])
     known, of = np.unique(np.isfinite(outputs), axis=1, return_inverse=True)
@@ -178,7 +148,7 @@ def fit_kriging(
             rows = np.sort(rng.choice(rows, settings.most, replace=False))
         fields.append(
             _fit_field(
-                seen.some(rows), outputs[np.ix_(rows, which)], which, program[rows],
+                runs.some(rows), outputs[np.ix_(rows, which)], which, program[rows],
                 configurations, settings, rng,
             )
         )  # fmt: skip
@@ -186,7 +156,7 @@ def fit_kriging(
 
 
 def _fit_field(
-    seen: Seen,
+    runs: KrigingFeatures,
     outputs: Floats,
     which: Indices,
     program: Indices,
@@ -194,24 +164,24 @@ def _fit_field(
     settings: KrigingSettings,
     rng: np.random.Generator,
 ) -> Field:
-    middle, spread = seen.counters.mean(axis=0), _nonzero(seen.counters.std(axis=0))
-    seen = _standardised(seen, middle, spread)
+    middle, spread = runs.counters.mean(axis=0), _nonzero(runs.counters.std(axis=0))
+    training = _standardised(runs, middle, spread)
     level, scale = outputs.mean(axis=0), _nonzero(outputs.std(axis=0))
     targets = (outputs - level) / scale
     some = _some_programs(program, settings.tuned, rng)
     places = rng.normal(0.0, 0.5, (configurations, settings.places))
-    parameters, places = _tuned(seen.some(some), targets[some], places, settings.steps)
+    parameters, places = _tuned(training.some(some), targets[some], places, settings.steps)
     from scipy.linalg import cho_factor, cho_solve
 
-    covariance = _covariance(_Pairs.of(seen, seen), parameters, places)
+    covariance = _covariance(_Pairs.of(training, training), parameters, places)
     covariance[np.diag_indices_from(covariance)] += np.exp(parameters[-1])
     factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
     weights = cho_solve(factor, targets, check_finite=False)
-    return Field(which, seen, middle, spread, parameters, places, weights, level, scale)
+    return Field(which, training, middle, spread, parameters, places, weights, level, scale)
 
 
-def _standardised(seen: Seen, middle: Floats, spread: Floats) -> Seen:
-    return replace(seen, counters=((seen.counters - middle) / spread).astype(np.float32))
+def _standardised(runs: KrigingFeatures, middle: Floats, spread: Floats) -> KrigingFeatures:
+    return replace(runs, counters=((runs.counters - middle) / spread).astype(np.float32))
 
 
 def _nonzero(spread: Floats) -> Floats:
@@ -242,7 +212,7 @@ class _Pairs:
     other: Indices
 
     @classmethod
-    def of(cls, one: Seen, other: Seen) -> _Pairs:
+    def of(cls, one: KrigingFeatures, other: KrigingFeatures) -> _Pairs:
         a, b = one.counters.astype(float), other.counters.astype(float)
         squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * a @ b.T
         return cls(
@@ -294,11 +264,13 @@ def _covariance(pairs: _Pairs, parameters: Floats, places: Floats) -> Floats:
 # ------------------------------------------------------------------------------ likelihood
 
 
-def _tuned(seen: Seen, outputs: Floats, places: Floats, steps: int) -> tuple[Floats, Floats]:
+def _tuned(
+    runs: KrigingFeatures, outputs: Floats, places: Floats, steps: int
+) -> tuple[Floats, Floats]:
     """Parameters and positions that maximise the marginal likelihood near the start."""
     from scipy.optimize import minimize
 
-    pairs, shape = _Pairs.of(seen, seen), places.shape
+    pairs, shape = _Pairs.of(runs, runs), places.shape
 
     def cost(x: Floats) -> tuple[float, Floats]:
         value, slope, slopes = _misfit(
@@ -336,10 +308,10 @@ def _misfit(
     cost = (m * inverse - weights @ np.linalg.solve(among, weights.T)) / 2.0
     slope = [*((cost * each).sum() for each in slopes), noise * np.trace(cost)]
     slope += (parameters - _START) / _PRIOR**2
-    own = np.eye(len(places))[pairs.one]
+    configuration = np.eye(len(places))[pairs.one]
     v = np.exp(parameters[_LENGTHS:-1])
     by_likeness = cost * (v[1] * terms.time + v[3] * terms.far + v[5] * terms.near)
-    pull = own.T @ by_likeness @ own * _likeness(places)
+    pull = configuration.T @ by_likeness @ configuration * _likeness(places)
     pull += pull.T
     moves = -2.0 * (pull.sum(axis=1)[:, None] * places - pull @ places) + places
     return float(size) / n / m, np.asarray(slope) / n / m, moves / n / m

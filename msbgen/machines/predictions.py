@@ -14,7 +14,7 @@ from msbgen.learn.gaussian import conditional_gain
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Weight of each part in the mean.  Chosen with residual-out runs and programs on two sets of four
+# Weight of each part in the mean.  Chosen with left-out runs and programs on two sets of four
 # machines that no benchmark scores: Jaguar, Silvermont, Zen 1 and Cortex-A55; a Cortex-A55 and
 # three Cortex-A53.
 WEIGHTS = {"boosting": 0.3, "kriging": 0.6, "trees": 0.1}
@@ -23,42 +23,22 @@ _OF_RUNS = ("seconds", "ratio", "kriged", "prior", "spread", "context")
 
 @dataclass(frozen=True, eq=False)
 class PartPredictions:
-    """Predictions of the parts from every source, before sources are chosen.
+    """Predictions of n runs by the parts from every source, before sources are chosen."""
 
-    Attributes
-    ----------
-    seconds : ndarray, (n, n_machines)
-        Measured time [s], NaN where missing.
-    ratio : ndarray, (n, n_sources, n_machines)
-        Log ratio of the time on a machine to that on the source, from boosting.
-    kriged : ndarray, (n, n_sources, n_machines)
-        The same from kriging.
-    prior : ndarray, (n, n_sources, n_machines)
-        Log time from the trees, which use the source's counters but no time.
-    spread : ndarray, (n, n_sources, n_machines)
-        Deviation of the trees from their mean.
-    context : ndarray, (n, n_words)
-        Indicator of each run's configuration.
-    covariance : ndarray, (n_fits, n_machines, n_machines)
-        Of the trees' residuals, for each fit.
-    fit : ndarray of int, (n,)
-        Fit that predicted each run.
-    parts : tuple of str
-        Parts used: boosting, kriging, trees.
-    source_time : bool
-        Whether predictions use the time on the source.
-    """
-
-    seconds: Floats
+    seconds: Floats  # (n, n_machines), measured time [s], NaN where missing
+    # (n, n_sources, n_machines), log ratio of the time on a machine to that on the source, from
+    # boosting
     ratio: Floats
-    kriged: Floats
+    kriged: Floats  # (n, n_sources, n_machines), the same from kriging
+    # (n, n_sources, n_machines), log time from the trees, which use the source's counters but no
+    # time
     prior: Floats
-    spread: Floats
-    context: Floats
-    covariance: Floats
-    fit: Indices
-    parts: tuple[str, ...]
-    source_time: bool
+    spread: Floats  # (n, n_sources, n_machines), deviation of the trees from their mean
+    context: Floats  # (n, n_words), indicator of each run's configuration
+    covariance: Floats  # (n_fits, n_machines, n_machines), of the trees' residuals, for each fit
+    fit: Indices  # (n,), fit that predicted each run
+    parts: tuple[str, ...]  # parts used: boosting, kriging, trees
+    source_time: bool  # whether predictions use the time on the source
 
     def some(self, rows: NDArray) -> PartPredictions:
         """Predictions of some runs."""

@@ -20,9 +20,9 @@ Source: Nichols et al., *Predicting cross-architecture performance of parallel p
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -35,13 +35,9 @@ from msbgen.learn.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.learn.gaussian import residual_covariance
 from msbgen.learn.parameters import Parameters
 from msbgen.learn.randomised import Trees, TreesSettings, fit_trees, no_trees
-from msbgen.machines.dataset import (
-    machines_of,
-    runtimes_of,
-    words_of,
-)
+from msbgen.machines.dataset import machines_of, runtimes_of, words_of
 from msbgen.machines.dataset import validate as validate_relative
-from msbgen.machines.features import Seen, learn_features
+from msbgen.machines.features import KrigingFeatures, learn_features
 from msbgen.machines.intervals import MachineCalibration, calibrate_widths
 from msbgen.machines.kriging import Kriging, KrigingSettings, fit_kriging
 from msbgen.machines.predictions import PartPredictions, joined
@@ -65,22 +61,12 @@ class RelativePredictor(Parameters):
     ----------
     parts : {"all", "boosting", "kriging", "trees"}
         Parts of the weighted mean.
-    boosting : BoostingSettings
-    kriging : KrigingSettings
-    trees : TreesSettings
+    boosting, kriging, trees
+        Settings of the parts.
     source_time : bool
         Whether predictions use the source's time, or its counters alone.
     random_state : int
         Seed; equal seeds give bit-identical results.
-
-    Attributes
-    ----------
-    machines_ : tuple of str
-    features_ : FeatureMap
-    boosting_, kriging_, trees_, covariance_
-        Parts of the fitted model.
-    calibration_ : list of MachineCalibration
-        One once calibrated, none before.
 
     Examples
     --------
@@ -164,19 +150,26 @@ class RelativePredictor(Parameters):
         steps(2, 3)
         self.trees_, self.covariance_ = self._fit_trees(runs, rows)
         steps(3, 3)
-        self.calibration_: list[MachineCalibration] = []
+        self.calibration_: list[MachineCalibration] = []  # one once calibrated
         return self
+
+    def _ratios(
+        self, runs: xr.Dataset, rows: NDArray[np.bool_]
+    ) -> Iterator[tuple[str, NDArray[np.int64], Floats, Floats]]:
+        """Each source, its runs, their log time on it, and the log ratios to other machines."""
+        log = np.log(runtimes_of(runs))
+        for s, source in enumerate(self.machines_):
+            used = np.flatnonzero(rows[:, s])
+            time = log[used, s]
+            yield source, used, time, np.delete(log[used] - time[:, None], s, axis=1)
 
     def _fit_boosting(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Boosting]:
         """For each source, boosted trees of the ratios to the other machines."""
         if not self._has("boosting"):
             return []
-        log, fitted = np.log(runtimes_of(runs)), []
-        for s, source in enumerate(self.machines_):
-            own = np.flatnonzero(rows[:, s])
-            table = self._timed(runs.isel(run=own), source, log[own, s])
-            ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
-            settings = self.boosting or BoostingSettings()
+        fitted, settings = [], self.boosting or BoostingSettings()
+        for source, used, time, ratio in self._ratios(runs, rows):
+            table = self._timed(runs.isel(run=used), source, time)
             fitted.append(fit_boosting(table, ratio, settings, self.random_state))
         return fitted
 
@@ -184,41 +177,39 @@ class RelativePredictor(Parameters):
         """For each source, kriging of the ratios to the other machines."""
         if not self._has("kriging"):
             return []
-        log, fitted = np.log(runtimes_of(runs)), []
-        settings, words = self.kriging or KrigingSettings(), len(self.features_.configurations)
-        program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
-        for s, source in enumerate(self.machines_):
-            own = np.flatnonzero(rows[:, s])
-            seen = self._seen(runs.isel(run=own), source, log[own, s])
-            ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
+        fitted, settings = [], self.kriging or KrigingSettings()
+        program, words = _numbered(words_of(runs, "program")), len(self.features_.configurations)
+        for source, used, time, ratio in self._ratios(runs, rows):
+            features = self._by_kind(runs.isel(run=used), source, time)
             fitted.append(
-                fit_kriging(seen, ratio, program[own], words, settings, self.random_state)
+                fit_kriging(features, ratio, program[used], words, settings, self.random_state)
             )
         return fitted
 
     def _fit_trees(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> tuple[Trees, Floats]:
+        """Trees of log time per instruction on every machine, and their residuals' covariance."""
         n_machines = len(self.machines_)
         if not self._has("trees"):
             return no_trees(n_machines), np.eye(n_machines)
         log = np.log(runtimes_of(runs))
-        tables, outputs, where = [], [], []
-        for s, source in enumerate(self._counted()):
-            seen = rows[:, s] if self.features_.per_machine else rows.any(axis=1)
-            own = np.flatnonzero(seen)
-            part = runs.isel(run=own)
+        tables, outputs, runs_used = [], [], []
+        per_machine = self.features_.per_machine  # otherwise, one source stands for all
+        for s, source in enumerate(self.machines_ if per_machine else self.machines_[:1]):
+            used = np.flatnonzero(rows[:, s] if per_machine else rows.any(axis=1))
+            part = runs.isel(run=used)
             tables.append(self._counts(part, source))
-            outputs.append(log[own] - self.features_.log_work(part, source)[:, None])
-            where.append(own)
-        row, output = np.concatenate(where), np.vstack(outputs)
-        program = np.unique(words_of(runs, "program")[row], return_inverse=True)[1].reshape(-1)
+            outputs.append(log[used] - self.features_.log_work(part, source)[:, None])
+            runs_used.append(used)
+        output = np.vstack(outputs)
+        program = _numbered(words_of(runs, "program")[np.concatenate(runs_used)])
         features, settings = np.vstack(tables), self.trees or TreesSettings()
-        filled = _filled(output)
-        trees, seen = fit_trees(features, filled, program, settings, self.random_state)
-        left = np.where(np.isfinite(output), output - trees.predict_without(features, seen), np.nan)
+        trees, grown_on = fit_trees(features, _filled(output), program, settings, self.random_state)
+        predicted = trees.predict_without(features, grown_on)
+        residual = np.where(np.isfinite(output), output - predicted, np.nan)
         # programs have equal weights
         weight = 1.0 / np.bincount(program)[program]
-        parts_of_runs = np.isfinite(left).any(axis=1)
-        return trees, residual_covariance(left[parts_of_runs], weight[parts_of_runs])
+        known = np.isfinite(residual).any(axis=1)
+        return trees, residual_covariance(residual[known], weight[known])
 
     # --------------------------------------------------------------- calibration
 
@@ -247,20 +238,20 @@ class RelativePredictor(Parameters):
             Fewer programs than folds; machines that share no run when one is left out.
         """
         self._check_fitted()
-        parts, answers = folds_of(runs, "programs", folds, self.random_state), []
-        for k, held in enumerate(parts):
+        left_out, predictions = folds_of(runs, "programs", folds, self.random_state), []
+        for k, held in enumerate(left_out):
             _check_shared(runs, ~held)
             other = type(self)(**self.get_params()).fit(runs.isel(run=np.flatnonzero(~held)))
-            answers.append(other.predict_parts(runs.isel(run=np.flatnonzero(held))))
+            predictions.append(other.predict_parts(runs.isel(run=np.flatnonzero(held))))
             if progress:
-                progress(k + 1, len(parts))
-        order = np.argsort(np.concatenate([np.flatnonzero(held) for held in parts]))
-        program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
-        parts_of_runs = joined(answers).some(order)
-        self.calibration_ = [calibrate_widths(parts_of_runs, program, self.random_state)]
+                progress(k + 1, len(left_out))
+        order = np.argsort(np.concatenate([np.flatnonzero(held) for held in left_out]))
+        program = _numbered(words_of(runs, "program"))
+        calibration = calibrate_widths(joined(predictions).some(order), program, self.random_state)
+        self.calibration_ = [calibration]
         return self
 
-    # --------------------------------------------------------------- answers
+    # --------------------------------------------------------------- predictions
 
     def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
         """Time of each run on every machine [s], (n, n_machines); the measured one on the source.
@@ -279,8 +270,8 @@ class RelativePredictor(Parameters):
         MeasurementError
             A run without a time on the source, or without the count of its work.
         """
-        sources, answers = self._check_and_predict(runs, source)
-        return finite_predictions(answers.times(sources), "the time")
+        sources, parts = self._check_and_predict(runs, source)
+        return finite_predictions(parts.times(sources), "the time")
 
     def predict_interval(
         self, runs: xr.Dataset, source: str | Sequence[str], miscoverage: float = 0.1
@@ -295,11 +286,11 @@ class RelativePredictor(Parameters):
         ArgumentError, MeasurementError
             As :meth:`predict`; not calibrated; a rate that needs more programs.
         """
-        sources, answers = self._check_and_predict(runs, source)
+        sources, parts = self._check_and_predict(runs, source)
         if not self.calibration_:
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
-        middle = answers.times(sources)
-        half = self.calibration_[0].half_widths(answers, sources, miscoverage, self.machines_)
+        middle = parts.times(sources)
+        half = self.calibration_[0].half_widths(parts, sources, miscoverage, self.machines_)
         high = finite_predictions(middle * np.exp(half), "the upper end of the time")
         return middle * np.exp(-half), high
 
@@ -326,30 +317,34 @@ class RelativePredictor(Parameters):
     ) -> PartPredictions:
         """Predictions of the parts from the times on each machine, or on some."""
         self._check_fitted()
-        runs = self._aligned(runs)
+        validate_relative(runs)
+        for name in machines_of(runs):
+            _check_machine(name, self.machines_, "a machine of the runs")
+        self.features_.check_units(runs)
+        runs = runs.reindex(machine=list(self.machines_))  # in the order of the fit
         seconds = runtimes_of(runs)
         log = np.log(seconds)
         shape = (*log.shape, log.shape[1])
         ratio, kriged, prior, spread = (np.full(shape, np.nan) for _ in range(4))
         for s, name in enumerate(self.machines_):
-            own = np.flatnonzero(np.isfinite(log[:, s]))
-            if not len(own) or (source is not None and name not in source):
+            used = np.flatnonzero(np.isfinite(log[:, s]))
+            if not len(used) or (source is not None and name not in source):
                 continue
-            part = runs.isel(run=own)
+            part, time = runs.isel(run=used), log[used, s]
             if self._has("boosting"):
-                others = self.boosting_[s].predict(self._timed(part, name, log[own, s]))
-                ratio[own, s] = np.insert(others, s, 0.0, axis=1)
+                others = self.boosting_[s].predict(self._timed(part, name, time))
+                ratio[used, s] = np.insert(others, s, 0.0, axis=1)
             if self._has("kriging"):
-                seen, kriging = self._seen(part, name, log[own, s]), self.kriging_[s]
-                others = kriging.predict(seen)
+                features, kriging = self._by_kind(part, name, time), self.kriging_[s]
+                others = kriging.predict(features)
                 if self._has("boosting"):
-                    boosted = np.delete(ratio[own, s], s, axis=1)
-                    others = np.where(kriging.beyond(seen), boosted, others)
-                kriged[own, s] = np.insert(others, s, 0.0, axis=1)
+                    boosted = np.delete(ratio[used, s], s, axis=1)
+                    others = np.where(kriging.beyond(features), boosted, others)
+                kriged[used, s] = np.insert(others, s, 0.0, axis=1)
             if self._has("trees"):
                 mean, deviation = self.trees_.predict(self._counts(part, name))
-                prior[own, s] = mean + self.features_.log_work(part, name)[:, None]
-                spread[own, s] = deviation
+                prior[used, s] = mean + self.features_.log_work(part, name)[:, None]
+                spread[used, s] = deviation
         return PartPredictions(
             seconds=seconds,
             ratio=ratio,
@@ -370,24 +365,16 @@ class RelativePredictor(Parameters):
     ) -> tuple[list[int], PartPredictions]:
         """Indices of the sources, and the predictions of the parts from them."""
         names = self.check_source(source)
-        answers = self.predict_parts(runs, names)
+        parts = self.predict_parts(runs, names)
         sources = [self.machines_.index(name) for name in names]
-        missing = ~np.isfinite(answers.log[:, sources])
+        missing = ~np.isfinite(parts.log[:, sources])
         if missing.any():
             row, s = map(int, np.argwhere(missing)[0])
             raise MeasurementError(
                 f"run {row}, of program '{words_of(runs, 'program')[row]}', has no time on machine "
                 f"'{names[s]}'; run it there or name another source."
             )
-        return sources, answers
-
-    def _aligned(self, runs: xr.Dataset) -> xr.Dataset:
-        """The runs with the machines in the order of the fit."""
-        validate_relative(runs)
-        for name in machines_of(runs):
-            _check_machine(name, self.machines_, "a machine of the runs")
-        self.features_.check_units(runs)
-        return runs.reindex(machine=list(self.machines_))
+        return sources, parts
 
     def _timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
         """Features of boosting."""
@@ -395,9 +382,9 @@ class RelativePredictor(Parameters):
             return self.features_.timed(runs, source, log)
         return self.features_.program(runs, source)
 
-    def _seen(self, runs: xr.Dataset, source: str, log: Floats) -> Seen:
+    def _by_kind(self, runs: xr.Dataset, source: str, log: Floats) -> KrigingFeatures:
         """Features of kriging."""
-        return self.features_.seen(runs, source, log if self.source_time else None)
+        return self.features_.by_kind(runs, source, log if self.source_time else None)
 
     def _has(self, part: str) -> bool:
         return self.parts in ("all", part)
@@ -408,10 +395,6 @@ class RelativePredictor(Parameters):
         if not self.features_.per_machine:
             return table
         return np.hstack([table, self.features_.where(source, runs)])
-
-    def _counted(self) -> tuple[str, ...]:
-        """Machines whose counters the trees use: one where all count the same."""
-        return self.machines_ if self.features_.per_machine else self.machines_[:1]
 
     def importances(self) -> dict[str, float]:
         """Mean gain of splits at each feature of boosting, over all pairs; they sum to 1.
@@ -478,30 +461,32 @@ def cross_predict(
     if caution and split == "rows":
         raise ArgumentError("caution is of programs, runs or scales; rows hold nothing back whole.")
     machines, predictions = machines_of(runs), []
-    parts = held_rows(runs, split, folds, predictor.random_state)
+    left_out = held_rows(runs, split, folds, predictor.random_state)
     predicted = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
-    for k, held in enumerate(parts):
+    for k, held in enumerate(left_out):
         _check_shared(runs, np.asarray(~held.all(axis=1)))
         kept, rows_out = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
         other = type(predictor)(**predictor.get_params())
         other.fit(runs.isel(run=kept), rows=~held[kept])
-        answers = other.predict_parts(runs.isel(run=rows_out))
+        parts = other.predict_parts(runs.isel(run=rows_out))
         for s in range(len(machines)):
-            predicted[held[:, s], s] = answers.times([s])[held[rows_out, s]]
-        predictions.append((rows_out, answers))
+            predicted[held[:, s], s] = parts.times([s])[held[rows_out, s]]
+        predictions.append((rows_out, parts))
         if progress:
-            progress(k + 1, len(parts))
+            progress(k + 1, len(left_out))
     if not caution:
         return predicted
     rows_out = np.concatenate([rows for rows, _ in predictions])
     names = {"runs": np.arange(runs.sizes["run"]), "programs": words_of(runs, "program")}
-    unit = names.get(split, words_of(runs, "scale"))[rows_out]
-    number = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    _, log_width = fit_widths(
-        joined([answers for _, answers in predictions]), number, predictor.random_state
-    )
+    unit = _numbered(names.get(split, words_of(runs, "scale"))[rows_out])
+    _, log_width = fit_widths(joined([p for _, p in predictions]), unit, predictor.random_state)
     predicted[rows_out] *= np.exp(caution * np.nan_to_num(np.exp(log_width)))
     return predicted
+
+
+def _numbered(names: NDArray[Any]) -> NDArray[np.int64]:
+    """Number of each name, counted from 0 in their order."""
+    return np.unique(names, return_inverse=True)[1].reshape(-1)
 
 
 def _check_machine(name: str, known: Sequence[str], what: str) -> None:

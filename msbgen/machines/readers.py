@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
 from msbgen.data.schema import context_table, counter_names, resource_names
-from msbgen.machines.dataset import (
-    LABELS,
-    LONGEST,
-    MOST,
-    SHORTEST,
-)
+from msbgen.machines.dataset import LABELS, LONGEST, MOST, SHORTEST
 from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.dataset import validate as validate_relative
+
+Floats = NDArray[np.float64]
 
 # Columns of a table that are neither the runtime nor counters.
 _COLUMNS = ("program", "machine", "input", "scale", "configuration", "nodes", "run")
@@ -98,20 +95,19 @@ def from_runtimes(
     names = [str(name) for name in dataset["workload"].values]
     split = [_program_and_scale(name) for name in names]
     counters, groups = _opcodes(dataset)
-    return validate_relative(
-        make_relative(
-            times[workload, place],
-            list(chosen),
-            program=[split[w][0] for w in workload],
-            input=[names[w] for w in workload],
-            scale=[split[w][1] for w in workload],
-            configuration=[configurations[c] for c in place],
-            counters={name: values[workload] for name, values in counters.items()},
-            groups=groups,
-            work=WORK if counters else None,
-            attrs={k: v for k, v in dataset.attrs.items() if k in ("source", "licence", "credit")},
-        )
+    made = make_relative(
+        times[workload, place],
+        list(chosen),
+        program=[split[w][0] for w in workload],
+        input=[names[w] for w in workload],
+        scale=[split[w][1] for w in workload],
+        configuration=[configurations[c] for c in place],
+        counters={name: values[workload] for name, values in counters.items()},
+        groups=groups,
+        work=WORK if counters else None,
+        attrs={k: v for k, v in dataset.attrs.items() if k in ("source", "licence", "credit")},
     )
+    return validate_relative(made)
 
 
 def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -161,15 +157,15 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
     nodes_of = dict(zip(labels, np.nan_to_num(nodes, nan=1.0).tolist()))
     times = np.full((len(rows), len(machines)), np.nan)
     counts = np.full((len(counters), *times.shape), np.nan)
-    seen: dict[tuple[int, int], int] = {}
+    line_of: dict[tuple[int, int], int] = {}
     for i, (label, machine) in enumerate(zip(labels, table.texts("machine"))):
         at = rows[label], machines[machine]
-        if at in seen:
+        if at in line_of:
             raise ProfileError(
-                f"{table.file}: line {table.lines[i]} repeats the run of line {seen[at]} on "
+                f"{table.file}: line {table.lines[i]} repeats the run of line {line_of[at]} on "
                 f"machine '{machine}'; number repetitions in a column 'run'."
             )
-        seen[at] = table.lines[i]
+        line_of[at] = table.lines[i]
         times[at] = seconds[i]
         counts[(slice(None), *at)] = [column[i] for column in events]
     dataset = make_relative(
@@ -194,11 +190,6 @@ def from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:
         Profile datasets (:mod:`msbgen.data.schema`), each of one task, named by its attribute
         ``task``; each context is an input, and its runs are averaged.  Contexts of one level are
         the same on all machines.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``msbgen-relative/1``.
 
     Raises
     ------
@@ -233,22 +224,21 @@ def from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:
             m = machines.index(machine)
             times[r, m] = seconds
             counters[:, r, m] = [counts.get(name, np.nan) for name in names]
-    return validate_relative(
-        make_relative(
-            times,
-            machines,
-            program=[task for task, _ in cells],
-            input=[context for _, context in cells],
-            counters=dict(zip(names, _shared(counters))),
-            work=WORK if WORK in names else None,
-        )
+    made = make_relative(
+        times,
+        machines,
+        program=[task for task, _ in cells],
+        input=[context for _, context in cells],
+        counters=dict(zip(names, _shared(counters))),
+        work=WORK if WORK in names else None,
     )
+    return validate_relative(made)
 
 
 # --------------------------------------------------------------------------- parts
 
 
-def _mean_alone(dataset: xr.Dataset) -> NDArray[np.float64]:
+def _mean_alone(dataset: xr.Dataset) -> Floats:
     """Time of every workload alone on every platform [s], the mean in log, NaN where none."""
     alone = (dataset["beside"].values >= 0).sum(axis=1) == 0
     shape = dataset.sizes["workload"], dataset.sizes["platform"]
@@ -270,9 +260,7 @@ def _program_and_scale(workload: str) -> tuple[str, str]:
     return workload, ""
 
 
-def _opcodes(
-    dataset: xr.Dataset,
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+def _opcodes(dataset: xr.Dataset) -> tuple[dict[str, Floats], dict[str, str]]:
     """Counts of every workload by counter, their sum among them, and the kind of each."""
     if "workload_features" not in dataset:
         return {}, {}
@@ -299,10 +287,7 @@ def _summed(dataset: xr.Dataset) -> list[tuple[str, float, dict[str, float]]]:
     resources = resource_names(dataset)
     durations = dataset["duration"].values.reshape(dataset.sizes["context"], -1)
     sums = {
-        name: dataset[name]
-        .transpose("context", ...)
-        .sum("time", skipna=True, min_count=1)
-        .values.reshape(dataset.sizes["context"], -1)
+        name: dataset[name].transpose("context", ...).sum("time", skipna=True, min_count=1).values
         for name in counter_names(dataset)
     }
     rows = []
@@ -313,7 +298,7 @@ def _summed(dataset: xr.Dataset) -> list[tuple[str, float, dict[str, float]]]:
     return rows
 
 
-def _shared(counters: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def _shared(counters: Floats) -> list[Floats]:
     """Counters (n_counters, n, n_machines), once per run where no machine counts otherwise."""
     least = np.where(np.isnan(counters), np.inf, counters).min(axis=2, initial=np.inf)
     most = np.where(np.isnan(counters), -np.inf, counters).max(axis=2, initial=-np.inf)

@@ -27,18 +27,9 @@ LEAKY = ("rows",)
 def folds_of(
     runs: xr.Dataset, split: str, folds: int = 10, rng: np.random.Generator | int = 0
 ) -> list[NDArray[np.bool_]]:
-    """Which runs are left out in each fold, (n,) each.
+    """Which runs are left out in each fold, (n,) each; for rows see :func:`held_rows`.
 
-    Parameters
-    ----------
-    runs : xarray.Dataset
-        ``msbgen-relative/1``.
-    split : {"runs", "programs", "scales"}
-        For rows see :func:`held_rows`.
-    folds : int
-        Number of folds.  Ignored for scales: each scale is a fold, and runs without a scale are
-        never left out.
-    rng : Generator or int
+    Each scale is a fold, whatever `folds` is, and runs without a scale are never left out.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from msbgen.core.errors import ArgumentError
 from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
 from msbgen.learn.boosting import stored_boosting
 from msbgen.learn.randomised import no_trees, stored_trees
-from msbgen.machines.features import FeatureMap, Seen
+from msbgen.machines.features import FeatureMap, KrigingFeatures
 from msbgen.machines.intervals import MachineCalibration
 from msbgen.machines.kriging import PARAMETERS, Field, Kriging
 from msbgen.machines.predictions import PartPredictions
@@ -40,14 +40,14 @@ _FIELD = (
     ModelArray("level", ("m",), **_LOG),
     ModelArray("scale", ("m",), low=0.0, high=300.0),
 )
-_SEEN = (
+_TRAINING = (
     ModelArray("counters", ("n", "d"), "f4"),
     ModelArray("work", ("n",)),
     ModelArray("time", ("n",)),
     ModelArray("configuration", ("n",), "i8", high="configuration"),
 )
 _PAIRS = ("n", "machine", "machine")
-_ANSWERS = (
+_PREDICTIONS = (
     ModelArray("seconds", ("n", "machine"), low=POSITIVE[0], missing=True),
     *(
         ModelArray(name, _PAIRS, missing=True, **_LOG)
@@ -89,9 +89,9 @@ def save(
     for s, kriging in enumerate(predictor.kriging_):
         for f, field in enumerate(kriging.fields):
             arrays |= record_arrays(field, _FIELD, f"kriging{s}.{f}.")
-            arrays |= record_arrays(field.seen, _SEEN, f"kriging{s}.{f}.seen.")
+            arrays |= record_arrays(field.training, _TRAINING, f"kriging{s}.{f}.seen.")
     for calibration in predictor.calibration_:
-        arrays |= record_arrays(calibration.answers, _ANSWERS, "calibration.")
+        arrays |= record_arrays(calibration.predictions, _PREDICTIONS, "calibration.")
         arrays |= record_arrays(calibration, _CALIBRATION, "calibration.")
         arrays |= calibration.widths.trees.arrays("widths.")
     parameters = predictor.get_params()
@@ -152,12 +152,12 @@ def load(path: str | os.PathLike[str]) -> RelativePredictor:
     )  # fmt: skip
     parts = PARTS if predictor.parts == "all" else (predictor.parts,)
     # columns of the tables that trees and boosting take
-    seen = int(kept.sum()) + n * per_machine
+    counted = int(kept.sum()) + n * per_machine
     features = predictor.features_
     timed = len(features.timed_names if predictor.source_time else features.names)
     predictor.trees_ = no_trees(n)
     if "trees" in parts:
-        predictor.trees_ = stored_trees(stored.part("trees."), n, seen)
+        predictor.trees_ = stored_trees(stored.part("trees."), n, counted)
     predictor.boosting_ = [
         stored_boosting(stored.part(f"boosting{s}."), n - 1, timed)
         for s in range(n if "boosting" in parts else 0)
@@ -168,9 +168,9 @@ def load(path: str | os.PathLike[str]) -> RelativePredictor:
     )  # fmt: skip
     sizes["d"] = int(kept[:columns].sum() + kept[-1])
     predictor.kriging_ = [_kriging(stored, s, many, sizes) for s, many in enumerate(fields)]
-    predictor.calibration_ = []
-    if calibrated:
-        predictor.calibration_ = [_calibration(stored, predictor, parts, sizes)]
+    predictor.calibration_ = [
+        _calibration(stored, predictor, parts, sizes) for _ in range(calibrated)
+    ]
     return predictor
 
 
@@ -178,10 +178,10 @@ def _kriging(stored: StoredArrays, source: int, many: int, sizes: dict[str, int]
     fields = []
     for f in range(many):
         part = stored.part(f"kriging{source}.{f}.")
-        seen = part.part("seen.").take(_SEEN, **sizes)
-        stored.want(len(seen["work"]) > 0, part.named("seen.work"), "empty", "one run or more")
-        field = part.take(_FIELD, **sizes, n=len(seen["work"]))
-        fields.append(Field(seen=Seen(**seen), **field))
+        runs = part.part("seen.").take(_TRAINING, **sizes)
+        stored.want(len(runs["work"]) > 0, part.named("seen.work"), "empty", "one run or more")
+        field = part.take(_FIELD, **sizes, n=len(runs["work"]))
+        fields.append(Field(training=KrigingFeatures(**runs), **field))
     outputs = sorted(int(m) for field in fields for m in field.outputs)
     every = list(range(sizes["others"]))
     stored.want(outputs == every, f"'kriging{source}'", f"of {outputs}", "every machine once")
@@ -193,9 +193,9 @@ def _calibration(
     sizes: dict[str, int],
 ) -> MachineCalibration:  # fmt: skip
     part = stored.part("calibration.")
-    taken = part.take(_ANSWERS, **sizes)
-    answers = PartPredictions(**taken, parts=parts, source_time=predictor.source_time)
+    taken = part.take(_PREDICTIONS, **sizes)
+    predictions = PartPredictions(**taken, parts=parts, source_time=predictor.source_time)
     others = part.take(_CALIBRATION, **sizes, n=len(taken["seconds"]))
     columns = count_width_features(parts, sizes["machine"], sizes["configuration"])
     widths = IntervalWidths(stored_trees(stored.part("widths."), 2, columns))
-    return MachineCalibration(answers, widths=widths, **others)
+    return MachineCalibration(predictions, widths=widths, **others)

@@ -32,45 +32,37 @@ SETTINGS = TreesSettings(trees=60, columns=0.6, leaf=20, groups=0.7)
 
 @dataclass(frozen=True, eq=False)
 class IntervalWidths:
-    """Learned log widths of intervals.
-
-    Attributes
-    ----------
-    trees : Trees
-    """
+    """Learned log widths of intervals."""
 
     trees: Trees
 
-    def log_width(self, answers: PartPredictions, sources: Sequence[int]) -> Floats:
+    def log_width(self, predictions: PartPredictions, sources: Sequence[int]) -> Floats:
         """Mean over the sources of the log width, (n, n_machines)."""
-        return np.mean([self._from(answers, s) for s in sources], axis=0)
+        machines = range(predictions.seconds.shape[1])
 
-    def _from(self, answers: PartPredictions, source: int) -> Floats:
-        n_machines = answers.seconds.shape[1]
-        tables = [_width_features(answers, source, m) for m in range(n_machines)]
-        return np.stack([_log_width(self.trees.predict(t)[0]) for t in tables], axis=1)
+        def width(s: int, m: int) -> Floats:
+            return _log_width(self.trees.predict(_width_features(predictions, s, m))[0])
+
+        by_source = [np.stack([width(s, m) for m in machines], axis=1) for s in sources]
+        return np.mean(by_source, axis=0)
 
 
 def fit_widths(
-    answers: PartPredictions, program: Indices, seed: int
+    predictions: PartPredictions, program: Indices, seed: int
 ) -> tuple[IntervalWidths, Floats]:
-    """Widths learned from predictions of left-out programs.
+    """Widths learned from predictions of left-out programs, and unbiased log widths of these runs.
 
-    Returns
-    -------
-    widths : IntervalWidths
-    unbiased : ndarray, (n, n_sources, n_machines)
-        Log widths of the same runs, from trees grown without their programs; NaN where the run
-        was not measured on both machines.
+    The latter, (n, n_sources, n_machines), are from trees grown without the runs' programs; NaN
+    where the run was not measured on both machines.
     """
-    n, n_machines = answers.seconds.shape
+    n, n_machines = predictions.seconds.shape
     tables, errors, rows, pairs = [], [], [], []
     for s in range(n_machines):
-        distance = np.abs(answers.log_times([s]) - answers.log)
+        distance = np.abs(predictions.log_times([s]) - predictions.log)
         for m in range(n_machines):
             measured = np.flatnonzero(np.isfinite(distance[:, m]))
             if m != s and len(measured):
-                tables.append(_width_features(answers.some(measured), s, m))
+                tables.append(_width_features(predictions.some(measured), s, m))
                 errors.append(distance[measured, m])
                 rows.append(measured)
                 pairs.append((s, m))
@@ -100,20 +92,17 @@ def count_width_features(parts: Sequence[str], n_machines: int, n_words: int) ->
     return 2 + 2 * comb(len(parts), 2) + 2 * ("trees" in parts) + 2 * n_machines + n_words
 
 
-def _width_features(answers: PartPredictions, s: int, m: int) -> Floats:
+def _width_features(predictions: PartPredictions, s: int, m: int) -> Floats:
     """Features of the width of runs from source `s` to machine `m`, (n, d)."""
-    log, n_machines = answers.log, answers.seconds.shape[1]
-    predicted = answers.by_part([s])
+    log, n_machines = predictions.log, predictions.seconds.shape[1]
+    predicted = predictions.by_part([s])
     pair = np.zeros((len(log), 2 * n_machines))
     pair[:, [s, n_machines + m]] = 1.0
-    columns = [
-        log[:, s],
-        answers.log_times([s])[:, m] - log[:, s],
-    ]
+    columns = [log[:, s], predictions.log_times([s])[:, m] - log[:, s]]
     for one, other in combinations(predicted.values(), 2):
         apart = np.log(np.abs(one - other) + _LEAST)
         columns += [apart[:, m], apart.mean(axis=1)]
     if "trees" in predicted:
-        spread = np.log(answers.spread[:, s] + _LEAST)
-        columns += [spread[:, m], log[:, s] - answers.prior[:, s, s]]
-    return np.column_stack([*columns, pair, answers.context])
+        spread = np.log(predictions.spread[:, s] + _LEAST)
+        columns += [spread[:, m], log[:, s] - predictions.prior[:, s, s]]
+    return np.column_stack([*columns, pair, predictions.context])

@@ -39,24 +39,24 @@ def calibration(n=99, each=1, seed=0, scale=1.0):
 
 def test_of_99_programs_the_largest_miss_is_exceeded_by_one_in_a_hundred():
     made = calibration()
-    got = made.half_widths(made.answers, [0], 0.01, ["a", "b"])
-    assert got[0, 1] == pytest.approx(np.abs(made.answers.ratio[:, 0, 1]).max(), rel=1e-6)
+    got = made.half_widths(made.predictions, [0], 0.01, ["a", "b"])
+    assert got[0, 1] == pytest.approx(np.abs(made.predictions.ratio[:, 0, 1]).max(), rel=1e-6)
     assert (got[:, 0] == 0).all()
-    nine = np.sort(np.abs(made.answers.ratio[:, 0, 1]))[89]
-    tenth = made.half_widths(made.answers, [0], 0.1, ["a", "b"])[0, 1]
+    nine = np.sort(np.abs(made.predictions.ratio[:, 0, 1]))[89]
+    tenth = made.half_widths(made.predictions, [0], 0.1, ["a", "b"])[0, 1]
     assert tenth == pytest.approx(nine, rel=1e-6)
 
 
 def test_ten_runs_of_a_program_say_no_more_than_one_of_ten():
     made = calibration(n=20, each=10)
     with pytest.raises(MeasurementError, match="200 runs of 20 programs"):
-        made.half_widths(made.answers, [0], 0.01, ["a", "b"])
+        made.half_widths(made.predictions, [0], 0.01, ["a", "b"])
 
 
 def test_smaller_rates_give_wider_intervals():
     made = calibration(n=40)
     widths = [
-        made.half_widths(made.answers, [1], rate, ["a", "b"])[:, 0]
+        made.half_widths(made.predictions, [1], rate, ["a", "b"])[:, 0]
         for rate in (0.5, 0.2, 0.1, 0.03)
     ]
     assert (np.diff(widths, axis=0) >= 0).all()
@@ -64,6 +64,6 @@ def test_smaller_rates_give_wider_intervals():
 
 def test_machines_that_were_never_measured_together_have_no_interval():
     made = calibration()
-    made.answers.seconds[:, 1] = np.nan
+    made.predictions.seconds[:, 1] = np.nan
     with pytest.raises(MeasurementError, match="no run is on 'b'"):
-        made.half_widths(made.answers, [0], 0.1, ["a", "b"])
+        made.half_widths(made.predictions, [0], 0.1, ["a", "b"])

@@ -7,7 +7,7 @@ import pytest
 
 from msbgen.core.errors import ArgumentError
 from msbgen.machines import kriging
-from msbgen.machines.features import Seen
+from msbgen.machines.features import KrigingFeatures
 from msbgen.machines.kriging import KrigingSettings, fit_kriging
 
 QUICK = KrigingSettings(tuned=60, steps=20)
@@ -15,7 +15,7 @@ QUICK = KrigingSettings(tuned=60, steps=20)
 
 def runs(n=80, seed=0, words=3, counters=4):
     rng = np.random.default_rng(seed)
-    return Seen(
+    return KrigingFeatures(
         counters=rng.normal(size=(n, counters)),
         work=rng.normal(15, 2, n),
         time=rng.normal(-20, 1, n),
@@ -115,7 +115,7 @@ def test_outputs_known_of_other_runs_are_learned_each_from_its_own():
     assert sorted(int(m) for field in part.fields for m in field.outputs) == [0, 1]
     new = runs(9, seed=3)
     known = np.flatnonzero(np.isfinite(gaps[:, 0]))
-    shown = {int(field.outputs[0]): len(field.seen.work) for field in part.fields}
+    shown = {int(field.outputs[0]): len(field.training.work) for field in part.fields}
     assert shown == {0: len(known), 1: 60}
     assert np.abs(part.predict(new) - ratios(new)).mean() < 0.5
 
@@ -123,7 +123,7 @@ def test_outputs_known_of_other_runs_are_learned_each_from_its_own():
 def test_of_many_runs_some_are_kriged_from_and_all_are_answered(monkeypatch):
     seen, settings = runs(90), KrigingSettings(tuned=20, most=50, steps=5)
     model = fit_kriging(seen, ratios(seen), np.arange(90) // 9, 3, settings, 0)
-    assert len(model.fields[0].seen.work) == 50
+    assert len(model.fields[0].training.work) == 50
     new = runs(40, seed=4)
     whole = model.predict(new)
     monkeypatch.setattr(kriging, "_AT_A_TIME", 7)
@@ -141,7 +141,9 @@ def test_a_configuration_never_seen_is_like_none():
 
 @pytest.mark.parametrize("counters", [0, 2])
 def test_runs_that_do_not_differ_are_predicted_as_they_are(counters):
-    same = Seen(np.zeros((6, counters)), np.zeros(6), np.zeros(6), np.zeros(6, dtype=int))
+    same = KrigingFeatures(
+        np.zeros((6, counters)), np.zeros(6), np.zeros(6), np.zeros(6, dtype=int)
+    )
     model = fit_kriging(same, np.full((6, 2), 0.7), np.zeros(6, dtype=int), 1, QUICK, 0)
     np.testing.assert_allclose(model.predict(same), 0.7)
 
@@ -152,7 +154,7 @@ def test_runs_with_more_or_less_work_than_any_are_beyond():
     wanted[seen.work.argmax(), 0] = np.nan  # of the first output the greatest is not known
     model = fit_kriging(seen, wanted, np.arange(30), 3, QUICK, 0)
     work = np.array([seen.work.min() - 0.1, seen.work.min(), seen.work.max(), seen.work.max() + 1])
-    new = Seen(seen.counters[:4], work, seen.time[:4], seen.configuration[:4])
+    new = KrigingFeatures(seen.counters[:4], work, seen.time[:4], seen.configuration[:4])
     want = [[True, True], [False, False], [True, False], [True, True]]
     np.testing.assert_array_equal(model.beyond(new), want)
 
