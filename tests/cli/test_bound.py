@@ -14,12 +14,11 @@ from msbgen.data.store import write_profiles
 def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n8,2\n9,1\n")
     arguments = ["bound", "measured.nc", "--contexts", "c.csv", "--miscoverage", 0.2]
-    done = msbgen(*arguments)
+    done = msbgen(*arguments, "-o", "-")  # a dash is stdout, as without -o
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [row["cache_ways"] for row in rows] == ["3", "8", "9"]
     assert [row["extrapolated"] for row in rows] == ["0", "0", "1"]
-    assert msbgen(*arguments, "-o", "-").stdout == done.stdout  # a dash is stdout
     done = msbgen(*arguments, "-o", "b.nc", "--model", "model.nc")
     assert done.returncode == 0, done.stderr
     assert "b.nc: 3 contexts, 1 of them extrapolated" in done.stdout

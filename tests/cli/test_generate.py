@@ -15,7 +15,7 @@ GENERATE = ("generate", "measured.nc", "-o", "o.nc", "--contexts")
 
 
 def test_generate_all_contexts(folder, started):
-    done = started("generate", "measured.nc", "-o", "out.nc", "--contexts", "all")
+    done = started("generate", "measured.nc", "-o", "out.nc", "--contexts", "all", "--kind", "mean")
     assert done.returncode == 0, done.stderr
     assert "out.nc: 12 contexts, 0 of them extrapolated" in done.stdout
     assert done.stderr == ""  # progress is for terminals
@@ -144,7 +144,8 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(
 
 def test_force_overwrites_and_writes_through_a_link(folder, msbgen):
     (folder / "link.nc").symlink_to("truth.nc")
-    done = msbgen("generate", "measured.nc", "-o", "link.nc", "--contexts", "all", "--force")
+    arguments = ("--contexts", "all", "--kind", "mean", "--force")
+    done = msbgen("generate", "measured.nc", "-o", "link.nc", *arguments)
     assert done.returncode == 0, done.stderr
     assert (folder / "link.nc").is_symlink()
     assert read_profiles(folder / "truth.nc").sizes["context"] == 12

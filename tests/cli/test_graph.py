@@ -57,9 +57,9 @@ def test_times_come_from_profiles_and_kinds_can_be_chosen(msbgen, refused, tmp_p
     refused(3, "runs 'tar', but there is no file", "graph", "check", "w.csv", "--profiles", "p")
     outside = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "tar=../gzip")
     refused(3, "kind '../gzip' is a path; rename the kind", *outside)
-    refused(2, "give --profiles DIR", "graph", "check", "w.csv", "--kinds", "tar=gzip")
+    refused(2, "--kinds needs --profiles DIR", "graph", "check", "w.csv", "--kinds", "tar=gzip")
     asked = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "zip=gzip")
-    refused(2, "--kinds names 'zip', of which w.csv has no task", *asked)
+    refused(2, "--kinds names 'zip', but w.csv has no such task", *asked)
 
 
 def test_measured_times_that_are_taken_as_shares_are_told(msbgen, kinds, tmp_path):

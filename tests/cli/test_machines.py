@@ -35,8 +35,9 @@ NEW = made_runs(4, seed=9)
 
 def grow_few(patch):
     """Have models grow few trees."""
-    for name, settings in (("BoostingSettings", "boosting"), ("TreesSettings", "trees")):
-        patch.setattr(f"{predictor.__name__}.{name}", lambda s=settings: QUICK[s])
+    few = {name: QUICK[name] for name in ("boosting", "trees")}
+    start = predictor.RelativePredictor.__init__
+    patch.setattr(start, "__kwdefaults__", start.__kwdefaults__ | few)
 
 
 @pytest.fixture

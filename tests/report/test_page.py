@@ -281,7 +281,9 @@ def test_the_page_reads_well(chromium, written, width):
         browsing.open_all(page)
         for scheme, media in browsing.LOOKS:
             page.emulate_media(media=media, color_scheme=scheme)
-            assert browsing.faults(page) + browsing.violations(page) == []
+            assert browsing.faults(page) == []
+            if width == min(browsing.WIDTHS) or media == "print":  # colours depend on no width
+                assert browsing.violations(page) == []
         assert complaints == []
 
 
