@@ -66,14 +66,8 @@ class Calibration:
         """Execution time [s] that a new run exceeds with probability at most `miscoverage`, (q,).
 
         At contexts (q, n_resources), for a rate α in (0, 1).  Smaller rates never give smaller
-        bounds.
-
-        Raises
-        ------
-        ArgumentError
-            Contexts of the wrong form; a rate outside (0, 1).
-        MeasurementError
-            More contexts are needed for this rate; the message says how many.
+        bounds. ArgumentError for contexts of the wrong form, or another rate; MeasurementError
+        where more contexts are needed for this rate, with their number.
         """
         self.check(miscoverage)
         offset = self._once(self._find_duration_offset, miscoverage)

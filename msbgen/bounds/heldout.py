@@ -398,15 +398,8 @@ def leave_out(
 ) -> HeldOut:
     """Left-out predictions of the known contexts of a law with a trend, on a progress clock.
 
-    `counts` (n_known, n_runs, n_times, n_counters) are those that the law was fitted to; `folds`,
-    `rng` and `progress` are as in :func:`msbgen.bounds.model.calibrate_model`.
-
-    Raises
-    ------
-    ArgumentError
-        A law without a trend; a number of folds that the contexts do not make.
-    MeasurementError
-        The clock is wall time; a single context.
+    `counts` (n_known, n_runs, n_times, n_counters) are those that the law was fitted to; the other
+    arguments and the errors are those of :func:`msbgen.bounds.model.calibrate_model`.
     """
     centre, n = law.centre, len(law.contexts)
     if centre.clock == 0:

@@ -10,10 +10,8 @@ guarantee and its assumptions:
   law of the noise.  The widths were learned from the same contexts; with hundreds of runs this
   effect is small.
 - The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
-  bounds are slightly wide.  Contexts left out alone are predicted in closed form,
-  `Centre.held_out`, with length scales that were chosen with the left-out context present: a few
-  parameters against hundreds of runs.  ``folds=K`` chooses them anew.  Residuals of the bridge at
-  the left-out context are never used.
+  bounds are slightly wide.  Contexts left out alone are predicted in closed form, with length
+  scales that were chosen with the left-out context present.  ``folds=K`` chooses them anew.
 - Known contexts are mostly a grid, and new ones lie between its levels: they are not drawn alike.
   There the guarantee is as good as a model of the growth of errors, learned from the left-out
   levels.  Errors of the execution time grow with the gap to the measured levels.  Errors of a band

@@ -4,7 +4,5 @@ from msbgen.core.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(
     __name__,
-    {
-        "solve": ("Bridge", "Cloud", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
-    },
+    {"solve": ("Bridge", "Cloud", "NotConvergedError", "SolverConfig", "Status", "solve_bridge")},
 )

@@ -36,12 +36,7 @@ class Chain:
 
     @classmethod
     def fit(
-        cls,
-        points: Floats,
-        *,
-        epsilon: float,
-        tol: float,
-        progress: OnProgress | None = None,
+        cls, points: Floats, *, epsilon: float, tol: float, progress: OnProgress | None = None
     ) -> Chain:
         """The solved bridge between all neighbouring snapshots (snapshots, n, d).
 

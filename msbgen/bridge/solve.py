@@ -439,13 +439,7 @@ def _solve_pairwise(
     def solve(j: int) -> Outcome:
         workspace = _workspace(idle)
         outcome = solve_pair(
-            grounds[j],
-            masses[j],
-            masses[j + 1],
-            epsilon,
-            config.tol,
-            config.max_iter,
-            workspace,
+            grounds[j], masses[j], masses[j + 1], epsilon, config.tol, config.max_iter, workspace
         )
         idle.append(workspace)
         return outcome

@@ -1,9 +1,8 @@
 """Baselines: interpolation between the mean profiles of known contexts.
 
 Every baseline is ``(train, contexts) -> Dataset``: at each time a weighted mean of the known
-contexts' mean profiles, with weights that depend on the contexts alone.  A run that has ended
-counts zero events, so a mean profile is the expected count of every interval.  Where a baseline
-is not defined (no two contexts bracket the query), profile and duration are NaN throughout.
+contexts' mean profiles, with weights that depend on the contexts alone.  Where a baseline is not
+defined (no two contexts bracket the query), profile and duration are NaN throughout.
 """
 
 from __future__ import annotations

@@ -60,11 +60,7 @@ def dtw_distance(
 
 
 def normalised_dtw(
-    profile: ArrayLike,
-    reference: ArrayLike,
-    *,
-    scale: ArrayLike = 1.0,
-    method: Warping = "exact",
+    profile: ArrayLike, reference: ArrayLike, *, scale: ArrayLike = 1.0, method: Warping = "exact"
 ) -> float:
     """DTW distance per row of the reference, relative to the reference's largest row.
 

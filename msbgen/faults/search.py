@@ -81,12 +81,7 @@ def find_faulty_contexts(
     order = np.lexsort(contexts.T[::-1])  # ties are broken by the levels, not by the file's order
     pairs = np.ix_(order, order)
     search = _Search(
-        contexts[order],
-        time[order],
-        counts[order],
-        variance[order],
-        exempt[order],
-        excess[pairs],
+        contexts[order], time[order], counts[order], variance[order], exempt[order], excess[pairs]
     )
     place = np.argsort(order)
     found = search.best(tuple(_renumbered(one, place) for one in suspected))

@@ -214,12 +214,7 @@ def _from_others(contexts: Floats, residuals: Floats, alone: Bools, kept: Bools)
 
 
 def _scan(
-    departure: Floats,
-    usual: Floats,
-    typical: Floats,
-    places: NDArray[np.int64],
-    *,
-    longest: int,
+    departure: Floats, usual: Floats, typical: Floats, places: NDArray[np.int64], *, longest: int
 ) -> list[StretchedRun]:
     """The window of each run (runs, segments) that departs most, where it is a stretch.
 

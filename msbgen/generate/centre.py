@@ -2,9 +2,7 @@
 
 At equal progress all runs are in the same phase, so the state (time and events per bin of
 progress) depends smoothly on the context: log state = centre(β, bin) + residual.  The centre is
-the trend plus the kernel mean, over the known contexts, of their departures from it.  The departure
-of a context is log(mean of its runs / trend); that of a single run is shrunk by how well the
-departures of its neighbours predict it.
+the trend plus the kernel mean, over the known contexts, of their departures from it.
 """
 
 from __future__ import annotations
@@ -277,7 +275,6 @@ _TREND_RANGES = {
     **dict.fromkeys(("nugget", "offset", "states", "cap_gain", "cap_nugget"), NOT_NEGATIVE),
     **dict.fromkeys(("mean", "lowest", "highest", "cap_mean", "cap_highest"), LOGARITHMS),
 }
-_NOT_ALWAYS_MEASURED = {"states"}
 
 
 def _stored_trend(
@@ -293,38 +290,20 @@ def _stored_trend(
     arrays: dict[str, NDArray[Any]] = {}
     for name, axes in _TREND_AXES.items():
         shape = (0,) if name.startswith("cap_") and c == 0 else tuple(sizes[a] for a in axes)
-        arrays[name] = stored.numbers(
-            name,
-            shape,
-            within=_TREND_RANGES.get(name, ANY),
-            missing=name in _NOT_ALWAYS_MEASURED,
-        )
-    stored.want(
-        bool((arrays["contexts"] == contexts).all()),
-        stored.named("contexts"),
-        "others",
-        "the model's",
-    )
+        within = _TREND_RANGES.get(name, ANY)
+        arrays[name] = stored.numbers(name, shape, within=within, missing=name == "states")
     form = stored.indices("form", (), below=len(FORMS))
     coordinates = stored.indices("coordinates", (m,), below=len(COORDINATES))
-    curved = coordinates != COORDINATES.index("linear")
-    stored.want(
-        bool((contexts[:, curved] > 0).all()),
-        stored.named("coordinates"),
-        coordinates,
-        "linear at 0",
-    )
     counter = stored.indices("cap_counter", (c,), below=q)
-    stored.want(
-        bool((counter > 0).all()), stored.named("cap_counter"), counter, "a counter, not time"
-    )
     resource = stored.indices("cap_resource", (c,), below=m)
-    stored.want(
-        bool((contexts[:, resource] > 0).all()),
-        stored.named("cap_resource"),
-        resource,
-        "levels > 0",
-    )
+    curved = contexts[:, coordinates != COORDINATES.index("linear")]
+    for name, good, got, wanted in (
+        ("contexts", arrays["contexts"] == contexts, "others", "the model's"),
+        ("coordinates", curved > 0, coordinates, "linear at 0"),
+        ("cap_counter", counter > 0, counter, "a counter, not time"),
+        ("cap_resource", contexts[:, resource] > 0, resource, "levels > 0"),
+    ):
+        stored.want(bool(np.all(good)), stored.named(name), got, wanted)
     arrays |= {"form": form, "coordinates": coordinates}
     arrays |= {"cap_counter": counter, "cap_resource": resource}
     part = stored.part("whole_")

@@ -1,20 +1,14 @@
 """Conversion between wall time and progress, at which all runs are in the same phase.
 
-A slower context stretches time, so equal times are different phases in different contexts.
 Progress is the fraction p in [0, 1] that a monotone quantity (the *clock*) has reached of the run's
-total.  As functions of p, all runs have one length, and their states vary smoothly with the context
-(Section 5.1 of the method).
+total.  As functions of p, all runs have one length, and states vary smoothly with the context.
 
-A run is a curve through the quantities
-
-    q(t) = (t, cumulative counter_1, ..., cumulative counter_d),
-
+A run is a curve through the quantities q(t) = (t, cumulative counter_1, ..., cumulative counter_d),
 linear within each sampling interval.  Any of them is the clock: ``clock=1 + k`` is counter k,
 ``clock=0`` wall time.  The *state* of a bin of progress holds the amounts of the other quantities
-in it, in their order [s per bin, events per bin].  Divided by the width of the bin they are the
-rates dt/dp, d counter/dp.  Amounts are conserved: they add up to the run's duration and totals.
-This holds also where the clock stands still while time passes (a plateau is part of one bin), and
-where a bin has no width.
+in it, in their order [s per bin, events per bin].  Amounts are conserved: they add up to the run's
+duration and totals, also where the clock stands still while time passes (a plateau is part of one
+bin), and where a bin has no width.
 """
 
 from __future__ import annotations
@@ -67,24 +61,15 @@ def to_progress(
 ) -> ClockedRuns:
     """Amounts of every quantity per bin of progress, for many runs at once.
 
+    Counts (..., time, d) are events per sampling interval; NaN after the end of a run, throughout
+    for a missing run, and where a counter was not measured.  Intervals are [s], of all runs or of
+    each (...); the last one of a run ends at its duration (...) [s].  The knots (bins + 1,) are
+    the edges of the bins, from 0 to 1; a bin without width takes a plateau.  The clock is 0 for
+    wall time, 1 + k for counter k; its total is `expected` (...) in runs that were cut, NaN for the
+    others.
+
     Exact for piecewise linear q: summing the bins gives the cumulative counts at the knots.  Finer
     knots than samples are allowed; they interpolate.  O(runs · (time + bins) · d).
-
-    Parameters
-    ----------
-    counts : array_like, (..., time, d)
-        Events per sampling interval; NaN after the end of a run, throughout for a missing run,
-        and where a counter was not measured.
-    duration : array_like, (...)
-        Execution time of each run [s]; the last interval of a run ends there.
-    interval : float or array_like, (...)
-        Sampling interval [s], of all runs or of each.
-    knots : array_like, (bins + 1,)
-        Edges of the bins of progress, from 0 to 1; a bin without width takes a plateau.
-    clock : int
-        0 for wall time, 1 + k for counter k.
-    expected : array_like, (...), optional
-        Expected total of the clock in each run that was cut; NaN for the others.
 
     Examples
     --------
@@ -180,12 +165,7 @@ def sharpen(
 
 
 def to_wall_time(
-    state: ArrayLike,
-    total: ArrayLike,
-    interval: float,
-    *,
-    knots: ArrayLike,
-    clock: int = 1,
+    state: ArrayLike, total: ArrayLike, interval: float, *, knots: ArrayLike, clock: int = 1
 ) -> tuple[Floats, Floats]:
     """Counts per sampling interval of wall time, and durations, from amounts per bin of progress.
 

@@ -11,9 +11,7 @@ correction of a bin is therefore the mean over the contexts around it, at first 
 extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
 
 Time, which caps make uneven over the contexts, follows from one law of all intervals
-(:mod:`msbgen.trend.time_law`).  That law is used if it predicts the intervals of left-out contexts
-clearly better: their time and, where partial runs measured time more often than counters, their
-counts.
+(:mod:`msbgen.trend.time_law`), if that predicts the intervals of left-out contexts clearly better.
 """
 
 from __future__ import annotations

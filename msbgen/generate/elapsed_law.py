@@ -135,14 +135,8 @@ class ElapsedLaw:
         finished runs and partly filled last intervals.  Counts (n_known, n_runs, n_times,
         n_counters) are events per interval, NaN once a run has ended; durations (n_known, n_runs)
         are NaN where a run is missing [s].  `rng` starts the multimarginal form at random; results
-        depend on it within the tolerance only.
-
-        Raises
-        ------
-        MeasurementError
-            No run has two whole intervals.
-        msbgen.bridge.solve.NotConvergedError
-            The solver did not reach its tolerance.
+        depend on it within the tolerance only.  MeasurementError where no run has two whole
+        intervals; the solver raises NotConvergedError.
         """
         snapshots = _snapshots(counts, duration, interval, settings)
         bridge = solve_bridge(

@@ -170,19 +170,12 @@ def find_faults(
     """Faults of measurements, detected from the measurements alone.
 
     In runs that were cut, in contexts where no complete run holds some counter, and for fewer than
-    3 (m + 1) contexts only impossible counts are detected.  Takes a third of the time of a fit
-    where nothing is faulty, else once or twice that of a fit, O(n³).
+    3 (m + 1) contexts only impossible counts are detected.  Runs start at `started` (n, runs) [s].
+    Stretches of samples that were not measured one by one, `missing` (n, runs, times), are not
+    compared.  Counters that grow as time passes, as energy does, are `time_driven` (k,): they
+    explain no time, and only their impossible counts are detected.
 
-    Parameters
-    ----------
-    measurements : Measurements
-    started : ndarray, (n, runs), optional
-        Start of each run [s].
-    missing : ndarray of bool, (n, runs, times), optional
-        Samples that were not measured one by one: stretches of these are not compared.
-    time_driven : array_like of bool, broadcastable to (k,)
-        Counters that grow as time passes, as energy does: they explain no time, and only their
-        impossible counts are detected.
+    Takes a third of the time of a fit where nothing is faulty, else once or twice that, O(n³).
     """
     counts, clock, contexts = measurements.counts, measurements.clock, measurements.contexts
     wrong = find_wrong_counts(counts)

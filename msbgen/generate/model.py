@@ -154,18 +154,10 @@ class ProfileModel:
         NotConvergedError
             The solver of the bridge did not reach its tolerance (max_likelihood and sample).
         """
-        return join_profiles(
-            list(
-                self.stream(
-                    contexts,
-                    kind=kind,
-                    times=times,
-                    n_samples=n_samples,
-                    rng=rng,
-                    progress=progress,
-                )
-            )
+        blocks = self.stream(
+            contexts, kind=kind, times=times, n_samples=n_samples, rng=rng, progress=progress
         )
+        return join_profiles(list(blocks))
 
     def stream(
         self,
@@ -393,11 +385,8 @@ class ProfileModel:
     def checked(self, contexts: ArrayLike) -> Floats:
         """Valid contexts as an array, (n_query, n_resources).
 
-        Raises
-        ------
-        ArgumentError
-            Another shape, levels that are no finite numbers or have no coordinates in the model, or
-            so far from the measured ones that their units must be others.
+        ArgumentError for another shape, levels that are no finite numbers or have no coordinates in
+        the model, or levels so far from the measured ones that their units must be others.
         """
         query = checked_contexts(contexts, self.resources)
         check_units(query, self.resources)
@@ -495,13 +484,7 @@ def fit_profiles(
     attrs = {**inherited_attrs(dataset), **partial}
     if findings:
         attrs["faults"] = describe_faults(dataset, findings)
-    return ProfileModel(
-        law=law,
-        resources=resource_attrs(dataset),
-        counters=counter_attrs(dataset),
-        attrs=attrs,
-        findings=findings,
-    )
+    return ProfileModel(law, resource_attrs(dataset), counter_attrs(dataset), attrs, findings)
 
 
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:

@@ -3,19 +3,17 @@
 Three parts, each fitted to the residuals of the one before: the centre of any context
 (:mod:`msbgen.generate.centre`), the residuals of the measured runs
 (:mod:`msbgen.generate.residuals`), and the bridge between the segments of progress
-(:mod:`msbgen.bridge.paths`).  The bridge is a Markov chain over the segments, from which whole
-coherent paths are drawn, and the most likely one is computed.  In each segment a path follows the
-residuals of the run that it visits there.  Means need no path: the bridge is solved at the first
-use of paths.
-
+(:mod:`msbgen.bridge.paths`): a Markov chain, from which whole coherent paths are drawn, and the
+most likely one is computed.  Means need no path: the bridge is solved at the first use of paths.
 Arrays only; :mod:`msbgen.generate.model` adds the labels.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -98,21 +96,6 @@ class ProgressSettings:
             raise ArgumentError(f"tol is {self.tol}; a number below 1 is wanted.")
 
 
-class _LazyChain:
-    """The bridge between the segments, solved at its first use."""
-
-    def __init__(self) -> None:
-        self.solved: Chain | None = None
-
-    def get(self, solve: Callable[[], Chain]) -> Chain:
-        """The solved chain; other threads that need it meanwhile wait."""
-        if self.solved is None:
-            with _SOLVING:
-                if self.solved is None:
-                    self.solved = solve()
-        return self.solved
-
-
 @dataclass(frozen=True, eq=False)
 class ProgressLaw:
     """The fitted trend and, after the first use of paths, the bridge of its residuals."""
@@ -125,7 +108,7 @@ class ProgressLaw:
     interval: float  # sampling interval [s]
     centre: Centre  # expected amounts at any context
     residuals: Residuals  # of the measured runs from the centre
-    _lazy_chain: _LazyChain = field(init=False, default_factory=_LazyChain)
+    _solved: list[Chain] = field(init=False, default_factory=list)  # one, after its first use
 
     @classmethod
     def fit(
@@ -139,14 +122,8 @@ class ProgressLaw:
 
         Runs that lost counts (:func:`msbgen.generate.clock.lost_counts`) are left out.  Samples
         that were lost are imputed by a first fit (:mod:`msbgen.generate.lost`).  `progress` is
-        called with (done, total) stages.
-
-        Raises
-        ------
-        MeasurementError
-            The clock counted nothing in every run of a context; no run went on to its end.
-        msbgen.bridge.solve.NotConvergedError
-            The solver that couples groups of counters did not reach its tolerance.
+        called with (done, total) stages.  Errors as of :meth:`msbgen.generate.runs.Runs.of`; the
+        solver that couples groups of counters raises NotConvergedError.
         """
         lost = measurements.is_lost
         fits = 2 if lost.any() else 1
@@ -205,14 +182,12 @@ class ProgressLaw:
         return self._chain(None)
 
     def _chain(self, progress: OnProgress | None) -> Chain:
-        return self._lazy_chain.get(
-            lambda: Chain.fit(
-                self.residuals.points(self.centre.scaled_contexts),
-                epsilon=self.settings.epsilon,
-                tol=self.settings.tol,
-                progress=progress,
-            )
-        )
+        with nullcontext() if self._solved else _SOLVING:
+            if not self._solved:
+                points = self.residuals.points(self.centre.scaled_contexts)
+                epsilon, tol = self.settings.epsilon, self.settings.tol
+                self._solved.append(Chain.fit(points, epsilon=epsilon, tol=tol, progress=progress))
+        return self._solved[0]
 
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
@@ -415,11 +390,7 @@ class ProgressLaw:
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Everything but the contexts and durations; the bridge is solved first."""
-        return {
-            **self.centre.to_arrays(),
-            **self.residuals.to_arrays(),
-            **self.chain.to_arrays(),
-        }
+        return {**self.centre.to_arrays(), **self.residuals.to_arrays(), **self.chain.to_arrays()}
 
     @classmethod
     def from_arrays(
@@ -447,5 +418,5 @@ class ProgressLaw:
         residuals = Residuals.from_arrays(stored, centre)
         law = cls(settings, contexts, duration, interval, centre, residuals)
         points = residuals.points(centre.scaled_contexts)
-        law._lazy_chain.solved = Chain.from_arrays(stored, labels, points, settings.epsilon)
+        law._solved.append(Chain.from_arrays(stored, labels, points, settings.epsilon))
         return law

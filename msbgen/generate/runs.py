@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
-from msbgen.generate.clock import (
-    lost_counts,
-    progress_amounts,
-    sharpen,
-    to_progress,
-    uniform_knots,
-)
+from msbgen.generate.clock import lost_counts, progress_amounts, sharpen, to_progress, uniform_knots
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import expected_totals
 from msbgen.trend.fit import Trend
@@ -51,11 +45,8 @@ class Runs:
         """Runs on their progress clock; those that lost counts of the clock are left out.
 
         The total of a run with lost samples is not known yet, so that such runs are kept.
-
-        Raises
-        ------
-        MeasurementError
-            The clock counted nothing in every run of a context; no run went on to its end.
+        MeasurementError where the clock counted nothing in every run of a context, or no run went
+        on to its end.
         """
         m, interval = measurements, np.asarray(measurements.intervals, dtype=float)
         expected = expected_totals(m.counts, m.duration, m.contexts, m.clock, m.is_complete)

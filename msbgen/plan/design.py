@@ -12,12 +12,10 @@ with the posterior covariance c (active learning after Cohn, 1996; integrated me
 Sacks et al., 1989).  It does not depend on the measured values, so the gain is known before
 measuring.  The design repeatedly takes the step of the highest gain per second.
 
-Candidates: a design from length scales of few contexts visits few levels, and never tests whether
-the scales are wrong.  On real programs its profiles are worse by a fifth than those of plain
-low-discrepancy points.  Contexts are therefore proposed by a low-discrepancy sequence over the
-ranks of the levels, thinned to a density that falls with the square root of the cost (the best
-allocation of a sum of independent errors).  Each step takes the best of the next few.  For a budget
-that is a number of contexts, all costs are equal and every other proposal is a corner.
+A design from length scales of few contexts visits few levels, and never tests whether the scales
+are wrong.  Contexts are therefore proposed by a low-discrepancy sequence over the ranks of the
+levels, thinned to a density that falls with the square root of the cost (the best allocation of a
+sum of independent errors).  Each step takes the best of the next few.
 
 A further run of a context that has R of them is an observation of its own whose precision is the
 difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.
@@ -67,12 +65,7 @@ class Posterior:
     """
 
     def __init__(
-        self,
-        axes: Sequence[Floats],
-        lengths: Floats,
-        weight: Floats,
-        points: Floats,
-        noise: Floats,
+        self, axes: Sequence[Floats], lengths: Floats, weight: Floats, points: Floats, noise: Floats
     ) -> None:
         self._factors = [matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
         self._z = all_points(axes)
@@ -279,10 +272,7 @@ def greedy_design(
     index = np.array(order, dtype=np.int64)
     runs = planned[index]
     return Design(
-        index,
-        runs,
-        overhead + runs * run_seconds[index],
-        _errors(quantities, before, index, runs),
+        index, runs, overhead + runs * run_seconds[index], _errors(quantities, before, index, runs)
     )
 
 

@@ -24,13 +24,7 @@ from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
 from msbgen.plan.design import DesignLimits, greedy_design, propose_contexts, with_corners
-from msbgen.plan.prior import (
-    all_points,
-    is_on_axes,
-    nearest_index,
-    prior_of_law,
-    prior_of_levels,
-)
+from msbgen.plan.prior import all_points, is_on_axes, nearest_index, prior_of_law, prior_of_levels
 
 Floats = NDArray[np.float64]
 
@@ -129,9 +123,7 @@ class Plan:
     def describe(self) -> str:
         """Summary of the plan in a few lines."""
         total = float(self.seconds.sum())
-        lines = [
-            f"{len(self.runs)} contexts, {int(self.runs.sum())} runs, about {total:.4g} s",
-        ]
+        lines = [f"{len(self.runs)} contexts, {int(self.runs.sum())} runs, about {total:.4g} s"]
         if self.again:
             lines.append(
                 f"the first {self.again} measure again what looks wrong: --with drops the old runs "

@@ -3,10 +3,8 @@
 From a law.  Each quantity of its trend (time, and events, per bin of progress) is a Gaussian
 process with the trend's length scales.  The amplitude is calibrated on known contexts, each left
 out in turn: their predicted errors are equal to the observed ones in the mean square.  Expected
-errors are those of a typical context.  On two programs (gcc, bc) the median over random contexts
-was 1.0 and 0.4 times the expected error.  On three the root mean square was 1.6 to 6 times, since
-contexts at the end of a resource without a similar known one (the lowest bandwidth with few ways)
-depart tenfold.
+errors are those of a typical context.  Those of contexts at the end of a resource
+without a similar known one (the lowest bandwidth with few ways) are up to tenfold.
 
 The weight of an error is its effect on the profile, with each counter divided by its largest value,
 as in the scaled normalised DTW.  Run-to-run noise is the variance within contexts.  The rest of the
@@ -137,11 +135,8 @@ def nearest_index(axes: Sequence[Floats], context: Floats) -> int:
 
 def is_on_axes(axes: Sequence[Floats], context: Floats) -> bool:
     """Whether a context is one of the product of the axes, up to rounding."""
-    for axis, level in zip(axes, context):
-        near = axis[np.argmin(np.abs(axis - level))]
-        if not same_level(near, level):
-            return False
-    return True
+    nearest = (axis[np.argmin(np.abs(axis - level))] for axis, level in zip(axes, context))
+    return all(same_level(near, level) for near, level in zip(nearest, context))
 
 
 def _before(axes: Sequence[Floats], known: Floats, runs: Floats) -> Floats:
@@ -156,11 +151,6 @@ def _before(axes: Sequence[Floats], known: Floats, runs: Floats) -> Floats:
 # ------------------------------------------------------------------ without measurements
 
 
-def _default_prior(axes: Sequence[Floats], cost: Floats, known: Floats, runs: Floats) -> Prior:
-    quantities = [_default_quantity(axes, known, runs)]
-    return Prior(quantities, cost, _before(axes, known, runs), len(known), _NUGGET**0.5, False)
-
-
 def _log_axes(axes: Sequence[Floats]) -> list[Floats]:
     """Logarithms of positive levels, or the levels, scaled to [−1/2, 1/2] for each resource."""
     out = []
@@ -171,12 +161,12 @@ def _log_axes(axes: Sequence[Floats]) -> list[Floats]:
     return out
 
 
-def _default_quantity(axes: Sequence[Floats], known: Floats, runs: Floats) -> Quantity:
-    """One quantity with the default parameters of the trend."""
+def _default_prior(axes: Sequence[Floats], cost: Floats, known: Floats, runs: Floats) -> Prior:
+    """Prior of one quantity with the default parameters of the trend."""
     z = _log_axes(axes)
     size = int(np.prod([len(axis) for axis in axes]))
     points = np.stack([np.interp(known[:, r], axis, z[r]) for r, axis in enumerate(axes)], axis=1)
-    return Quantity(
+    quantity = Quantity(
         axes=tuple(z),
         lengths=np.full(len(axes), _LENGTH),
         importance=1.0,
@@ -188,6 +178,7 @@ def _default_quantity(axes: Sequence[Floats], known: Floats, runs: Floats) -> Qu
         noise_factor=np.ones(size),
         measured_noise_factor=np.ones(len(known)),
     )
+    return Prior([quantity], cost, _before(axes, known, runs), len(known), _NUGGET**0.5, False)
 
 
 def _power_law_cost(axes: Sequence[Floats]) -> Floats:

@@ -19,9 +19,9 @@ time without the cap is smooth.  The data decide whether there is a cap, on whic
 resource and at which rate.  The decision is made on sums over many bins: a bin shorter than a
 sampling interval has the noise of deconvolution, which hides caps.
 
-Where runs last few sampling intervals that noise even hides corners, while the time of a run is
-known better than its parts.  So a trend of the sums over all bins is fitted too.  The bins' time is
-scaled to it where it predicts the time of held-out contexts far better.
+Where runs last few sampling intervals that noise even hides corners.  So a trend of the sums over
+all bins is fitted too, and the bins' time is scaled to it where it predicts the time of held-out
+contexts far better.
 """
 
 from __future__ import annotations
@@ -312,31 +312,17 @@ def fit_trend(
     segments: int | None = None,
     floor: float = 0.1,
 ) -> Trend:
-    """The smooth dependence of the state on the context, fitted to the known contexts.
+    """The smooth dependence of the state on the context, fitted to the known contexts (n, m).
+
+    States (n, bins, k) are mean amounts per bin of progress, time first; NaN where not measured.
+    Noise variances are inverse to the weights (n,) of the contexts, such as their numbers of runs.
+    The form "auto" takes the local-linear one only where its held-out mean square is 10 % lower;
+    coordinates are one name for all resources, or one each, and "auto" starts from the logarithm.
+    A cap is decided on so many `segments`, sums of neighbouring bins; by default on the bins.
+    Amounts below `floor` times the mean of a quantity are treated additively; time has no floor.
 
     O(n³) per candidate set of parameters, some hundred of them; with a cap O(n³) per bin.  With
     fewer than m + 3 contexts nothing is chosen: logarithms, default length scales and no cap.
-
-    Parameters
-    ----------
-    contexts : array_like, (n, m)
-        Levels of the resources.  Logarithms and reciprocals need positive levels.
-    states : array_like, (n, bins, k)
-        Amounts per bin of progress of each known context (mean over its runs).  Not negative; NaN
-        where not measured.  The first quantity is time.
-    weights : array_like, broadcastable to (n,)
-        Weights of the contexts, such as their numbers of runs; noise variances are inverse.
-    form : {"auto", "gaussian-process", "local-linear"}
-        "auto" takes the local-linear form only where its held-out mean square is 10 % lower.
-    coordinates : {"auto", "log", "reciprocal", "linear"} or one of the latter per resource
-        "auto" starts from the logarithm.
-    find_caps : bool
-        Search for a resource that caps the rate of a counter.
-    segments : int, optional
-        Number of sums of neighbouring bins on which a cap is decided; by default the bins.
-    floor : float
-        The offset within the logarithm, relative to the mean of the quantity.  Amounts below it
-        are treated additively.  Time has no offset.
 
     Raises
     ------

@@ -68,11 +68,7 @@ def test_smaller_rates_never_give_smaller_bounds(calibration, between):
 
 
 @settings(max_examples=25)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.floats(0.05, 0.95),
-    st.floats(0.05, 0.95),
-)
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
 def test_bounds_rise_as_the_rate_falls_whatever_the_runs(seed, one, other):
     rng = np.random.default_rng(seed)
     noise = rng.random(24) / 10

@@ -6,12 +6,7 @@ import oracles
 import partials
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.check import inspect_profiles
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    counter_names,
-    duration_array,
-)
+from msbgen.data.schema import context_table, count_array, counter_names, duration_array
 from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
 
 

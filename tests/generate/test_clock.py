@@ -5,13 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from msbgen.generate.clock import (
-    lost_counts,
-    sharpen,
-    to_progress,
-    to_wall_time,
-    uniform_knots,
-)
+from msbgen.generate.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
 from strategies import measured_runs
 
 

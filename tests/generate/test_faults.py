@@ -11,12 +11,7 @@ import msbgen
 import partials
 from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    duration_array,
-    sampling_interval,
-)
+from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.faults.findings import Findings, StretchedRun, WrongCount
 from msbgen.generate.faults import describe_faults, find_faults, known_faults, without_faults
 from msbgen.generate.measurements import Measurements

@@ -6,13 +6,7 @@ from scipy.optimize import least_squares
 
 from msbgen.trend.caps import Cap, throttled
 from msbgen.trend.folds import Folds
-from msbgen.trend.time_law import (
-    TimeProblem,
-    Windows,
-    fit_time_law,
-    left_out_times,
-    refit_time_law,
-)
+from msbgen.trend.time_law import TimeProblem, Windows, fit_time_law, left_out_times, refit_time_law
 
 GRID = np.stack(np.meshgrid([1.0, 2.0, 4.0], [1.0, 1.5, 2.0], indexing="ij"), axis=-1).reshape(
     -1, 2
