@@ -19,7 +19,7 @@ from tables import RESULTS, markdown, publish, store, stored, subplots
 import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
 from msbgen.data.schema import context_table, duration_array
-from msbgen.kernels.choice import Chooser, Limits, Outlook, choose, pareto_front
+from msbgen.kernels.choice import Chooser, ContextPredictions, Limits, choose, pareto_front
 from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs, costs_of
 from msbgen.kernels.choice.margins import leave_out
@@ -108,7 +108,7 @@ def within_slack(micro: Costs, real: Costs) -> dict[str, Any]:
             limits = Limits(latency=(1 + slack) * float(times[top]))
             probes.append(chooser.next_probe(one.only([top]), limits=limits))
             known = one.only([top, probes[-1]])
-            view = chooser.outlook(known)
+            view = chooser.predictions(known)
             start = time.perf_counter()
             chosen = chooser.choose(known, limits=limits).context
             seconds.append(time.perf_counter() - start)
@@ -191,7 +191,7 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
     posterior = model.posterior(known.time[0], known.power[0])
     logs = np.where(done, np.log(np.stack([*truth, truth[1] / truth[0]])), posterior.logs)
     half = NormalDist().inv_cdf(1 - NOMINAL) * np.where(done, 0.0, posterior.deviations)
-    plain = Outlook.certain(*np.exp(logs[:2]), work=batch)
+    plain = ContextPredictions.exact(*np.exp(logs[:2]), work=batch)
     wide = replace(plain, time_bound=np.exp(logs + half)[0])
     views = {"expected": plain, "Gaussian 90 %": wide, "boosting": boosted(known, batch)}
     each = truth[1] / batch
@@ -218,7 +218,7 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
     return result
 
 
-def boosted(known: Costs, batch: np.ndarray) -> Outlook:
+def boosted(known: Costs, batch: np.ndarray) -> ContextPredictions:
     """The paper's model on the same measurements: boosted trees on raw parameters, log targets."""
     import xgboost
 
@@ -229,7 +229,7 @@ def boosted(known: Costs, batch: np.ndarray) -> Outlook:
         trees.fit(columns[done], np.log(values[done]))
         found.append(np.exp(trees.predict(columns).astype(float)))
     seconds, watts = (np.where(done, k, f) for k, f in zip((known.time[0], known.power[0]), found))
-    return Outlook.certain(seconds, seconds * watts, work=batch)
+    return ContextPredictions.exact(seconds, seconds * watts, work=batch)
 
 
 def odroid(folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_folder
-from msbgen.data.journal import Form, Journal, Record
+from msbgen.data.journal import Journal, JournalFormat, Record
 
 # Outcomes of a unit: success, an error that would repeat, loss of its worker.
 DONE, FAILED, LOST = "done", "failed", "lost"
@@ -49,7 +49,7 @@ def _is_record(record: Any) -> bool:
     )
 
 
-FORM = Form(
+FORMAT = JournalFormat(
     "batch",
     VERSION,
     "a batch",
@@ -85,13 +85,13 @@ def open_manifest(
         out.mkdir(exist_ok=True)
     if not resume:
         try:
-            journal = Journal(path, FORM, new=True)
+            journal = Journal(path, FORMAT, new=True)
         except FileExistsError:
             raise ArgumentError(
                 f"{path}: exists already; continue with --resume, or name another folder."
             ) from None
     else:
-        journal = Journal(path, FORM, new=not path.exists())
+        journal = Journal(path, FORMAT, new=not path.exists())
     try:
         _check(journal, tasks, options)
     except BaseException:

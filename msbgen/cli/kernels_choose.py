@@ -12,7 +12,7 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import UsageError, Verbs
 
 if TYPE_CHECKING:
-    from msbgen.kernels.choice import Chooser, Limits, Outlook
+    from msbgen.kernels.choice import Chooser, ContextPredictions, Limits
     from msbgen.kernels.choice.costs import Costs
 
 
@@ -135,7 +135,7 @@ def _choice_rows(
     yield ["program", *costs.columns, *figures]
     for number in numbers:
         known = costs.take([number])
-        view = _outlook(chooser, known, options)
+        view = _predictions(chooser, known, options)
         if options.objective == "front":
             chosen = _front(view, limits)
         else:
@@ -153,23 +153,23 @@ def _choice_rows(
             ]
 
 
-def _outlook(chooser: Chooser, known: Costs, options: argparse.Namespace) -> Outlook:
+def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
     from msbgen.kernels.choice.chooser import bounded_outlook
 
     if options.bounds is None:
-        return chooser.outlook(known)
+        return chooser.predictions(known)
     from msbgen.data import store
 
     bounds = store.load_netcdf(options.bounds)
     return bounded_outlook(known, bounds, chooser.work, source=options.bounds.name)
 
 
-def _front(view: Outlook, limits: Limits) -> list[int]:
+def _front(view: ContextPredictions, limits: Limits) -> list[int]:
     """Pareto-optimal contexts within the limits, the fastest first."""
     from msbgen.kernels.choice import choose, pareto_front
 
     choose(view, limits=limits)  # raises where no context keeps the limits
-    rows = limits.kept(view).nonzero()[0]
+    rows = limits.satisfied_by(view).nonzero()[0]
     return rows[pareto_front(view.time[rows], (view.energy / view.work)[rows])].tolist()
 
 

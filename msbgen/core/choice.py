@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 Objective = Literal["energy", "edp", "time"]
-# Limits are kept where they are kept up to this rounding.
+# Bounds may be above a limit by this share, for rounding.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class ContextPredictions:
     """Predictions for n contexts, each array (n,).
 
     Time [s] and energy [J] of a run are expected values; bounds are upper bounds, equal to the
@@ -55,7 +55,9 @@ class Outlook:
                 )
 
     @classmethod
-    def certain(cls, time: ArrayLike, energy: ArrayLike, work: ArrayLike | float = 1.0) -> Outlook:
+    def exact(
+        cls, time: ArrayLike, energy: ArrayLike, work: ArrayLike | float = 1.0
+    ) -> ContextPredictions:
         """Predictions without uncertainty: the bounds are the values themselves."""
         times, joules = np.asarray(time, dtype=float), np.asarray(energy, dtype=float)
         each = np.broadcast_to(np.asarray(work, dtype=float), times.shape)
@@ -76,13 +78,13 @@ class Limits:
             if not value > 0:
                 raise ArgumentError(f"{name} is {value}; a positive number is wanted.")
 
-    def kept(self, outlook: Outlook) -> NDArray[np.bool_]:
-        """Which contexts keep all limits, (n,)."""
+    def satisfied_by(self, predictions: ContextPredictions) -> NDArray[np.bool_]:
+        """Which contexts are within all limits, (n,)."""
         more = 1.0 + _ROUNDING
         return (
-            (outlook.time_bound <= self.latency * more)
-            & (outlook.power_bound <= self.power * more)
-            & (outlook.energy_bound <= self.energy * more)
+            (predictions.time_bound <= self.latency * more)
+            & (predictions.power_bound <= self.power * more)
+            & (predictions.energy_bound <= self.energy * more)
         )
 
 
@@ -101,9 +103,9 @@ class Choice:
 
 
 def choose(
-    outlook: Outlook,
+    predictions: ContextPredictions,
     *,
-    objective: Objective | Callable[[Outlook], Floats] = "energy",
+    objective: Objective | Callable[[ContextPredictions], Floats] = "energy",
     limits: Limits = NO_LIMITS,
     name: Callable[[int], str] = "context {}".format,
 ) -> Choice:
@@ -121,18 +123,18 @@ def choose(
         No context keeps the limits; the message names the one that comes closest to the first that
         cannot be kept.
     """
-    cost = costs_by(objective, outlook)
-    kept = limits.kept(outlook)
-    if not kept.any():
-        raise MeasurementError(_unreachable(outlook, limits, name))
-    rows = np.flatnonzero(kept)
-    at = int(rows[np.lexsort((outlook.time[rows], cost[rows]))[0]])
+    cost = costs_by(objective, predictions)
+    allowed = limits.satisfied_by(predictions)
+    if not allowed.any():
+        raise MeasurementError(_unreachable(predictions, limits, name))
+    rows = np.flatnonzero(allowed)
+    at = int(rows[np.lexsort((predictions.time[rows], cost[rows]))[0]])
     return Choice(
         context=at,
-        time=float(outlook.time[at]),
-        time_bound=float(outlook.time_bound[at]),
-        energy=float(outlook.energy[at]),
-        energy_bound=float(outlook.energy_bound[at]),
+        time=float(predictions.time[at]),
+        time_bound=float(predictions.time_bound[at]),
+        energy=float(predictions.energy[at]),
+        energy_bound=float(predictions.energy_bound[at]),
     )
 
 
@@ -144,22 +146,26 @@ def check_objective(objective: str) -> None:
         )
 
 
-def costs_by(objective: Objective | Callable[[Outlook], Floats], outlook: Outlook) -> Floats:
+def costs_by(
+    objective: Objective | Callable[[ContextPredictions], Floats], predictions: ContextPredictions
+) -> Floats:
     """Cost of each context by an objective, (n,); errors as :func:`choose`."""
     if callable(objective):
-        costs = np.asarray(objective(outlook), dtype=float)
-        if costs.shape != outlook.time.shape or np.isnan(costs).any():
-            state = f"of shape {costs.shape}" if costs.shape != outlook.time.shape else "missing"
+        costs = np.asarray(objective(predictions), dtype=float)
+        if costs.shape != predictions.time.shape or np.isnan(costs).any():
+            state = (
+                f"of shape {costs.shape}" if costs.shape != predictions.time.shape else "missing"
+            )
             raise ArgumentError(
                 f"costs that the objective gives are {state}; a number for each of "
-                f"{len(outlook.time)} contexts is wanted."
+                f"{len(predictions.time)} contexts is wanted."
             )
         return costs
     check_objective(objective)
     if objective == "time":
-        return outlook.time / outlook.work
-    delay = outlook.time if objective == "edp" else 1.0
-    return outlook.energy / outlook.work * delay
+        return predictions.time / predictions.work
+    delay = predictions.time if objective == "edp" else 1.0
+    return predictions.energy / predictions.work * delay
 
 
 def pareto_front(time: ArrayLike, energy: ArrayLike) -> Indices:
@@ -185,12 +191,14 @@ def pareto_front(time: ArrayLike, energy: ArrayLike) -> Indices:
     return order[better].astype(np.int64)
 
 
-def _unreachable(outlook: Outlook, limits: Limits, name: Callable[[int], str]) -> str:
+def _unreachable(
+    predictions: ContextPredictions, limits: Limits, name: Callable[[int], str]
+) -> str:
     """One sentence about limits that no context keeps."""
     wanted = {
-        "latency": (limits.latency, outlook.time_bound, "s", "fastest"),
-        "power": (limits.power, outlook.power_bound, "W", "coolest"),
-        "energy": (limits.energy, outlook.energy_bound, "J", "cheapest"),
+        "latency": (limits.latency, predictions.time_bound, "s", "fastest"),
+        "power": (limits.power, predictions.power_bound, "W", "coolest"),
+        "energy": (limits.energy, predictions.energy_bound, "J", "cheapest"),
     }
     for word, (limit, bound, unit, most) in wanted.items():
         if not (bound <= limit * (1.0 + _ROUNDING)).any():
@@ -199,11 +207,11 @@ def _unreachable(outlook: Outlook, limits: Limits, name: Callable[[int], str]) -
                 f"{word} is {limit:g} {unit}, which no context keeps; {bound[at]:.4g} {unit} or "
                 f"more is wanted, what the {most} ({name(at)}) takes at most."
             )
-    at = int(outlook.time_bound.argmin())
+    at = int(predictions.time_bound.argmin())
     return (
         f"limits are {_words(limits)}, which no context keeps together; less of one of them is "
-        f"wanted: the fastest ({name(at)}) takes up to {outlook.time_bound[at]:.4g} s, "
-        f"{outlook.power_bound[at]:.4g} W and {outlook.energy_bound[at]:.4g} J."
+        f"wanted: the fastest ({name(at)}) takes up to {predictions.time_bound[at]:.4g} s, "
+        f"{predictions.power_bound[at]:.4g} W and {predictions.energy_bound[at]:.4g} J."
     )
 
 

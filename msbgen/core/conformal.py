@@ -18,6 +18,7 @@ which rate do so many groups support?   :func:`least_rate`
 the quantile of scores in groups        :func:`group_quantile`
 the same with weights, or a number of   :func:`conformal_quantile`, with :func:`group_weights`
 groups that is not a count
+the quantile of weighted values         :func:`weighted_quantile`
 folds that keep groups whole            :func:`group_folds`
 ======================================  ==========================================================
 """
@@ -29,7 +30,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.contexts import weighted_quantile
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
@@ -108,6 +108,26 @@ def conformal_quantile(
     # the new group is one of n + 1, at infinity, for which the largest score stands
     level = min((1.0 - miscoverage) * (1.0 + 1.0 / n_groups), 1.0)
     return float(weighted_quantile(scores, weights[None], level)[0, 0])
+
+
+def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Floats:
+    """Smallest value whose share of the weights, with that of all smaller ones, reaches a level.
+
+    Values (n,), weights (q, n) of q queries and levels (q, n_levels), from 0 to 1, give (q,
+    n_levels).  A share that misses the level by rounding, 1e-12, has reached it; a value without
+    weight is never the answer.
+
+    Examples
+    --------
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([[1.0, 1.0, 2.0]]), [0.25, 0.5, 1.0])
+    array([[1., 2., 3.]])
+    """
+    order = np.argsort(values, kind="stable")
+    reached = weights[:, order].cumsum(axis=1)
+    wanted = (np.atleast_2d(np.asarray(levels, dtype=float)) - 1e-12) * reached[:, -1:]
+    np.maximum(wanted, np.nextafter(0.0, 1.0), out=wanted)  # at least the first value with a weight
+    place = np.array([row.searchsorted(level) for row, level in zip(reached, wanted)])
+    return values[order[np.minimum(place, len(values) - 1)]]
 
 
 def group_folds(

@@ -1,4 +1,4 @@
-"""Resource contexts as points: grids, distances, kernel weights, quantiles and convex hulls."""
+"""Resource contexts as points: grids, distances, kernel weights and convex hulls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError
 
@@ -122,26 +122,6 @@ def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
         if 3 <= len(levels) <= len(contexts) // 2:
             inner += [(resource, np.flatnonzero(column == level)) for level in levels[1:-1]]
     return inner
-
-
-def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Floats:
-    """Smallest value whose share of the weights, with that of all smaller ones, reaches a level.
-
-    Values (n,), weights (q, n) of q queries and levels (q, n_levels), from 0 to 1, give (q,
-    n_levels).  A share that misses the level by rounding, 1e-12, has reached it; a value without
-    weight is never the answer.
-
-    Examples
-    --------
-    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([[1.0, 1.0, 2.0]]), [0.25, 0.5, 1.0])
-    array([[1., 2., 3.]])
-    """
-    order = np.argsort(values, kind="stable")
-    reached = weights[:, order].cumsum(axis=1)
-    wanted = (np.atleast_2d(np.asarray(levels, dtype=float)) - 1e-12) * reached[:, -1:]
-    np.maximum(wanted, np.nextafter(0.0, 1.0), out=wanted)  # at least the first value with a weight
-    place = np.array([row.searchsorted(level) for row, level in zip(reached, wanted)])
-    return values[order[np.minimum(place, len(values) - 1)]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,34 +23,16 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Form:
-    """The format of the journals of a command.
+class JournalFormat:
+    """The format of the journals of a command."""
 
-    Attributes
-    ----------
-    event : str
-        The value of ``event`` in the first line.
-    version : int
-        The version in the first line.
-    of : str
-        The content of a journal in words, as "a sweep".
-    verb : str
-        The command that writes them, as "msbgen measure".
-    at_work : str
-        The activity of a process that has a journal open, as "measuring".
-    without_copy : str
-        Remedy for a damaged line where there is no copy.
-    is_record : callable
-        Whether the value of a line is a complete record.
-    """
-
-    event: str
-    version: int
-    of: str
-    verb: str
-    at_work: str
-    without_copy: str
-    is_record: Callable[[Any], bool]
+    event: str  # value of ``event`` in the first line
+    version: int  # version in the first line
+    content: str  # of a journal in words, as "a sweep"
+    verb: str  # the command that writes them, as "msbgen measure"
+    activity: str  # of a process that has a journal open, as "measuring"
+    damage_remedy: str  # for a damaged line where there is no copy
+    is_record: Callable[[Any], bool]  # whether the value of a line is a complete record
 
     @property
     def head(self) -> bytes:
@@ -65,34 +47,35 @@ class Journal:
     journal can be read, or another process writes it.  OSError: it cannot be written.
     """
 
-    def __init__(self, path: Path, form: Form, *, new: bool):
+    def __init__(self, path: Path, layout: JournalFormat, *, new: bool):
         self.path = path
         self.records: list[Record] = []
         if new:
             check_folder(path.resolve().parent, path)
-            flags = os.O_CREAT | (0 if _is_blank(path, form) else os.O_EXCL)
+            flags = os.O_CREAT | (0 if _is_blank(path, layout) else os.O_EXCL)
         else:
             check_input(path)
             flags = 0
         self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
         try:
-            self._lock(form)
+            self._lock(layout)
             if new:
                 os.ftruncate(self._handle, 0)
                 _sync_folder(path.resolve().parent)
             else:
-                self.records, whole = _read(path, form)
+                self.records, whole = _read(path, layout)
                 os.ftruncate(self._handle, whole)
         except BaseException:
             os.close(self._handle)
             raise
 
-    def _lock(self, form: Form) -> None:
+    def _lock(self, layout: JournalFormat) -> None:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ProfileError(
-                f"{self.path}: another process is {form.at_work} with it; wait for it, or end it."
+                f"{self.path}: another process is {layout.activity} with it; wait for it, or end "
+                f"it."
             ) from None
 
     def append(self, record: Record) -> None:
@@ -113,17 +96,17 @@ class Journal:
         os.close(self._handle)
 
 
-def read_journal(path: Path, form: Form) -> list[Record]:
+def read_journal(path: Path, layout: JournalFormat) -> list[Record]:
     """Records of a journal without an incomplete last line; none for a new journal.
 
     ProfileError: no such file, no journal, or a line in its middle that is damaged.
     """
-    return _read(check_input(path), form)[0]
+    return _read(check_input(path), layout)[0]
 
 
-def _read(path: Path, form: Form) -> tuple[list[Record], int]:
+def _read(path: Path, layout: JournalFormat) -> tuple[list[Record], int]:
     """Records of a journal, and the bytes that they take."""
-    if _is_blank(path, form):
+    if _is_blank(path, layout):
         return [], 0
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
@@ -133,20 +116,21 @@ def _read(path: Path, form: Form) -> tuple[list[Record], int]:
             record = json.loads(line)
         except (ValueError, RecursionError):  # bytes that are no UTF-8 text are no JSON
             record = {}
-        if not form.is_record(record):
+        if not layout.is_record(record):
             # the other lines have no meaning without the first
-            instead = form.without_copy if number > 1 else "begin again elsewhere"
+            instead = layout.damage_remedy if number > 1 else "begin again elsewhere"
             raise ProfileError(
-                f"{path}: line {number} is no record of {form.of}; restore a copy, or {instead}."
+                f"{path}: line {number} is no record of {layout.content}; restore a copy, or "
+                f"{instead}."
             )
         records.append(_shared(record))
     if (
         not records
-        or records[0]["event"] != form.event
-        or records[0].get("version") != form.version
+        or records[0]["event"] != layout.event
+        or records[0].get("version") != layout.version
     ):
         raise ProfileError(
-            f"{path}: is no journal of '{form.verb}'; name the one beside its output."
+            f"{path}: is no journal of '{layout.verb}'; name the one beside its output."
         )
     return records, whole
 
@@ -159,13 +143,13 @@ def _shared(record: Record) -> Record:
     }
 
 
-def _is_blank(path: Path, form: Form) -> bool:
+def _is_blank(path: Path, layout: JournalFormat) -> bool:
     """Whether a file holds at most an incomplete first line of a journal."""
     if not path.is_file():
         return False
     with path.open("rb") as stream:
         data = stream.readline()
-    return not data.endswith(b"\n") and data[: len(form.head)] == form.head[: len(data)]
+    return not data.endswith(b"\n") and data[: len(layout.head)] == layout.head[: len(data)]
 
 
 def _sync_folder(folder: Path) -> None:

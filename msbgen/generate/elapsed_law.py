@@ -25,12 +25,8 @@ from msbgen.bridge.condition import (
 from msbgen.bridge.paths import outcome_of
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.core.arrays import NOT_NEGATIVE, StoredArrays
-from msbgen.core.contexts import (
-    gaussian_log_weights,
-    scott_bandwidth,
-    to_unit_range,
-    weighted_quantile,
-)
+from msbgen.core.conformal import weighted_quantile
+from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.generate.centre import Centre

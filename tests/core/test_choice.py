@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.core.choice import Limits, Outlook, choose, pareto_front
+from msbgen.core.choice import ContextPredictions, Limits, choose, pareto_front
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 # few different values, so that ties come
@@ -15,9 +15,9 @@ VALUES = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0, 7.0])
 CONTEXTS = st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=12)
 
 
-def outlook(rows):
+def predictions(rows):
     time, energy, more = np.array(rows).T
-    return replace(Outlook.certain(time, energy), time_bound=time * more)
+    return replace(ContextPredictions.exact(time, energy), time_bound=time * more)
 
 
 @given(CONTEXTS)
@@ -39,7 +39,7 @@ def test_the_front_holds_what_nothing_dominates(rows):
 
 @given(CONTEXTS, VALUES, st.sampled_from(["energy", "edp", "time"]))
 def test_the_choice_is_the_least_of_all_that_keep_the_limit(rows, latency, objective):
-    view = outlook(rows)
+    view = predictions(rows)
     cost = {"energy": lambda t, e: e, "edp": lambda t, e: t * e, "time": lambda t, e: t}[objective]
     allowed = [
         (cost(t, e), t, i)
@@ -56,7 +56,7 @@ def test_the_choice_is_the_least_of_all_that_keep_the_limit(rows, latency, objec
 
 @given(CONTEXTS, VALUES, VALUES)
 def test_longer_latencies_never_cost_more_energy(rows, latency, other):
-    view, short, long = outlook(rows), *sorted([latency, other])
+    view, short, long = predictions(rows), *sorted([latency, other])
     try:
         first = choose(view, limits=Limits(latency=short))
     except MeasurementError:
@@ -66,8 +66,8 @@ def test_longer_latencies_never_cost_more_energy(rows, latency, other):
 
 @given(CONTEXTS, VALUES, st.sampled_from([1e-3, 2.0, 1024.0]), st.sampled_from([1e-6, 3.6e6]))
 def test_units_do_not_matter(rows, latency, seconds, joules):
-    view = outlook(rows)
-    other = Outlook(
+    view = predictions(rows)
+    other = ContextPredictions(
         view.time * seconds, view.energy * joules, view.time_bound * seconds,
         view.energy_bound * joules, view.power_bound * joules / seconds, view.work,
     )  # fmt: skip
@@ -86,12 +86,12 @@ def test_units_do_not_matter(rows, latency, seconds, joules):
 
 
 def test_of_equal_costs_the_faster_and_then_the_first_is_chosen():
-    view = Outlook.certain([3.0, 2.0, 2.0], [1.0, 1.0, 1.0])
+    view = ContextPredictions.exact([3.0, 2.0, 2.0], [1.0, 1.0, 1.0])
     assert choose(view).context == 1
 
 
 def test_work_divides_energy_and_not_latency():
-    view = Outlook.certain([1.0, 3.0], [2.0, 5.0], work=[1.0, 4.0])
+    view = ContextPredictions.exact([1.0, 3.0], [2.0, 5.0], work=[1.0, 4.0])
     assert choose(view).context == 1
     assert choose(view, limits=Limits(latency=2.0)).context == 0
     assert choose(view, objective="time").context == 1
@@ -99,7 +99,7 @@ def test_work_divides_energy_and_not_latency():
 
 def test_an_objective_may_be_anything_that_costs():
     """As a graph's schedule that values the temperature it leaves behind."""
-    view = Outlook.certain([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
+    view = ContextPredictions.exact([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
     heat = np.array([9.0, 0.0, 5.0])
     assert choose(view, objective=lambda o: o.energy + heat).context == 1
     for costs, state in (([1.0, 2.0], r"of shape \(2,\)"), ([1.0, np.nan, 2.0], "missing")):
@@ -108,7 +108,7 @@ def test_an_objective_may_be_anything_that_costs():
 
 
 def test_an_unreachable_bound_names_the_fastest():
-    view = Outlook.certain([2.0, 0.5, 1.0], [1.0, 4.0, 2.0])
+    view = ContextPredictions.exact([2.0, 0.5, 1.0], [1.0, 4.0, 2.0])
     with pytest.raises(MeasurementError) as said:
         choose(view, limits=Limits(latency=0.1), name=["slow", "fast", "middle"].__getitem__)
     assert str(said.value) == (
@@ -118,7 +118,7 @@ def test_an_unreachable_bound_names_the_fastest():
 
 
 def test_limits_that_exclude_each_other_are_told_of_together():
-    view = Outlook.certain([1.0, 2.0], [8.0, 4.0])  # 8 W, 2 W
+    view = ContextPredictions.exact([1.0, 2.0], [8.0, 4.0])  # 8 W, 2 W
     with pytest.raises(MeasurementError, match=r"latency 1.5 s, power 4 W, .* keeps together"):
         choose(view, limits=Limits(latency=1.5, power=4.0))
     with pytest.raises(MeasurementError, match=r"power is 1 W.* coolest \(context 1\)"):
@@ -129,11 +129,11 @@ def test_limits_that_exclude_each_other_are_told_of_together():
 
 def test_what_is_no_outlook_is_refused():
     with pytest.raises(ArgumentError, match="time is 0 in context 1"):
-        Outlook.certain([1.0, 0.0], [1.0, 1.0])
+        ContextPredictions.exact([1.0, 0.0], [1.0, 1.0])
     with pytest.raises(ArgumentError, match="energy has shape"):
-        Outlook.certain([1.0, 2.0], [1.0])
+        ContextPredictions.exact([1.0, 2.0], [1.0])
     with pytest.raises(ArgumentError, match="objective is 'power'"):
-        choose(Outlook.certain([1.0], [1.0]), objective="power")
+        choose(ContextPredictions.exact([1.0], [1.0]), objective="power")
     with pytest.raises(ArgumentError, match="latency is nan"):
         Limits(latency=np.nan)
     with pytest.raises(ArgumentError, match="one number each"):

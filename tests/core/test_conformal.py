@@ -18,10 +18,50 @@ from msbgen.core.conformal import (
     groups_needed,
     least_rate,
     rate_steps,
+    weighted_quantile,
 )
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 # ------------------------------------------------------------------ quantiles
+
+levels = st.fractions(0, 1, max_denominator=12)
+counted = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 9)), min_size=1, max_size=9)
+
+
+@given(counted, st.lists(levels, min_size=1, max_size=3), st.sampled_from([1.0, 0.1, 1 / 3, 1e-9]))
+def test_a_weighted_quantile_is_the_smallest_value_whose_share_reaches_the_level(
+    pairs, wanted, unit
+):
+    values, weights = zip(*pairs)
+    got = weighted_quantile(
+        np.array(values, dtype=float),
+        unit * np.array([weights, [1] * len(weights)]),
+        np.array(wanted, dtype=float),
+    )
+    for row, shares in zip(got, (weights, [1] * len(weights))):
+        assert row.tolist() == [
+            oracles.weighted_quantile(values, shares, level) for level in wanted
+        ]
+
+
+@given(counted, levels, st.randoms())
+def test_the_order_of_values_does_not_change_their_quantile(pairs, level, random):
+    mixed = random.sample(pairs, len(pairs))
+    first, second = (
+        weighted_quantile(
+            np.array([v for v, _ in some], dtype=float),
+            np.array([[w for _, w in some]], dtype=float),
+            float(level),
+        )
+        for some in (pairs, mixed)
+    )
+    assert first == second
+
+
+def test_a_value_without_weight_is_passed_over():
+    values, weights = np.array([0.0, 1.0, 2.0]), np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+    got = weighted_quantile(values, weights, np.array([[0.1, 0.6], [0.5, 0.6]]))
+    assert got.tolist() == [[1.0, 2.0], [0.0, 2.0]]
 
 
 def nested(runs_of):

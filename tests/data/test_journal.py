@@ -6,21 +6,21 @@ import pytest
 
 from forks import forked, status_of
 from msbgen.core.errors import ProfileError
-from msbgen.data.journal import Form, Journal, read_journal
+from msbgen.data.journal import Journal, JournalFormat, read_journal
 
 
 def is_record(record):
     return isinstance(record, dict) and isinstance(record.get("event"), str)
 
 
-FORM = Form("walk", 2, "a walk", "go", "walking", "walk that step again", is_record)
+FORMAT = JournalFormat("walk", 2, "a walk", "go", "walking", "walk that step again", is_record)
 HEAD = {"event": "walk", "version": 2}
 STEPS = [{"event": "step", "to": i} for i in range(3)]
 
 
 @pytest.fixture
 def path(tmp_path):
-    journal = Journal(tmp_path / "j", FORM, new=True)
+    journal = Journal(tmp_path / "j", FORMAT, new=True)
     for record in (HEAD, *STEPS):
         journal.append(record)
     journal.close()
@@ -32,12 +32,12 @@ def test_half_a_line_is_cut_off_and_the_journal_goes_on(path):
     for cut in range(data.index(b"\n") + 1, len(data) + 1):
         path.write_bytes(data[:cut])
         kept = [HEAD, *STEPS][: data[:cut].count(b"\n")]
-        assert read_journal(path, FORM) == kept
-        journal = Journal(path, FORM, new=False)
+        assert read_journal(path, FORMAT) == kept
+        journal = Journal(path, FORMAT, new=False)
         assert journal.records == kept
         journal.append({"event": "step", "to": "ü"})
         journal.close()
-        assert read_journal(path, FORM) == [*kept, {"event": "step", "to": "ü"}]
+        assert read_journal(path, FORMAT) == [*kept, {"event": "step", "to": "ü"}]
 
 
 @pytest.mark.parametrize(
@@ -49,26 +49,26 @@ def test_a_damaged_line_is_named_with_what_to_do(path, number, remedy):
     path.write_text("".join(lines))
     said = f"j: line {number + 1} is no record of a walk; restore a copy, or {remedy}."
     with pytest.raises(ProfileError, match=f"{said}$"):
-        read_journal(path, FORM)
+        read_journal(path, FORMAT)
 
 
 def test_other_forms_and_versions_are_no_such_journal(path):
     for head in ({**HEAD, "version": 1}, {**HEAD, "event": "run"}):
-        other = replace(FORM, event="run", of="a run")
+        other = replace(FORMAT, event="run", content="a run")
         with pytest.raises(ProfileError, match="is no journal of 'go'"):
             read_journal(path, other)
         path.write_text(f'{{"event": "{head["event"]}", "version": {head["version"]}}}\n')
         with pytest.raises(ProfileError, match="is no journal of 'go'"):
-            read_journal(path, FORM)
+            read_journal(path, FORMAT)
         path.write_text('{"event": "walk", "version": 2}\n')
 
 
 def test_one_process_at_a_time(path):
-    mine = Journal(path, FORM, new=False)
+    mine = Journal(path, FORMAT, new=False)
 
     def another():
         try:
-            Journal(path, FORM, new=False)
+            Journal(path, FORMAT, new=False)
         except ProfileError as error:
             return 7 if "another process is walking" in str(error) else 8
 
@@ -78,6 +78,6 @@ def test_one_process_at_a_time(path):
 
 def test_a_journal_that_is_missing_or_there_already(path):
     with pytest.raises(ProfileError, match="no such file"):
-        Journal(path.parent / "none", FORM, new=False)
+        Journal(path.parent / "none", FORMAT, new=False)
     with pytest.raises(FileExistsError):
-        Journal(path, FORM, new=True)
+        Journal(path, FORMAT, new=True)

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.choice import (
     NO_LIMITS,
     Choice,
+    ContextPredictions,
     Limits,
     Objective,
-    Outlook,
     choose,
     costs_by,
 )
@@ -31,13 +31,13 @@ from msbgen.graphs.forecast import Forecast, Forecaster
 Floats = NDArray[np.float64]
 
 
-def outlook_of(forecast: Forecast) -> Outlook:
+def context_predictions(forecast: Forecast) -> ContextPredictions:
     """A forecast in the form that :func:`msbgen.core.choice.choose` takes.
 
     The bound of the power is the bound of the energy over the expected time: errors of time and
     energy are correlated, and only the energy heats the device.
     """
-    return Outlook(
+    return ContextPredictions(
         forecast.time,
         forecast.energy,
         forecast.time_bound,
@@ -50,7 +50,7 @@ def outlook_of(forecast: Forecast) -> Outlook:
 def choose_context(
     forecast: Forecast,
     *,
-    objective: Objective | Callable[[Outlook], Floats] = "energy",
+    objective: Objective | Callable[[ContextPredictions], Floats] = "energy",
     limits: Limits = NO_LIMITS,
     cap: float | None = None,
     name: Callable[[int], str] = "context {}".format,
@@ -79,8 +79,8 @@ def choose_context(
             f"cap is {cap:g} °C, which no context keeps; {peak[at]:.4g} °C or more is wanted, the "
             f"bound of the coolest one ({name(at)})."
         )
-    whole = outlook_of(forecast)
-    part = Outlook(*(values[kept] for values in vars(whole).values()))
+    whole = context_predictions(forecast)
+    part = ContextPredictions(*(values[kept] for values in vars(whole).values()))
     if callable(objective):
         costs = costs_by(objective, whole)[kept]
         objective = lambda _: costs  # noqa: E731 - choose takes a function

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.choice import (
     NO_LIMITS,
     Choice,
+    ContextPredictions,
     Limits,
     Objective,
-    Outlook,
     check_objective,
     choose,
 )
@@ -81,7 +81,7 @@ class Chooser:
         self._margins: dict[bytes, Margins] = {}
         self._widths: dict[bytes, Floats] = {}
 
-    def outlook(self, program: Costs) -> Outlook:
+    def predictions(self, program: Costs) -> ContextPredictions:
         """Expected time and energy of one program in every context, with upper bounds.
 
         Parameters
@@ -99,7 +99,7 @@ class Chooser:
         """
         time, energy, measured = self._single(program)
         if measured.all():
-            return Outlook.certain(time, energy, self.work)
+            return ContextPredictions.exact(time, energy, self.work)
         family = program.families[0]
         posterior = self._fit_without((family,)).posterior(time, energy / time)
         key = measured.tobytes() + family.encode()
@@ -112,21 +112,21 @@ class Chooser:
         )
         truth = np.stack([time, energy, energy / time])
         expected, bound = (np.where(measured, truth, values) for values in (expected, bound))
-        return Outlook(expected[0], expected[1], bound[0], bound[1], bound[2], self.work)
+        return ContextPredictions(expected[0], expected[1], bound[0], bound[1], bound[2], self.work)
 
     def choose(
         self,
         program: Costs,
         *,
-        objective: Objective | Callable[[Outlook], Floats] = "energy",
+        objective: Objective | Callable[[ContextPredictions], Floats] = "energy",
         limits: Limits = NO_LIMITS,
     ) -> Choice:
         """Choose a context for one program.
 
-        Parameters and errors are those of :meth:`outlook` and :func:`msbgen.core.choice.choose`.
+        For parameters and errors see :meth:`predictions`, :func:`msbgen.core.choice.choose`.
         """
         name = self.others.describe
-        return choose(self.outlook(program), objective=objective, limits=limits, name=name)
+        return choose(self.predictions(program), objective=objective, limits=limits, name=name)
 
     def next_probe(
         self, program: Costs, *, objective: Objective = "energy", limits: Limits = NO_LIMITS
@@ -136,7 +136,7 @@ class Chooser:
         Raises
         ------
         ArgumentError, MeasurementError
-            As :meth:`outlook`; every context was measured.
+            As :meth:`predictions`; every context was measured.
         """
         time, energy, measured = self._single(program)
         if measured.all():
@@ -190,7 +190,7 @@ class Chooser:
         return self._left_out(program.families[0], self._single(program)[2])
 
     def posterior(self, program: Costs) -> ProgramPosterior:
-        """Posterior of a program given its measurements; errors as :meth:`outlook`."""
+        """Posterior of a program given its measurements; errors as :meth:`predictions`."""
         time, energy, _ = self._single(program)
         return self._fit_without((program.families[0],)).posterior(time, energy / time)
 
@@ -253,8 +253,8 @@ class Chooser:
 
 def bounded_outlook(
     program: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
-) -> Outlook:
-    """Outlook of a program with costs in every context and with bounds on its runs.
+) -> ContextPredictions:
+    """Predictions of a program with costs in every context and with bounds on its runs.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def bounded_outlook(
     energy_bound = energy
     if ENERGY_BOUND in bounds:
         energy_bound = np.maximum(bounds[ENERGY_BOUND].values.astype(float)[rows], energy)
-    return Outlook(time, energy, time_bound, energy_bound, energy_bound / time, work)
+    return ContextPredictions(time, energy, time_bound, energy_bound, energy_bound / time, work)
 
 
 def work_per_run(costs: Costs, resource: str) -> Floats:

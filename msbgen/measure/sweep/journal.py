@@ -37,12 +37,12 @@ class SweepJournal(journal.Journal):
     """The journal of a sweep, open for writing; see :class:`msbgen.data.journal.Journal`."""
 
     def __init__(self, path: Path, *, new: bool):
-        super().__init__(path, _FORM, new=new)
+        super().__init__(path, _FORMAT, new=new)
 
 
 def read_journal(path: Path) -> list[Record]:
     """Records of a sweep's journal; see :func:`msbgen.data.journal.read_journal`."""
-    return journal.read_journal(path, _FORM)
+    return journal.read_journal(path, _FORMAT)
 
 
 def is_kept(record: Record) -> bool:
@@ -77,7 +77,7 @@ def _has_type(kind: type, value: Any) -> bool:
     return type(value) is kind
 
 
-_FORM = journal.Form(
+_FORMAT = journal.JournalFormat(
     "sweep",
     VERSION,
     "a sweep",

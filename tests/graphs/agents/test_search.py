@@ -11,7 +11,13 @@ import episodes
 from msbgen.core.choice import Limits
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.agents.rules import all_fast
-from msbgen.graphs.agents.search import FutureCost, Oracle, Search, choose_context, outlook_of
+from msbgen.graphs.agents.search import (
+    FutureCost,
+    Oracle,
+    Search,
+    choose_context,
+    context_predictions,
+)
 from msbgen.graphs.agents.worlds import Cost, State, play_episodes
 from msbgen.graphs.forecast import Forecast
 
@@ -56,7 +62,7 @@ def test_the_error_of_an_impossible_limit_names_the_closest_context():
     # the fastest of those below the cap, by its own name
     with pytest.raises(MeasurementError, match=r"what the fastest \(slow\)"):
         choose_context(predicted, cap=47.0, limits=Limits(latency=1.5), name=names.__getitem__)
-    assert outlook_of(predicted).power_bound[0] == pytest.approx(5.5)
+    assert context_predictions(predicted).power_bound[0] == pytest.approx(5.5)
 
 
 def test_the_oracle_is_brute_force_on_the_simulator():

@@ -51,11 +51,11 @@ def test_two_measurements_choose_almost_as_well_as_all(drawn, chooser):
 
 def test_measured_contexts_keep_their_values(drawn, chooser):
     one = drawn.take([50])
-    view = chooser.outlook(one.only([1, TOP]))
+    view = chooser.predictions(one.only([1, TOP]))
     for i in (1, TOP):
         assert view.time[i] == view.time_bound[i] == one.time[0, i]
         assert view.energy[i] == view.energy_bound[i] == one.energy[0, i]
-    whole = chooser.outlook(one)
+    whole = chooser.predictions(one)
     np.testing.assert_array_equal(whole.time, one.time[0])
     assert chooser.choose(one).context == int(one.energy[0].argmin())
 
@@ -63,8 +63,8 @@ def test_measured_contexts_keep_their_values(drawn, chooser):
 def test_other_programs_of_the_family_are_not_used(drawn):
     others = drawn.take(range(41))
     known = drawn.take([40]).only([TOP])
-    with_own = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
-    without = Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1).outlook(known)
+    with_own = Chooser(others, Gaussian(), miscoverage=0.1).predictions(known)
+    without = Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1).predictions(known)
     np.testing.assert_allclose(with_own.time_bound, without.time_bound)
 
 
@@ -73,8 +73,8 @@ def test_margins_are_cached_by_family(drawn):
     both = Chooser(others, Gaussian(), miscoverage=0.1)
     for i in (3, 4):
         known = drawn.take([i]).only([TOP])
-        alone = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
-        np.testing.assert_array_equal(both.outlook(known).time_bound, alone.time_bound)
+        alone = Chooser(others, Gaussian(), miscoverage=0.1).predictions(known)
+        np.testing.assert_array_equal(both.predictions(known).time_bound, alone.time_bound)
 
 
 def test_units_of_time_and_energy_do_not_matter(drawn):
@@ -92,7 +92,7 @@ def test_units_of_time_and_energy_do_not_matter(drawn):
 def test_bounds_do_not_fall_as_the_rate_falls(drawn):
     one = drawn.take([44]).only([TOP])
     bounds = [
-        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=a).outlook(one).time_bound
+        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=a).predictions(one).time_bound
         for a in (0.5, 0.2, 0.1, 0.05, 0.025)
     ]
     assert all((more >= less).all() for less, more in pairwise(bounds))
@@ -124,10 +124,10 @@ def test_the_same_program_gets_the_same_bounds_again(drawn, monkeypatch, kept):
     chooser = Chooser(others, model, miscoverage=0.3)
     chooser.next_probe(known[1], limits=Limits(latency=2 * float(known[1].time[0, TOP])))
     for one in (*known, *known):
-        alone = Chooser(others, ConfigurationModel(), miscoverage=0.3).outlook(one)
-        outlook = chooser.outlook(one)
-        np.testing.assert_array_equal(outlook.time_bound, alone.time_bound)
-        np.testing.assert_array_equal(outlook.energy, alone.energy)
+        alone = Chooser(others, ConfigurationModel(), miscoverage=0.3).predictions(one)
+        predictions = chooser.predictions(one)
+        np.testing.assert_array_equal(predictions.time_bound, alone.time_bound)
+        np.testing.assert_array_equal(predictions.energy, alone.energy)
     assert not hasattr(model, "contexts_")
 
 
