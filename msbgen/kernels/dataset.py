@@ -232,12 +232,9 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool 
 
 
 def join(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Measurements of several datasets as one; a parameter that one lacks is NaN there.
+    """Measurements of several datasets as one; levels are united, and missing parameters are NaN.
 
-    Raises
-    ------
-    ArgumentError
-        No datasets; other resources, or other units of one name; levels are united.
+    Other resources, or other units of one name, raise :class:`ArgumentError`.
     """
     if not datasets:
         raise ArgumentError("datasets holds none; one at least is wanted.")
@@ -286,12 +283,8 @@ def join(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
 class Kernels:
     """The different kernels of a dataset, and which of them each measurement is of.
 
-    Attributes
-    ----------
-    kind : ndarray of str, (n,)
-    parameters : ndarray, (n, n_parameters)
-        NaN where the kind has none of it; columns as :func:`parameter_names` of the dataset.
-    of : ndarray of int, (n_measurements,)
+    There are n kinds and a table (n, n_parameters) of parameters, NaN where the kind has none of
+    it; columns as :func:`parameter_names`. `of` (n_measurements,) numbers the kernels.
     """
 
     kind: NDArray[np.str_]
@@ -368,10 +361,7 @@ def has_power(dataset: xr.Dataset) -> bool:
 def powers_of(dataset: xr.Dataset) -> Floats:
     """Power of every measurement [W], (n,), NaN where no meter was read.
 
-    Raises
-    ------
-    ArgumentError
-        Of none of them.
+    A dataset without any power raises :class:`ArgumentError`.
     """
     if not has_power(dataset):
         raise ArgumentError(

@@ -58,14 +58,8 @@ _MAY_BE_ZERO = frozenset({"padding", "padding_height", "padding_width", "bias", 
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel with its parameters.
-
-    Attributes
-    ----------
-    kind : str
-        One of :data:`KINDS`.
-    values : tuple of int
-        Its parameters, in the order of :data:`KINDS`.
+    """A kernel: one of :data:`KINDS` with the values of its parameters, in the order of
+    :data:`KINDS`.
     """
 
     kind: str
@@ -113,14 +107,10 @@ def out_sides(point: Point) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Work:
-    """Operations and bytes of a kernel.
+    """Work of a kernel.
 
-    Attributes
-    ----------
-    flops : float
-        Multiplications and additions; comparisons count as one.
-    touched : float
-        Bytes read and written, each once.
+    `flops` counts multiplications, additions and comparisons; `touched` the bytes read and written,
+    each once.
     """
 
     flops: float
@@ -153,13 +143,8 @@ def work_of(point: Point) -> Work:
 def works_of(dataset: xr.Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Operations and bytes of every measurement or launch, (n,) each; NaN for other kinds.
 
-    A kind is known where all its parameters are there: of a dataset of measurements, or of
-    workloads.
-
-    Raises
-    ------
-    ArgumentError
-        A kernel that cannot be: parts of a size, a size of 0, a window larger than its image.
+    A kind is known where all its parameters are there. A kernel that cannot exist raises
+    :class:`ArgumentError`: parts of a size, a size of 0, a window larger than its image.
     """
     names = parameter_names(dataset)
     flops = np.full(dataset["kind"].size, np.nan)

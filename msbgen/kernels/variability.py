@@ -139,26 +139,12 @@ def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
 def repeatability(medians: ArrayLike) -> float:
     """Repeatability of medians between sessions: their mean relative difference [1].
 
-    Parameters
-    ----------
-    medians : array_like, (n_things, n_sessions)
-        NaN where a session did not measure a thing.
+    The medians are (n_things, n_sessions), NaN where a session did not measure a thing. The result
+    is the mean over things of two sessions or more of the mean over their sessions of |median /
+    median of its medians − 1|.
 
-    Returns
-    -------
-    float
-        Mean over things of two sessions or more of the mean over their sessions of
-        |median / median of its medians − 1|.
-
-    Raises
-    ------
-    MeasurementError
-        Nothing was measured in two sessions.
-
-    Examples
-    --------
-    >>> round(repeatability([[1.0, 1.1], [2.0, 2.0], [3.0, float("nan")]]), 4)
-    0.0238
+        >>> round(repeatability([[1.0, 1.1], [2.0, 2.0], [3.0, float("nan")]]), 4)
+        0.0238
     """
     table = np.atleast_2d(np.asarray(medians, dtype=float))
     several = np.isfinite(table).sum(axis=1) >= 2

@@ -101,13 +101,7 @@ def workload_names(dataset: xr.Dataset) -> list[str]:
 
 
 def one_workload(dataset: xr.Dataset, name: str) -> xr.Dataset:
-    """The launches of one workload.
-
-    Raises
-    ------
-    ArgumentError
-        No such workload; the message names the nearest.
-    """
+    """The launches of one workload; :class:`ArgumentError` with the nearest name if there is none."""
     rows = dataset["workload"].values.astype(str) == name
     if not rows.any():
         names = workload_names(dataset)

@@ -32,15 +32,9 @@ _GAIN = 0.01
 class CalibrationPool:
     """Calibration runs with one number of neighbours.
 
-    Attributes
-    ----------
-    log_runtime : ndarray, (n,)
-    prediction : ndarray, (1 + quantiles, n)
-        Predicted log runtimes.
-    width : ndarray, (widths, n)
-        See :data:`msbgen.runtimes.spread.WIDTHS`; the preset of the paper has the first only.
-    unit : ndarray of int, (n,)
-        Exchangeable unit of each run, counted from 0.
+    Log runtimes are (n,), predictions of them (1 + quantiles, n), widths (widths, n): those of
+    :data:`msbgen.runtimes.spread.WIDTHS`, or the first for the preset of the paper. `unit` (n,)
+    numbers the exchangeable units from 0.
     """
 
     log_runtime: Floats

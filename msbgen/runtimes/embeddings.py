@@ -36,13 +36,9 @@ _DENSE = 4
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Matrices (workload, platform) that a residual is gather_cells from.
+    """Matrices (…, n_workloads, n_platforms) from whose entries residuals are computed.
 
-    Attributes
-    ----------
-    alone : ndarray, (heads, n_workloads, n_platforms)
-    susceptibility : ndarray, (heads, types, n_workloads, n_platforms)
-    magnitude : ndarray, (types, n_workloads, n_platforms)
+    `alone` has a matrix for each head, `magnitude` one for each type, `susceptibility` both.
     """
 
     alone: Singles
@@ -75,20 +71,11 @@ class Products:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Vectors of some runs.
+    """Vectors of n runs, m of which have neighbours.
 
-    Attributes
-    ----------
-    workload : ndarray, (…, heads, n, rank)
-        w_i
-    platform : ndarray, (…, n, rank)
-        q
-    susceptibility : ndarray, (…, types, m, rank)
-        v_j of the m runs that have neighbours.
-    magnitude : ndarray, (…, types, neighbours, rank)
-        g_j of every neighbour.
-    rectified, slope : ndarray, (…, types, m)
-        α of the neighbours' sum, and its derivative.
+    `workload` w_i is (…, heads, n, rank), `platform` q (…, n, rank), `susceptibility` v_j (…,
+    types, m, rank), and `magnitude` g_j of every neighbour (…, types, neighbours, rank).
+    `rectified`, α of the neighbours' sum, and its derivative `slope` are (…, types, m).
     """
 
     workload: Singles
@@ -107,12 +94,8 @@ class Gathered:
 class Embeddings:
     """Embeddings from one pair of towers, or from several along the first axis.
 
-    Attributes
-    ----------
-    workload : ndarray, (…, heads, n_workloads, rank)
-        w_i; magnitudes are those of the first head.
-    platform : ndarray, (…, 1 + 2 types, n_platforms, rank)
-        p_j, then v_jt, then g_jt.
+    `workload` w_i is (…, heads, n_workloads, rank); magnitudes are those of the first head.
+    `platform` is (…, 1 + 2 types, n_platforms, rank): p_j, then v_jt, then g_jt.
     """
 
     workload: Singles

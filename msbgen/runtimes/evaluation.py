@@ -102,20 +102,9 @@ def score_predictions(
     predicted: Floats,
     bounds: Mapping[float, Floats],
 ) -> list[dict[str, Any]]:
-    """Errors of predictions, coverage and margins of bounds, for each number of neighbours.
+    """Errors of predictions, coverage and margins of bounds [s], for each number of neighbours.
 
-    Parameters
-    ----------
-    runtime, predicted : ndarray, (n,)
-        [s]
-    neighbours : ndarray of int, (n,)
-    bounds : mapping of rate to ndarray, (n,)
-        [s]
-
-    Returns
-    -------
-    list of dict
-        Rows of :func:`evaluate` without their replicate.
+    Rows are those of :func:`evaluate` without their replicate.
     """
     ratio, rows = predicted / runtime, []
     for count in np.unique(neighbours):

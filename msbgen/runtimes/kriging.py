@@ -43,14 +43,7 @@ _TOL, _MAX_ITER = 1e-4, 80
 class Fields:
     """Posterior means of the three processes, each (n_workloads, n_platforms).
 
-    Attributes
-    ----------
-    cell : ndarray
-        a, for every run of the cell.
-    beside : ndarray
-        b, for runs beside others.
-    neighbour : ndarray
-        c, for runs beside this workload.
+    They are a for every run of the cell, b for runs beside others, c for runs beside this workload.
     """
 
     cell: Singles
@@ -76,19 +69,10 @@ def fit_fields(
     features: tuple[Floats, Floats],
     noise: tuple[float, float] = _NOISE,
 ) -> Fields:
-    """Posterior mean of the fields given the residuals of some runs.
+    """Posterior mean of the fields given the residuals (n,) of some runs.
 
-    Parameters
-    ----------
-    runs : Observations
-    residual : ndarray, (n,)
-    features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
-    noise : pair of float
-        Variances of the noise alone and beside others, in robust variances of the residual.
-
-    Notes
-    -----
-    At most 80 steps of O(n + n_workloads·n_platforms·(n_workloads + n_platforms)).
+    `noise` has the variances alone and beside others, in robust variances of the residual. The cost
+    is at most 80 steps of O(n + n_workloads·n_platforms·(n_workloads + n_platforms)).
     """
     covariance = _Covariance(runs, tuple(feature_kernel(f) for f in features), noise)
     deviation = 1.4826 * float(np.median(np.abs(residual)))

@@ -138,12 +138,8 @@ class RuntimePredictor(Parameters):
         )
 
     def score(self, runs: ArrayLike, runtime: ArrayLike) -> float:
-        """Minus the mean relative error: greater is better.
-
-        Raises
-        ------
-        ArgumentError, MeasurementError
-            As :meth:`fit` and :meth:`predict`.
+        """Minus the mean relative error: greater is better; errors as :meth:`fit` and
+        :meth:`predict`.
         """
         predicted = self.predict(runs)
         measured = np.exp(log_runtimes(runtime, len(predicted)))
@@ -367,26 +363,14 @@ class RuntimePredictor(Parameters):
         return finite_predictions(self._in_parts(observed, bound_part), "the bound of the runtime")
 
     def supports(self, miscoverage: float) -> bool:
-        """Whether every pool has enough calibration runs for a rate.
-
-        Raises
-        ------
-        ArgumentError
-            Not calibrated, or a rate outside (0, 1).
-        """
+        """Whether every pool has enough calibration runs for a rate."""
         if not getattr(self, "pools_", None):
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         needed = groups_needed(miscoverage)
         return all(pool.n_units >= needed for pool in self.pools_.values())
 
     def answers(self, runs: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each run can be predicted: workload and platform were observed alone, (n,).
-
-        Raises
-        ------
-        ArgumentError
-            Not fitted, another shape, or indices out of range.
-        """
+        """Whether each run can be predicted: workload and platform were observed alone, (n,)."""
         return self._observed_alone(self._checked(runs))
 
     def extrapolates(self, runs: ArrayLike) -> NDArray[np.bool_]:

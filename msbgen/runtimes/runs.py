@@ -17,14 +17,10 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Runs as indices.
+    """Runs as indices of workload and platform, (n,), and of neighbours.
 
-    Attributes
-    ----------
-    workload, platform : ndarray of int, (n,)
-    beside : ndarray of int, (n, slots)
-        Workloads that ran at the same time, −1 where there is none.
-    shape : (n_workloads, n_platforms)
+    `beside` (n, slots) has the workloads that ran at the same time, −1 where there is none; `shape`
+    is (n_workloads, n_platforms).
     """
 
     workload: Indices
@@ -69,13 +65,7 @@ class Observations:
 
 
 def run_indices(runs: ArrayLike) -> Indices:
-    """Rows of workload, platform and neighbours, (n, 2 + slots).
-
-    Raises
-    ------
-    ArgumentError
-        Another shape, or no whole numbers.
-    """
+    """Rows of workload, platform and neighbours, (n, 2 + slots), checked to be whole numbers."""
     try:
         table = np.asarray(runs)
         table = table if table.dtype.kind in "iu" else np.asarray(table, dtype=float)
@@ -98,13 +88,7 @@ def run_indices(runs: ArrayLike) -> Indices:
 
 
 def observations(table: Indices, shape: tuple[int, int]) -> Observations:
-    """Observations of so many workloads and platforms, from their table.
-
-    Raises
-    ------
-    ArgumentError
-        An index out of range.
-    """
+    """Observations of so many workloads and platforms, from their table, checked to be in range."""
     limits = [(0, shape[0]), (0, shape[1])] + [(-1, shape[0])] * (table.shape[1] - 2)
     ends = zip(table.min(axis=0).tolist(), table.max(axis=0).tolist(), limits)
     for column, (low, high, (least, stop)) in enumerate(ends):
@@ -119,15 +103,7 @@ def observations(table: Indices, shape: tuple[int, int]) -> Observations:
 
 
 def log_runtimes(runtime: ArrayLike, n: int) -> Floats:
-    """Logarithms of n runtimes [s], (n,).
-
-    Raises
-    ------
-    ArgumentError
-        Another number of runtimes.
-    MeasurementError
-        A runtime that is not positive.
-    """
+    """Logarithms of n positive runtimes [s], (n,)."""
     try:
         values = np.asarray(runtime, dtype=float)
     except (TypeError, ValueError):

@@ -28,14 +28,9 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Fitted lengths and speeds.
+    """Fitted lengths of workloads [log s], NaN where never observed, and slowness of platforms.
 
-    Attributes
-    ----------
-    workload : ndarray, (n_workloads,)
-        Log of the length of each workload [log s]; NaN where it was never observed.
-    platform : ndarray, (n_platforms,)
-        Log of the slowness of each platform, zero in the mean of those observed.
+    The logarithm of the slowness is zero in the mean of the observed platforms.
     """
 
     workload: Floats
@@ -55,11 +50,6 @@ def check_connected(
     """Refuse runs alone whose platforms share no workload, not even by way of others.
 
     `platforms` are their names for the message; None for their indices.
-
-    Raises
-    ------
-    MeasurementError
-        Two platforms cannot be compared; the message names them.
     """
     pairs = (np.ones(len(workload)), (workload, shape[0] + platform))
     table = coo_array(pairs, shape=(sum(shape), sum(shape)))
@@ -78,20 +68,9 @@ def check_connected(
 def fit_scaling(
     workload: Indices, platform: Indices, log_runtime: Floats, shape: tuple[int, int]
 ) -> Scaling:
-    """Lengths and speeds by least squares over runs alone.
+    """Lengths and speeds by least squares over n runs alone, as logarithms.
 
-    Parameters
-    ----------
-    workload, platform : ndarray of int, (n,)
-    log_runtime : ndarray, (n,)
-        [log s]
-    shape : (n_workloads, n_platforms)
-
-    Raises
-    ------
-    MeasurementError
-        Platforms that share no workload, not even by way of others, so that their relative speed
-        is not determined.
+    Platforms that share no workload have no relative speed, and raise :class:`MeasurementError`.
     """
     check_connected(workload, platform, shape)
     n, rows = len(log_runtime), np.arange(len(log_runtime))

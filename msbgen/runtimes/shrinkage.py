@@ -41,17 +41,9 @@ def krige_platforms(
 ) -> Singles:
     """Shift of the log runtime of each cell, (n_workloads, n_platforms); 0 where members agree.
 
-    Parameters
-    ----------
-    runs : Observations
-        Fitted runs.
-    residual : ndarray, (n,)
-        Their log residual, without interference.
-    alone : ndarray, (members, n_workloads, n_platforms)
-        Log residual of every cell, from each member.
-    limits : pair of float
-        Range that the members' mean is clipped to.
-    workload_features : ndarray, (n_workloads, d)
+    The log residuals (n,) of the fitted runs are without interference. `alone` (members,
+    n_workloads, n_platforms) has the log residual of every cell from each member; their mean is
+    clipped to the limits.
     """
     shape = runs.shape
     towers, disagreement = np.clip(alone.mean(axis=0), *limits), alone.var(axis=0)

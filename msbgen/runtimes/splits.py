@@ -20,13 +20,7 @@ SPLITS: tuple[str, ...] = get_args(Split)
 def units_of(runs: NDArray[np.int64], run: ArrayLike, split: str) -> NDArray[np.int64]:
     """Number of the unit of each observation, (n,); units are held out as a whole.
 
-    Parameters
-    ----------
-    runs : ndarray of int, (n, 2 + slots)
-        Workload, platform and neighbours.
-    run : array_like of int, (n,)
-        Observations of one run were made together.
-    split : {"rows", "runs", "cells"}
+    The runs are (n, 2 + slots); observations with one number `run` (n,) were made together.
     """
     if split not in SPLITS:
         raise ArgumentError(f"split is {split!r}; one of {', '.join(SPLITS)} is wanted.")
@@ -55,19 +49,9 @@ def split_calibration(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Split training data into observations to fit and observations to calibrate with, (n,) each.
 
-    Units stay whole.  Every workload and platform that was observed alone stays in the data to
-    fit, if necessary with more than its share.
-
-    Parameters
-    ----------
-    runs : ndarray of int, (n, 2 + slots)
-        Workload, platform and neighbours, −1 for none.
-    unit : ndarray of int, (n,)
-        See :func:`units_of`.
-    training : ndarray of bool, (n,)
-    share : float
-        Share of the units to calibrate with.
-    rng : numpy.random.Generator or int
+    A share of the units (:func:`units_of`) is to calibrate with; units stay whole. Every workload
+    and platform that was observed alone stays in the data to fit, if necessary with more than its
+    share.
     """
     calibration = training & ~hold_out(unit, 1.0 - share, rng)
     fitted = training & ~calibration

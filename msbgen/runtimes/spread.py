@@ -43,16 +43,9 @@ _MAX_ITER = 20
 class Spread:
     """Fitted terms of the log width.
 
-    Attributes
-    ----------
-    level, beside : float
-        μ and δ.
-    workload, neighbour : ndarray, (n_workloads,)
-    platform : ndarray, (n_platforms,)
-    residual : Fields
-        Kriged residual of the log width in each cell.
-    local : float
-        Geometric mean of the local width over the fitted runs.
+    `level` is μ, `beside` is δ, the arrays are shares of each workload, neighbour and platform.
+    `residual` is the kriged residual of the log width, `local` the geometric mean of the local
+    width over the fitted runs.
     """
 
     level: float
@@ -66,13 +59,8 @@ class Spread:
     def widths(self, runs: Observations, deviation: Floats, correction: Floats) -> Floats:
         """Those of :data:`WIDTHS` for each run, (widths, n).
 
-        Parameters
-        ----------
-        runs : Observations
-        deviation : ndarray, (n,)
-            Among the members.
-        correction : ndarray, (n,)
-            Correction of the log runtime by kriging.
+        They grow with the deviation among the members (n,) and with the correction of the log
+        runtime by kriging (n,).
         """
         additive, log_deviation = self._log_width(runs), np.log(deviation + _LEAST_DEVIATION)
         log_correction = np.log(np.abs(correction) + _LEAST_CORRECTION)
@@ -104,14 +92,7 @@ def fit_spread(
 ) -> Spread:
     """Fit the log absolute residuals by backfitting, and krige what remains.
 
-    Parameters
-    ----------
-    runs : Observations
-    residual : ndarray, (n,)
-        Measured minus predicted log runtime.
-    deviation, correction : ndarray, (n,)
-        As for :meth:`Spread.widths`.
-    features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
+    Residuals (n,) are measured minus predicted log runtimes; the others are as for `Spread.widths`.
     """
     log = np.log(np.abs(residual) + _LEAST_ERROR)
     n_workloads, n_platforms = runs.shape

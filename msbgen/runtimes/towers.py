@@ -143,7 +143,7 @@ def _gated(x: Singles) -> tuple[Singles, Singles]:
 class Model:
     """Two towers under training: parameters, embeddings, and the gradient of a loss in them.
 
-    Features are (n, d).  They are standardised, and constant ones are left out.
+    Features are (n, d). They are standardised, and constant ones are left out.
     """
 
     workload_features: Floats
@@ -255,29 +255,13 @@ def train_towers(
     check: tuple[Observations, Floats] | None = None,
     progress: OnProgress | None = None,
 ) -> Embeddings:
-    """Train the towers on the residuals of some runs.
+    """Train the towers on the residuals (n,) of some runs: log runtimes over those of linear
+    scaling.
 
-    Parameters
-    ----------
-    runs : Observations
-    residual : ndarray, (n,)
-        Log runtime over that of linear scaling.
-    features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
-    settings : TowerSettings
-    rng : numpy.random.Generator or int
-        Draws the initial parameters and the batches.
-    check : pair of Observations and ndarray
-        Validation runs and their residuals.  Every 200 steps their mean squared error is computed,
-        and the parameters with the least one are kept (Appendix B.3 of the paper).
-    progress : callable
-        Called with (done, total) steps.
+    `rng` draws the initial parameters and the batches. `check` are validation runs and their
+    residuals: every 200 steps their mean squared error is computed, and the parameters with the
+    least one are kept (Appendix B.3 of the paper). `progress` is called with (done, total) steps.
 
-    Returns
-    -------
-    Embeddings
-
-    Notes
-    -----
     A step over all n runs costs O(n + n_workloads·n_platforms·rank).
     """
     rng = np.random.default_rng(rng)

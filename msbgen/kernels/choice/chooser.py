@@ -133,10 +133,7 @@ class Chooser:
     ) -> int:
         """Number of the context to measure next, one that was not measured yet.
 
-        Raises
-        ------
-        ArgumentError, MeasurementError
-            As :meth:`predictions`; every context was measured.
+        Errors are those of :meth:`predictions`; every context may be measured already.
         """
         time, energy, measured = self._single(program)
         if measured.all():
@@ -256,23 +253,9 @@ def bounded_outlook(
 ) -> ContextPredictions:
     """Predictions of a program with costs in every context and with bounds on its runs.
 
-    Parameters
-    ----------
-    program : Costs
-        One program, measured or generated in every context.
-    bounds : xarray.Dataset
-        As ``msbgen bound`` writes them: ``duration_bound`` [s] and, of energy, ``energy_bound``
-        [J], over the same contexts in any order.
-    work : ndarray, (n,)
-    source : str
-        Name of the bounds in messages, as that of their file.
-
-    Raises
-    ------
-    ProfileError
-        No bounds, or none for a context.
-    MeasurementError
-        A context without time and energy.
+    `bounds` are those that ``msbgen bound`` writes: ``duration_bound`` [s] and, of energy,
+    ``energy_bound`` [J], over the same contexts in any order. `work` is (n,), and `source` names
+    the bounds in messages.
     """
     if "duration_bound" not in bounds or any(n not in bounds.coords for n in program.resources):
         raise ProfileError(
@@ -301,13 +284,7 @@ def bounded_outlook(
 
 
 def work_per_run(costs: Costs, resource: str) -> Floats:
-    """Work of a run in each context, (n,): the level of a resource, or 1 without one.
-
-    Raises
-    ------
-    ArgumentError
-        There is no such resource, or it is not positive.
-    """
+    """Work of a run in each context, (n,): the level of a resource, or 1 without one."""
     if not resource:
         return np.ones(len(costs.contexts))
     if resource not in costs.resources:

@@ -383,17 +383,8 @@ class ConfigurationModel(Parameters):
     def next_configuration(self, measured: Bools) -> int:
         """Number of the configuration to measure next, for the least error in all of them.
 
-        It is the one with the least error on left-out families.  Where the others lack a resource,
-        it is the one with the least posterior standard deviation.
-
-        Parameters
-        ----------
-        measured : ndarray of bool, (n,)
-
-        Raises
-        ------
-        ArgumentError
-            All are measured.
+        It is the one with the least error on left-out families. Where the others lack a resource,
+        it is the one with the least posterior standard deviation. `measured` is bool, (n,).
         """
         self._check_fitted()
         left = np.flatnonzero(~np.asarray(measured, dtype=bool))
@@ -409,11 +400,7 @@ class ConfigurationModel(Parameters):
     def design(self, count: int, first: int | None = None) -> Indices:
         """Numbers of configurations to measure, the most useful first, (count,).
 
-        Parameters
-        ----------
-        count : int
-        first : int
-            The first of them; by default the last configuration.
+        `first` is the first of them, by default the last configuration.
         """
         self._check_fitted()
         n = len(self.contexts_)
@@ -472,13 +459,7 @@ class ConfigurationModel(Parameters):
 
 
 def _log_levels(levels: Floats, names: Sequence[str]) -> Floats:
-    """Logarithms of positive resources, (n, n_resources).
-
-    Raises
-    ------
-    MeasurementError
-        A resource that is not positive.
-    """
+    """Logarithms of positive resources, (n, n_resources)."""
     faulty = np.argwhere(~(levels > 0))
     if len(faulty):
         row, column = faulty[0]

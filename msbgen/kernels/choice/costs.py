@@ -128,13 +128,7 @@ class Costs:
         return replace(self, time=times, energy=joules)
 
     def row(self, program: str) -> int:
-        """Row of a program.
-
-        Raises
-        ------
-        ArgumentError
-            There is none; the message has the nearest name.
-        """
+        """Row of a program; :class:`ArgumentError` with the nearest name where there is none."""
         if program not in self.programs:
             near = difflib.get_close_matches(program, self.programs, 1)
             some = ", ".join(self.programs[:8]) + (", …" if len(self.programs) > 8 else "")

@@ -31,14 +31,8 @@ Floats = NDArray[np.float64]
 class Margins:
     """Scores of left-out programs.
 
-    Attributes
-    ----------
-    others : Costs
-        The programs that were scored.
-    posteriors : tuple of ProgramPosterior
-        One for each program.
-    scores : ndarray, (3, n_programs, n_contexts)
-        Of time, energy and power; NaN where a program was not measured.
+    Each of the p `others` has a posterior. Scores are (3, p, n_contexts), of time, energy and
+    power, and NaN where a program was not measured.
     """
 
     others: Costs
@@ -48,12 +42,8 @@ class Margins:
     def widths(self, miscoverage: float, wanted: NDArray[np.bool_]) -> Floats:
         """Standard deviations to add in each context, (3, n); 0 in contexts not wanted.
 
-        Raises
-        ------
-        ArgumentError
-            The rate is not in (0, 1).
-        MeasurementError
-            Programs of fewer families were measured in a context than the rate needs.
+        A context in which fewer families were measured than the rate needs raises
+        :class:`MeasurementError`.
         """
         groups_needed(miscoverage)  # raises for a rate outside (0, 1)
         for context in np.flatnonzero(wanted):
@@ -86,19 +76,8 @@ def leave_out(
 ) -> Margins:
     """Score each program by a fit to the other families.
 
-    Parameters
-    ----------
-    others : Costs
-    fit_without : callable
-        Returns the predictor fitted to all families but one.
-    measured : ndarray of bool, (n,)
-        Contexts in which the new program was measured.  Programs that were not measured in all of
-        them are not scored.
-
-    Raises
-    ------
-    MeasurementError
-        No other program was measured in all of these contexts.
+    `fit_without` returns the predictor fitted to all families but one. `measured` (n,) marks the
+    contexts in which the new program was measured; programs that lack one of them are not scored.
     """
     scored = others.take(np.flatnonzero(others.measured[:, measured].all(axis=1)))
     if not scored.programs:

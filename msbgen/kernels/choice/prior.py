@@ -26,13 +26,9 @@ _MAX_ITER = 30
 
 @dataclass(frozen=True, eq=False)
 class ProgramPrior:
-    """Mean and covariance over the configurations: log times, log powers, then counters.
+    """Mean (2n + c,) and covariance over log times, log powers, then counters.
 
-    Attributes
-    ----------
-    mean : ndarray, (2n + c,)
-    covariance : ndarray, (2n + c, 2n + c)
-        Without the variance of the level of log times.
+    The covariance is without the variance of the level of log times.
     """
 
     mean: Floats
@@ -49,15 +45,9 @@ class ProgramPrior:
 class LeftOutFamilies:
     """Families that are left out one by one, and the prior from the others for each.
 
-    Attributes
-    ----------
-    mean : ndarray, (f, 2n + c)
-    covariance : ndarray, (f, 2n + c, 2n + c)
-        With the variance of the level of log times.
-    rows : ndarray, (p, 2n + c)
-        Programs of these families, NaN where missing.
-    family : ndarray of int, (p,)
-        Family of each row, 0 to f − 1.
+    The priors have means (f, 2n + c) and covariances (f, 2n + c, 2n + c), with the variance of the
+    level of log times. The `rows` (p, 2n + c) are programs of these families, NaN where missing;
+    `family` (p,) has numbers from 0 to f − 1.
     """
 
     mean: Floats
@@ -110,13 +100,8 @@ class LeftOutFamilies:
 def fit_prior(rows: Floats, family: Indices, width: int) -> ProgramPrior:
     """Mean and covariance of rows; every family has the same weight.
 
-    Parameters
-    ----------
-    rows : ndarray, (p, 2·width + c)
-        Log times, log powers and counters.  NaN where missing; each column has a number.
-    family : ndarray of int, (p,)
-    width : int
-        Number of configurations.
+    The rows (p, 2·width + c) are log times, log powers and counters, NaN where missing; each column
+    has a number. `family` is (p,), `width` the number of configurations.
     """
     known = np.isfinite(rows)
     codes = np.unique(family, return_inverse=True)[1].reshape(-1)

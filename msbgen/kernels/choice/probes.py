@@ -38,20 +38,9 @@ def improvement(
 ) -> Floats:
     """Expected decrease of the log cost from a measurement of each context, (n,).
 
-    Parameters
-    ----------
-    posterior : ProgramPosterior
-    time, energy : ndarray, (n,)
-        Measured times [s] and energies [J], NaN in the other contexts.
-    work : ndarray, (n,)
-    objective, limits
-        As for :func:`msbgen.core.choice.choose`.
-
-    Notes
-    -----
-    The decrease is relative to the least measured cost within the limits.  Where no measured
-    context keeps them, it is relative to the highest expected cost: the probability to keep the
-    limits decides then.
+    Measured times [s] and energies [J] are (n,), NaN in the other contexts. The decrease is
+    relative to the least measured cost within the limits. Where no measured context keeps them, it
+    is relative to the highest expected cost: the probability to keep the limits decides then.
     """
     n = len(time)
     by_time, by_energy = _EXPONENTS[objective]
@@ -84,25 +73,14 @@ def mean_regret(
 ) -> float:  # fmt: skip
     """Mean regret of decisions on left-out programs under limits scaled to each of them.
 
-    Parameters
-    ----------
-    others : Costs
-        The left-out programs.
-    expected, upper : ndarray, (n_programs, 3, n)
-        Logarithms of time, energy and power as predicted: expected values and upper bounds.
-    work : ndarray, (n,)
-    reference : (int, ndarray (2,))
-        A context that was measured of all programs, and the time and energy of the new program
-        there.  A program that takes twice as long there gets twice the latency.
-    objective, limits
-        As for :func:`msbgen.core.choice.choose`.
+    The logarithms of time, energy and power that are expected, and their upper bounds, are
+    (n_programs, 3, n). The reference is a context that was measured of all programs, with the time
+    and energy (2,) of the new program there: a program that takes twice as long there gets twice
+    the latency.
 
-    Returns
-    -------
-    float
-        Mean over programs of cost / least cost within the limits − 1.  A decision that breaks a
-        limit counts as the program's most expensive context.  Programs that no context serves are
-        excluded; infinite where none is left.
+    Regret is cost / least cost within the limits − 1. A decision that breaks a limit costs as much
+    as the program's most expensive context. Programs that no context serves are excluded; the
+    result is infinite where none is left.
     """
     at, (seconds, joules) = reference
     truth = np.log(np.stack([others.time, others.energy, others.power], axis=1))

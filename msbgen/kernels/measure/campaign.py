@@ -150,13 +150,7 @@ def _path() -> dict[str, str]:
 
 
 def read_campaign(path: str | os.PathLike[str]) -> Campaign:
-    """Campaign from a TOML file.
-
-    Raises
-    ------
-    ProfileError
-        No such file, no TOML, an unknown key, an invalid value.
-    """
+    """Campaign from a TOML file; :class:`ProfileError` names an unknown key or an invalid value."""
     path, content = read_toml(path)
     at = path.name
     check_keys(content, [k for k in Campaign.__dataclass_fields__ if k != "folder"], (), at)

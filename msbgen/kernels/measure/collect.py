@@ -37,14 +37,8 @@ def collect(
     """Measurements of the successful sessions.
 
     A kernel has a row for each session, the median of its repetitions; a network has one for each
-    pass.  Kinds of networks begin with ``network/``; `run` numbers the sessions of a configuration.
-
-    Raises
-    ------
-    IncompleteError
-        No session succeeded.
-    ProfileError
-        A recording of another plan.
+    pass. Kinds of networks begin with ``network/``; `run` numbers the sessions of a configuration.
+    :class:`IncompleteError` is raised where no session succeeded.
     """
     kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
     if not kept:

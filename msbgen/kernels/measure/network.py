@@ -12,23 +12,9 @@ from msbgen.kernels.measure.torch_import import load_torch
 
 
 class Network:
-    """A network that can be called with images.
+    """A network of :data:`~msbgen.kernels.measure.architectures.ARCHITECTURES` to call with images.
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`msbgen.kernels.measure.architectures.ARCHITECTURES`.
-    device : str
-        ``cpu``, or ``meta`` for shapes alone.
-
-    Attributes
-    ----------
-    layers : Layers
-
-    Raises
-    ------
-    ArgumentError
-        Another name, or torch is not installed.
+    On the device ``meta`` it computes shapes alone.
     """
 
     def __init__(self, name: str, device: str = "cpu"):
@@ -44,15 +30,7 @@ class Network:
 
 
 class Layers:
-    """Layers of a network.
-
-    The first pass makes the weights; all others use them in the same order.
-
-    Attributes
-    ----------
-    weights : list of list of tensor
-        Weights of each layer that has some, in the order of the first pass.
-    """
+    """Layers of a network; the first pass makes the `weights`, and all others use them in order."""
 
     def __init__(self, device: str):
         self._torch = load_torch()

@@ -14,13 +14,8 @@ from msbgen.kernels.measure.torch_import import load_torch
 class Operation:
     """A call that can be timed.
 
-    Attributes
-    ----------
-    refresh : callable
-        Writes the input again, so that it is in the caches as after the previous kernel of a
-        network.
-    call : callable
-        Runs it once.
+    `refresh` writes the input again, so that it is in the caches as after the previous kernel of a
+    network.
     """
 
     refresh: Callable[[], object]

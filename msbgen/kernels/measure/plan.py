@@ -25,13 +25,7 @@ from msbgen.kernels.measure.trace import Trace, trace
 
 @dataclass(frozen=True)
 class NetworkPass:
-    """A network with the size of its images.
-
-    Attributes
-    ----------
-    network : str
-    batch, side : int
-    """
+    """A network with the size of its images: batch and side [pixels]."""
 
     network: str
     batch: int
@@ -47,15 +41,8 @@ class NetworkPass:
 class MeasurementPlan:
     """Networks and kernels to measure.
 
-    Attributes
-    ----------
-    passes : tuple of NetworkPass
-    traces : tuple of Trace
-        Launches of each network.
-    points : tuple of Point
-        Kernels: first those of networks, then random ones.
-    drawn : int
-        Number of random ones.
+    Each of the `passes` has a trace of its launches. The `points` are the kernels of networks, then
+    `drawn` random ones.
     """
 
     passes: tuple[NetworkPass, ...]
@@ -74,12 +61,8 @@ class MeasurementPlan:
 def make_plan(campaign: Campaign) -> MeasurementPlan:
     """Trace the networks of a campaign and draw kernels like theirs.
 
-    Raises
-    ------
-    ProfileError
-        A network of the user's that cannot be imported, or run with these images.
-    ArgumentError
-        torch is not installed.
+    A network of the user's that cannot be imported, or run with these images, raises
+    :class:`ProfileError`.
     """
     passes = tuple(
         NetworkPass(network, batch, side)
@@ -107,13 +90,7 @@ def _traced(one: NetworkPass, folder: str) -> Trace:
 
 
 def open_network(name: str, folder: str, device: str = "cpu") -> Callable[[Any], Any]:
-    """A network that ships, or the result of the user's ``module:function``.
-
-    Raises
-    ------
-    ProfileError
-        No such module or function.
-    """
+    """A network that ships, or the result of the user's ``module:function``."""
     if name in ARCHITECTURES:
         return Network(name, device)
     module, _, function = name.partition(":")

@@ -31,17 +31,7 @@ from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """Datasets of a campaign, as they were written.
-
-    Attributes
-    ----------
-    kernels : xarray.Dataset
-        Measurements.
-    workloads : xarray.Dataset
-        Launches of each network.
-    missing : list of str
-        A sentence for each session without a result.
-    """
+    """Datasets of kernels and of workloads, and a sentence for each session without a result."""
 
     kernels: xr.Dataset
     workloads: xr.Dataset
@@ -70,37 +60,14 @@ def measure_kernels(
 ) -> CampaignResult:
     """Time kernels and networks on this machine and write their datasets.
 
-    Parameters
-    ----------
-    campaign : Campaign
-    out : path
-        The dataset of kernels; ``OUT.workloads.nc``, ``OUT.journal`` and ``OUT.recordings`` are
-        written beside it.
-    resume : bool
-        Continue an interrupted campaign.
-    overwrite : bool
-        Whether existing files may be replaced.
-    within : float
-        No session starts after this time [s].  The finished ones are written; the others can be
-        run later with `resume` and `overwrite`.
-    files : KernelFiles, optional
-        Files of the operating system's kernel; by default those of the running one.
-    progress : callback
-        Called after each session.
+    The measurements are written to `out`, and ``OUT.workloads.nc``, ``OUT.journal`` and
+    ``OUT.recordings`` beside it. With `resume` an interrupted campaign continues. No session starts
+    after `within` [s]; the finished ones are written, and the others can be run later with `resume`
+    and `overwrite`. `files` are those of the operating system's kernel, by default of the running
+    one. `progress` is called after each session.
 
-    Returns
-    -------
-    CampaignResult
-
-    Raises
-    ------
-    ProfileError, RequirementError, SettingError, OSError
-        As :func:`msbgen.measure.sweep.sweep.sweep`; before anything is changed, or with everything
-        put back.
-    ArgumentError
-        torch is not installed, or an output that is named as its own journal.
-    IncompleteError
-        Not one session succeeded.
+    Errors are those of :func:`msbgen.measure.sweep.sweep.sweep`, before anything is changed or with
+    everything put back, and :class:`IncompleteError` where no session succeeded.
     """
     out = Path(out)
     places = SweepPaths.beside(out)

@@ -32,20 +32,10 @@ _DRAWS = 500
 def draw_points(
     seen: Sequence[Point], share: float, rng: np.random.Generator | int = 0
 ) -> list[Point]:
-    """Random kernels from the ranges of given ones.
+    """Random kernels from the ranges of some kernels of networks, all different and none of them.
 
-    Parameters
-    ----------
-    seen : sequence of Point
-        Kernels of networks.
-    share : float
-        Drawn kernels for each given one, by kind; at least 20 of a kind unless it is 0.
-    rng : Generator or int
-
-    Returns
-    -------
-    list of Point
-        All different, none of them given; fewer if the ranges have no more.
+    `share` is the number of drawn kernels for each one of a network, by kind; at least 20 of a kind
+    are drawn unless it is 0. There are fewer where the ranges have no more.
     """
     if not 0 <= share < math.inf:
         raise ArgumentError(f"share is {share}; a number ≥ 0 is wanted.")

@@ -41,18 +41,9 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 class Session:
     """Times that a session measured.
 
-    Attributes
-    ----------
-    plan : str
-        Digest of the plan.
-    kernels : list of float
-        Median time of each kernel of the plan [s].
-    passes : list of list of float
-        Time of every pass of each network [s].
-    torch : str
-        Version of torch.
-    date : str
-        Date of the start, in UTC.
+    `plan` is the digest of the plan. `kernels` has the median time [s] of each kernel of it,
+    `passes` the time [s] of every pass of each network. `torch` is a version, `date` that of the
+    start in UTC.
     """
 
     plan: str
@@ -71,16 +62,8 @@ def run_session(
 ) -> Session:
     """Time all kernels and networks in this process.
 
-    Parameters
-    ----------
-    campaign : Campaign
-    plan : MeasurementPlan
-    context : mapping of str to float
-        ``threads``, and optionally ``cpu_quota`` [percent of a core].
-    clock : callable
-        Returns the time [s].
-    entropy : int
-        With the campaign's seed, the seed of every order.
+    The context has ``threads`` and optionally ``cpu_quota`` [percent of a core]; the clock returns
+    the time [s]. The campaign's seed and the entropy are the seed of every order.
     """
     torch, date = load_torch(), datetime.now(UTC).date().isoformat()
     threads = int(context["threads"])
@@ -147,13 +130,7 @@ def write_session(session: Session, path: Path) -> None:
 
 
 def read_session(path: Path, plan: MeasurementPlan) -> Session:
-    """Read the recording of a session of a plan.
-
-    Raises
-    ------
-    ProfileError
-        The file is no recording, or one of another plan.
-    """
+    """Recording of a session; :class:`ProfileError` if it is none, or one of another plan."""
     try:
         session = Session(**json.loads(path.read_text(encoding="utf-8")))
         if _matches(session, plan):

@@ -68,21 +68,10 @@ _LEAST = 3
 def time_in_turn(
     timed: Sequence[Timed], effort: Effort, clock: Clock, rng: np.random.Generator
 ) -> list[NDArray[np.float64]]:
-    """Time each of some calls in rounds.
+    """Time each of n calls in rounds, in a random order each.
 
-    Parameters
-    ----------
-    timed : sequence, (n,)
-    effort : Effort
-    clock : callable
-        Returns the time [s].
-    rng : Generator
-        Draws the order in each round.
-
-    Returns
-    -------
-    list of ndarray, n times (n_repetitions,) or fewer
-        Time of the call in every round that counts [s].
+    Returns the times [s] of each call in the rounds that count: `repetitions` of them, or fewer for
+    a slow call.
     """
     times: list[list[float]] = [[] for _ in timed]
     spent = np.zeros(len(timed))
@@ -107,24 +96,10 @@ def time_in_turn(
 def groups_of(
     sizes: Sequence[float], most: float, many: int, rng: np.random.Generator
 ) -> Iterator[list[int]]:
-    """Random groups with a limited number of members and a limited total size.
+    """Random groups of at most `many` members and at most `most` bytes; every index is in one
+    group.
 
     A member that is larger than the limit is a group of one.
-
-    Parameters
-    ----------
-    sizes : sequence of float, (n,)
-        Bytes of each member.
-    most : float
-        Most bytes of a group.
-    many : int
-        Most members of a group.
-    rng : Generator
-
-    Yields
-    ------
-    list of int
-        Every index is in one group.
     """
     group: list[int] = []
     size = 0.0

@@ -11,13 +11,7 @@ REMEDY = "'pip install msbgen[kernels]' is wanted to trace and time networks"
 
 
 def load_torch() -> Any:
-    """Import torch.
-
-    Raises
-    ------
-    ArgumentError
-        It is not installed.
-    """
+    """torch, imported; :class:`ArgumentError` where it is not installed."""
     try:
         return import_module("torch")
     except ModuleNotFoundError:

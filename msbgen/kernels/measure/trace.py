@@ -28,28 +28,14 @@ _FREE = frozenset(
 
 @dataclass(frozen=True)
 class Trace:
-    """Launches of a network.
-
-    Attributes
-    ----------
-    launches : dict of Point to int
-        Number of launches of each kernel, in the order of the first launch.
-    others : dict of str to int
-        Number of calls of other operations, by torch's name.
-    """
+    """Launches of each kernel of a network, in the order of the first; other calls by torch's name."""
 
     launches: dict[Point, int]
     others: dict[str, int]
 
 
 def trace(run: Callable[[], object]) -> Trace:
-    """Launches during a call of torch.
-
-    Parameters
-    ----------
-    run : callable
-        Calls a network once; with tensors on the device ``meta`` nothing is computed.
-    """
+    """Launches during a call of torch; with tensors on the device ``meta`` nothing is computed."""
     torch = load_torch()
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -33,12 +33,7 @@ def scores(predicted: Floats, truth: Floats) -> dict[str, float]:
 def choice_regret(predicted: Floats, truth: Floats, groups: Indices) -> float:
     """Mean over groups of the regret of choosing the row with the least predicted cost.
 
-    Parameters
-    ----------
-    predicted, truth : ndarray, (n,)
-        Cost of each row, as energy.
-    groups : ndarray of int, (n,)
-        Rows to choose among have the same number: those of one kernel, for example.
+    Costs, as energy, and the number of each row's group are (n,).
     """
     regrets = []
     for group in np.unique(groups):

@@ -29,19 +29,10 @@ _LENGTH, _LENGTH_SPREAD = 0.5, 2.0
 
 @dataclass(frozen=True, eq=False)
 class ResidualProcess:
-    """A fitted process.
+    """A fitted process over d columns.
 
-    Attributes
-    ----------
-    centre, scale : ndarray, (d,)
-        Columns are standardised by these.
-    points : ndarray, (n, d)
-        Standardised, in units of the lengths.
-    weights : ndarray, (n,)
-    inverse : ndarray, (n, n)
-        Matrix of posterior variances.
-    variance, noise : float
-        Of the process, and of a row around it.
+    The columns are standardised by centre and scale (d,). The points (n, d) are in units of the
+    lengths; `inverse` (n, n) is the matrix of posterior variances.
     """
 
     centre: Floats
@@ -88,15 +79,10 @@ class ResidualProcess:
 def fit_gaussian_process(
     columns: Floats, target: Floats, rng: np.random.Generator | int = 0
 ) -> ResidualProcess:
-    """Fit variance, lengths and noise, and compute the posterior.
+    """Fit variance, lengths and noise to columns (n, d) and a target (n,), and compute the
+    posterior.
 
-    Parameters
-    ----------
-    columns : ndarray, (n, d)
-    target : ndarray, (n,)
-        The posterior tends to 0 far from all rows.
-    rng : Generator or int
-        Draws the rows to fit lengths to, where there are many.
+    It tends to 0 far from all rows. `rng` draws the rows to fit lengths to, where there are many.
     """
     from scipy.optimize import minimize
 

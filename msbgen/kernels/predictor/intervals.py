@@ -21,14 +21,9 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Errors of predictions of left-out kernels.
+    """Errors of predictions of left-out kernels, (n,) each.
 
-    Attributes
-    ----------
-    kind : ndarray of str, (n,)
-    kernel : ndarray of int, (n,)
-    runtime, power : ndarray, (n,)
-        |log predicted − log measured|; NaN where power was not measured.
+    Those of runtime and power are |log predicted − log measured|, NaN where power was not measured.
     """
 
     kind: NDArray[np.str_]
@@ -57,10 +52,7 @@ class Scores:
 def half_width(scores: Scores, kind: str, miscoverage: float) -> float:
     """Half width of the interval of a log runtime of a kind.
 
-    Raises
-    ------
-    ArgumentError, MeasurementError
-        A rate outside (0, 1), or one that the kernels of the kind do not support.
+    A rate that the kernels of the kind do not support raises :class:`MeasurementError`.
     """
     rows = scores.kind == kind
     kernels = scores.kernel[rows]

@@ -57,17 +57,9 @@ _MOST_HULL = 3
 class KindModel:
     """Fitted model of one kind.
 
-    Attributes
-    ----------
-    runtime : RuntimeModel
-    powers : tuple of PowerModel
-        One, or none where power was not measured.
-    known : ndarray, (n, d)
-        Logarithms of the distinct measured kernels, the points of the hull.
-    columns : ndarray of int, (d,)
-        Their columns among the logarithms of shapes.
-    given : ndarray, (n_parameters,)
-        Share of the measurements that have each parameter, 0 to 1.
+    `powers` is empty where power was not measured. The points `known` (n, d) of the hull are
+    logarithms of distinct measured kernels, in the `columns` (d,) of their shapes. `given`
+    (n_parameters,) is the share of the measurements that have each parameter.
     """
 
     runtime: RuntimeModel
@@ -241,13 +233,7 @@ class KernelPredictor(Parameters):
         return finite_predictions(self._each(wanted)[0], "the runtime")
 
     def predict_power(self, wanted: xr.Dataset) -> Floats:
-        """Power of every measurement [W], (n,).
-
-        Raises
-        ------
-        ArgumentError
-            As :meth:`predict`; a kind without measured power.
-        """
+        """Power of every measurement [W], (n,); errors as :meth:`predict`, and kinds without power."""
         self._check_power(wanted)
         return finite_predictions(self._each(wanted)[1], "the power")
 
@@ -284,14 +270,8 @@ class KernelPredictor(Parameters):
     ) -> tuple[Floats, Floats]:
         """Runtime [s] and power [W] of launches in configurations, (n, m) each.
 
-        Powers are NaN where power was not measured.
-
-        Parameters
-        ----------
-        launches : xarray.Dataset
-            ``msbgen-workload/1``, or measurements.
-        configurations : array_like, (m, n_resources)
-            Columns in the order of :attr:`resources_`.
+        `launches` are ``msbgen-workload/1`` or measurements, `configurations` (m, n_resources) with
+        columns in the order of :attr:`resources_`. Powers are NaN where power was not measured.
         """
         table = self._checked(launches, configurations)
         shapes = shapes_of(launches, self.parameters_)
@@ -320,13 +300,7 @@ class KernelPredictor(Parameters):
         return outside
 
     def beyond(self, configurations: ArrayLike) -> Bools:
-        """Whether each configuration lies outside the measured ranges, (m,).
-
-        Raises
-        ------
-        ArgumentError, MeasurementError
-            Not fitted, other columns than the resources; a resource that is not positive.
-        """
+        """Whether each configuration (m, n_resources) lies outside the measured ranges, (m,)."""
         self._check_fitted()
         table = self._configured(configurations)
         levels = list(self.levels_.values())
@@ -447,25 +421,8 @@ def cross_predict(
 ) -> tuple[Floats, Floats]:
     """Runtime [s] and power [W] of every measurement by a fit without its kernel, (n,) each.
 
-    Powers are NaN where power was not measured; both are NaN where the fit lacks the kind.
-
-    Parameters
-    ----------
-    runs : xarray.Dataset
-        ``msbgen-kernels/1``.
-    predictor : KernelPredictor
-        Its parameters are used; it is not fitted itself.
-    folds : int
-        Number of folds; each leaves out whole kernels.
-    progress : callable
-        Called with (done, total) folds.
-
-    Raises
-    ------
-    ArgumentError
-        Fewer than two folds.
-    MeasurementError
-        Fewer kernels than folds.
+    Powers are NaN where power was not measured; both are NaN where the fit lacks the kind. Each
+    fold leaves out whole kernels. The predictor's parameters are used; it is not fitted itself.
     """
     fold = kernel_folds(runs, folds, predictor.random_state)
     seconds, watts = (np.full(len(fold), np.nan) for _ in range(2))

@@ -40,12 +40,7 @@ _MOST_ROWS = 2000
 class ModelParts:
     """Which parts a model has; leaving one out shows how much it contributes.
 
-    Attributes
-    ----------
-    terms : bool
-        The law; without it everything is residual.
-    process, trees : bool
-        The two models of the residual.
+    Without `terms`, the law, everything is residual; `process` and `trees` are its two models.
     """
 
     terms: bool = True
@@ -57,16 +52,8 @@ class ModelParts:
 class LawAndResidual:
     """A fitted law and its residual.
 
-    Attributes
-    ----------
-    weights : ndarray, (d,)
-        Of the terms.
-    level : float
-        Mean logarithm, where there are no terms.
-    process : ResidualProcess
-    trees : Trees
-    share : float
-        Weight of the trees in the residual.
+    `weights` (d,) are those of the terms, `level` is the mean logarithm where there are no terms,
+    and `share` the weight of the trees in the residual.
     """
 
     weights: Floats
@@ -102,18 +89,8 @@ def fit_law_and_residual(
 ) -> LawAndResidual:
     """Fit the law, then the residual.
 
-    Parameters
-    ----------
-    terms : ndarray, (n, d)
-        Not negative.
-    smooth, rough : ndarray, (n, d') and (n, d'')
-        Features of the process and of the trees.
-    target : ndarray, (n,)
-        Positive.
-    kernel : ndarray of int, (n,)
-        Kernel of each row, from 0 on.
-    parts : ModelParts
-    seed : int
+    Terms (n, d) are not negative, the target (n,) is positive. The features of the process are
+    `smooth`, those of the trees `rough`. Kernels are numbered from 0 on.
     """
     weights = fit_terms(terms, target) if parts.terms else np.empty(0)
     level = float(np.log(target).mean())

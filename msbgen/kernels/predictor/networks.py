@@ -41,22 +41,8 @@ def sum_kernels(
 ) -> tuple[Floats, Floats]:
     """Time [s] and energy [J] of all kernels of one workload in configurations, (m,) each.
 
-    Parameters
-    ----------
-    predictor : KernelPredictor
-    workload : xarray.Dataset
-        ``msbgen-workload/1``, of one network.
-    configurations : array_like, (m, n_resources)
-
-    Returns
-    -------
-    seconds, joules : ndarray, (m,)
-        Joules are NaN where power was not measured.
-
-    Raises
-    ------
-    ArgumentError
-        Several workloads; kernels of a kind that was not measured.
+    Energies are NaN where power was not measured. Several workloads, or kernels of a kind that was
+    not measured, raise :class:`ArgumentError`.
     """
     if len(workload_names(workload)) > 1:
         raise ArgumentError(
@@ -73,23 +59,10 @@ def fit_overhead(
     times: dict[str, Floats],
     configurations: ArrayLike,
 ) -> Overhead:
-    """Fit the overhead of a launch to the measured times of whole networks.
+    """Time of a launch beyond its kernel [s] in every configuration, (m,), from whole networks.
 
-    Parameters
-    ----------
-    predictor : KernelPredictor
-    workloads : xarray.Dataset
-        ``msbgen-workload/1`` of several networks.
-    times : dict of str to ndarray, (m,)
-        Measured time of each network in every configuration [s], NaN where not measured.
-    configurations : array_like, (m, n_resources)
-
-    Raises
-    ------
-    ArgumentError
-        A network without a workload.
-    MeasurementError
-        No network was measured in some configuration.
+    `times` are the measured times [s] of each network of the workloads in every configuration,
+    (m,), NaN where not measured.
     """
     overheads = []
     for name, measured in times.items():

@@ -27,15 +27,8 @@ Indices = NDArray[np.int64]
 class PowerModel:
     """Powers of one kind.
 
-    Attributes
-    ----------
-    model : LawAndResidual
-    highest : ndarray, (n_resources,)
-        Highest level of every resource; terms are in shares of it.
-    most : ndarray, (2,)
-        Highest rates of operations and bytes [1/s].
-    logs : ndarray of int
-        Columns that the process uses.
+    Terms are in shares of the highest levels (n_resources,) and of the most operations and bytes a
+    second (2,). `logs` are the columns that the process uses.
     """
 
     model: LawAndResidual
@@ -44,16 +37,7 @@ class PowerModel:
     logs: Indices
 
     def predict(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
-        """Power [W] of every row, (n,).
-
-        Parameters
-        ----------
-        shapes : Shapes
-            Of n rows.
-        configurations : ndarray, (n, n_resources)
-        runtime : ndarray, (n,)
-            [s], measured or predicted.
-        """
+        """Power [W] of every row, (n,), given its runtime [s], measured or predicted."""
         shares, busy = configurations / self.highest, _rates(shapes, runtime) / self.most
         terms, smooth, rough = _columns(shapes, shares, busy, runtime)
         return np.exp(self.model.predict(terms, smooth[:, self.logs], rough))

@@ -28,13 +28,8 @@ Indices = NDArray[np.int64]
 class RuntimeModel:
     """Runtimes of one kind.
 
-    Attributes
-    ----------
-    model : LawAndResidual
-    logs : ndarray of int
-        Columns of :meth:`Shapes.logs` that the process uses.
-    works : ndarray of int
-        Columns of :meth:`Shapes.works` that vary among the kernels, and the launch.
+    The process uses the columns `logs` of :meth:`Shapes.logs`, the law the columns `works` of
+    :meth:`Shapes.works`: those that vary among the kernels, and the launch.
     """
 
     model: LawAndResidual
@@ -42,14 +37,7 @@ class RuntimeModel:
     works: Indices
 
     def predict(self, shapes: Shapes, configurations: Floats) -> Floats:
-        """Runtime [s] of every row, (n,).
-
-        Parameters
-        ----------
-        shapes : Shapes
-            Of n rows.
-        configurations : ndarray, (n, n_resources)
-        """
+        """Runtime [s] of every row, (n,)."""
         terms = column_products(shapes.works()[:, self.works], inverse_products(configurations))
         smooth, rough = _features(shapes, configurations, self.logs)
         return np.exp(self.model.predict(terms, smooth, rough))
@@ -78,19 +66,9 @@ def fit_runtime(
     parts: ModelParts,
     seed: int,
 ) -> RuntimeModel:
-    """Fit the runtimes of one kind.
+    """Fit the runtimes (n,) [s] of one kind in configurations (n, n_resources).
 
-    Parameters
-    ----------
-    shapes : Shapes
-        Of n measurements.
-    configurations : ndarray, (n, n_resources)
-    runtime : ndarray, (n,)
-        [s]
-    kernel : ndarray of int, (n,)
-        Kernel of each row, from 0 on.
-    parts : ModelParts
-    seed : int
+    Kernels are numbered from 0 on.
     """
     works = shapes.works()
     varies = np.ptp(works, axis=0) > 0

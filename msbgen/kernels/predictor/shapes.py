@@ -32,16 +32,8 @@ _SAME = 0.9999
 class Shapes:
     """Work of n kernels.
 
-    Attributes
-    ----------
-    flops, touched : ndarray, (n,)
-        Operations [1], bytes read and written [B]; positive.
-    m, n, k : ndarray, (n,)
-        Sides of the matrix product; ones for kernels that are none.
-    product : ndarray of bool, (n,)
-        Whether the kernel is a matrix product.
-    raw : ndarray, (n, n_parameters)
-        Parameters, 0 where missing.
+    Operations and bytes are positive. The sides m, n and k of the matrix product are ones for
+    kernels that are none. `raw` has the parameters, (n, n_parameters), 0 where missing.
     """
 
     flops: Floats
@@ -83,17 +75,8 @@ class Shapes:
 def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
     """Work of every measurement or launch.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        ``msbgen-kernels/1`` or ``msbgen-workload/1``.
-    columns : tuple of str
-        Parameters of :attr:`Shapes.raw`, by default those of the dataset.
-
-    Raises
-    ------
-    ArgumentError
-        A kernel of size 0, or one that lacks parameters that others of its kind have.
+    `columns` are the parameters of :attr:`Shapes.raw`, by default those of the dataset. A kernel of
+    size 0, or one that lacks parameters of its kind, raises :class:`ArgumentError`.
     """
     names = parameter_names(dataset)
     table = parameter_table(dataset)

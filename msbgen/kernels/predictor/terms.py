@@ -20,15 +20,7 @@ POWERS = (0.5, 1.0, 2.0, 3.0)
 
 
 def fit_terms(columns: Floats, target: Floats) -> Floats:
-    """Coefficients of the terms, (d,), none of them negative.
-
-    Parameters
-    ----------
-    columns : ndarray, (n, d)
-        Not negative.
-    target : ndarray, (n,)
-        Positive.
-    """
+    """Coefficients (d,) of columns (n, d) that are not negative, for a positive target (n,)."""
     from scipy.optimize import nnls
 
     relative = columns / target[:, None]
