@@ -1,6 +1,6 @@
 """Twelve networks of computer vision, layer by layer as they were published.
 
-Each is a function of layers (:class:`msbgen.kernels.measure.network.Layers`) and an input, and
+Each is a function of layers (:class:`msbgen.kernels.measure.layers.Layers`) and an input, and
 returns scores of 1,000 classes.  Ten of them were measured in the paper on kernels.  Shapes are
 those of the cited papers, as usually implemented (inference, without auxiliary classifiers).
 """
@@ -8,91 +8,24 @@ those of the cited papers, as usually implemented (inference, without auxiliary 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-Tensor = Any
+from msbgen.kernels.measure.layers import Layers, Tensor
+
 CLASSES = 1000
 
 
-class Layered(Protocol):
-    """Layers of a network; each takes a tensor and returns one."""
-
-    def conv(
-        self,
-        x: Tensor,
-        filters: int,
-        kernel: int | tuple[int, int],
-        *,
-        stride: int = 1,
-        padding: int | tuple[int, int] = 0,
-        groups: int = 1,
-        bias: bool = False,
-    ) -> Tensor:
-        """Convolution."""
-        ...
-
-    def norm(self, x: Tensor) -> Tensor:
-        """Batch normalisation."""
-        ...
-
-    def relu(self, x: Tensor) -> Tensor:
-        """Rectifier, in place."""
-        ...
-
-    def relu6(self, x: Tensor) -> Tensor:
-        """Rectifier that ends at 6, in place."""
-        ...
-
-    def max_pool(
-        self, x: Tensor, kernel: int, stride: int, padding: int = 0, *, ceil: bool = False
-    ) -> Tensor:
-        """Maximum over windows."""
-        ...
-
-    def avg_pool(self, x: Tensor, kernel: int, stride: int, padding: int = 0) -> Tensor:
-        """Mean over windows."""
-        ...
-
-    def adaptive_pool(self, x: Tensor, size: int) -> Tensor:
-        """Mean over windows such that the result has this size."""
-        ...
-
-    def linear(self, x: Tensor, columns: int) -> Tensor:
-        """Matrix multiplication with a bias; images are flattened first."""
-        ...
-
-    def cat(self, parts: Sequence[Tensor]) -> Tensor:
-        """Channels of all parts."""
-        ...
-
-    def add(self, x: Tensor, other: Tensor) -> Tensor:
-        """Sum, in the place of the first."""
-        ...
-
-    def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Each half of the channels."""
-        ...
-
-    def shuffle(self, x: Tensor) -> Tensor:
-        """Channels of two groups in turn."""
-        ...
-
-    def channels(self, x: Tensor) -> int:
-        """Number of channels."""
-        ...
-
-
 def _conv_norm_relu(
-    o: Layered, x: Tensor, filters: int, kernel: int | tuple[int, int], **given: Any
+    o: Layers, x: Tensor, filters: int, kernel: int | tuple[int, int], **given: Any
 ) -> Tensor:
     return o.relu(o.norm(o.conv(x, filters, kernel, **given)))
 
 
-def _head(o: Layered, x: Tensor) -> Tensor:
+def _head(o: Layers, x: Tensor) -> Tensor:
     return o.linear(o.adaptive_pool(x, 1), CLASSES)
 
 
-def alexnet(o: Layered, x: Tensor) -> Tensor:
+def alexnet(o: Layers, x: Tensor) -> Tensor:
     """Krizhevsky 2014, one tower."""
     x = o.relu(o.conv(x, 64, 11, stride=4, padding=2, bias=True))
     x = o.max_pool(x, 3, 2)
@@ -106,7 +39,7 @@ def alexnet(o: Layered, x: Tensor) -> Tensor:
     return o.linear(x, CLASSES)
 
 
-def vgg11(o: Layered, x: Tensor) -> Tensor:
+def vgg11(o: Layers, x: Tensor) -> Tensor:
     """Simonyan and Zisserman 2015, configuration A."""
     for filters, many in ((64, 1), (128, 1), (256, 2), (512, 2), (512, 2)):
         for _ in range(many):
@@ -118,7 +51,7 @@ def vgg11(o: Layered, x: Tensor) -> Tensor:
     return o.linear(x, CLASSES)
 
 
-def _basic_block(o: Layered, x: Tensor, filters: int, stride: int) -> Tensor:
+def _basic_block(o: Layers, x: Tensor, filters: int, stride: int) -> Tensor:
     y = _conv_norm_relu(o, x, filters, 3, stride=stride, padding=1)
     y = o.norm(o.conv(y, filters, 3, padding=1))
     if stride > 1 or o.channels(x) != filters:
@@ -126,7 +59,7 @@ def _basic_block(o: Layered, x: Tensor, filters: int, stride: int) -> Tensor:
     return o.relu(o.add(y, x))
 
 
-def _bottleneck(o: Layered, x: Tensor, filters: int, stride: int) -> Tensor:
+def _bottleneck(o: Layers, x: Tensor, filters: int, stride: int) -> Tensor:
     y = _conv_norm_relu(o, x, filters, 1)
     y = _conv_norm_relu(o, y, filters, 3, stride=stride, padding=1)
     y = o.norm(o.conv(y, 4 * filters, 1))
@@ -135,7 +68,7 @@ def _bottleneck(o: Layered, x: Tensor, filters: int, stride: int) -> Tensor:
     return o.relu(o.add(y, x))
 
 
-def _resnet(o: Layered, x: Tensor, block: Callable[..., Tensor], blocks: Sequence[int]) -> Tensor:
+def _resnet(o: Layers, x: Tensor, block: Callable[..., Tensor], blocks: Sequence[int]) -> Tensor:
     x = _conv_norm_relu(o, x, 64, 7, stride=2, padding=3)
     x = o.max_pool(x, 3, 2, 1)
     for stage, many in enumerate(blocks):
@@ -144,17 +77,17 @@ def _resnet(o: Layered, x: Tensor, block: Callable[..., Tensor], blocks: Sequenc
     return _head(o, x)
 
 
-def resnet18(o: Layered, x: Tensor) -> Tensor:
+def resnet18(o: Layers, x: Tensor) -> Tensor:
     """He et al. 2016, 18 layers."""
     return _resnet(o, x, _basic_block, (2, 2, 2, 2))
 
 
-def resnet50(o: Layered, x: Tensor) -> Tensor:
+def resnet50(o: Layers, x: Tensor) -> Tensor:
     """He et al. 2016, 50 layers; strides at the 3 × 3 convolutions."""
     return _resnet(o, x, _bottleneck, (3, 4, 6, 3))
 
 
-def mobilenet_v1(o: Layered, x: Tensor) -> Tensor:
+def mobilenet_v1(o: Layers, x: Tensor) -> Tensor:
     """Howard et al. 2017."""
     x = _conv_norm_relu(o, x, 32, 3, stride=2, padding=1)
     plan = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)]
@@ -166,7 +99,7 @@ def mobilenet_v1(o: Layered, x: Tensor) -> Tensor:
 
 
 def _inverted(
-    o: Layered,
+    o: Layers,
     x: Tensor,
     filters: int,
     rectify: Callable[[Tensor], Tensor],
@@ -185,7 +118,7 @@ def _inverted(
     return o.add(y, x) if stride == 1 and o.channels(x) == filters else y
 
 
-def mobilenet_v2(o: Layered, x: Tensor) -> Tensor:
+def mobilenet_v2(o: Layers, x: Tensor) -> Tensor:
     """Sandler et al. 2018."""
     x = o.relu6(o.norm(o.conv(x, 32, 3, stride=2, padding=1)))
     plan = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)]
@@ -197,7 +130,7 @@ def mobilenet_v2(o: Layered, x: Tensor) -> Tensor:
     return _head(o, x)
 
 
-def mnasnet(o: Layered, x: Tensor) -> Tensor:
+def mnasnet(o: Layers, x: Tensor) -> Tensor:
     """Tan et al. 2019, B1."""
     x = _conv_norm_relu(o, x, 32, 3, stride=2, padding=1)
     x = _conv_norm_relu(o, x, 32, 3, padding=1, groups=32)
@@ -212,7 +145,7 @@ def mnasnet(o: Layered, x: Tensor) -> Tensor:
     return _head(o, x)
 
 
-def squeezenet(o: Layered, x: Tensor) -> Tensor:
+def squeezenet(o: Layers, x: Tensor) -> Tensor:
     """Iandola et al. 2016, version 1.1."""
 
     def fire(x: Tensor, squeezed: int, expanded: int) -> Tensor:
@@ -228,7 +161,7 @@ def squeezenet(o: Layered, x: Tensor) -> Tensor:
     return o.adaptive_pool(o.relu(o.conv(x, CLASSES, 1, bias=True)), 1)
 
 
-def densenet121(o: Layered, x: Tensor) -> Tensor:
+def densenet121(o: Layers, x: Tensor) -> Tensor:
     """Huang et al. 2017, 121 layers, growth 32."""
     x = _conv_norm_relu(o, x, 64, 7, stride=2, padding=3)
     x = o.max_pool(x, 3, 2, 1)
@@ -244,7 +177,7 @@ def densenet121(o: Layered, x: Tensor) -> Tensor:
     return _head(o, o.relu(o.norm(x)))
 
 
-def googlenet(o: Layered, x: Tensor) -> Tensor:
+def googlenet(o: Layers, x: Tensor) -> Tensor:
     """Szegedy et al. 2015, with batch normalisation."""
 
     def inception(x: Tensor, one: int, three: tuple[int, int], five: tuple[int, int], pool: int):
@@ -272,7 +205,7 @@ def googlenet(o: Layered, x: Tensor) -> Tensor:
     return _head(o, x)
 
 
-def inception_v3(o: Layered, x: Tensor) -> Tensor:
+def inception_v3(o: Layers, x: Tensor) -> Tensor:
     """Szegedy et al. 2016."""
 
     def unit(x: Tensor, filters: int, kernel: int | tuple[int, int], **given: Any) -> Tensor:
@@ -315,7 +248,7 @@ def inception_v3(o: Layered, x: Tensor) -> Tensor:
     return _head(o, x)
 
 
-def shufflenet_v2(o: Layered, x: Tensor) -> Tensor:
+def shufflenet_v2(o: Layers, x: Tensor) -> Tensor:
     """Ma et al. 2018, × 1."""
 
     def branch(x: Tensor, filters: int, stride: int) -> Tensor:
@@ -341,7 +274,7 @@ def shufflenet_v2(o: Layered, x: Tensor) -> Tensor:
 
 
 # Networks by name, and the side of the images that each was published for.
-ARCHITECTURES: dict[str, Callable[[Layered, Tensor], Tensor]] = {
+ARCHITECTURES: dict[str, Callable[[Layers, Tensor], Tensor]] = {
     "alexnet": alexnet,
     "densenet121": densenet121,
     "googlenet": googlenet,
