@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import numpy as np
 
 from msbgen.core.errors import ArgumentError
-from msbgen.kernels.kinds import KINDS, Point, Work, out_sides, work_of
+from msbgen.kernels.kinds import KINDS, Point, out_sides, work_of
 
 # Factor by which ranges are extended at either end.
 MARGIN = 1.25
@@ -58,7 +59,8 @@ def _draw(
         for name in sizes
         if (values := [point.parameters[name] for point in same_kind])
     }
-    like_these, known = _reach([work_of(point) for point in same_kind]), set(same_kind)
+    works, known = np.array([astuple(work_of(point)) for point in same_kind]), set(same_kind)
+    least, most = works.min(axis=0) / MARGIN, works.max(axis=0) * MARGIN
     points: dict[Point, None] = {}
     for _ in range(_DRAWS * wanted):
         if len(points) == wanted:
@@ -66,8 +68,10 @@ def _draw(
         like = dict(same_kind[int(rng.integers(len(same_kind)))].parameters)
         drawn = {name: _log_uniform(*bounds, rng) for name, bounds in ranges.items()}
         point = Point.of(kind, **_completed(kind, like, drawn))
-        if point not in known and _makes_sense(point) and _is_like(work_of(point), like_these):
-            points[point] = None
+        if point not in known and _makes_sense(point):
+            work = np.array(astuple(work_of(point)))
+            if ((least <= work) & (work <= most)).all():
+                points[point] = None
     return list(points)
 
 
@@ -99,17 +103,3 @@ def _makes_sense(point: Point) -> bool:
     if point.kind == "adaptive_pool" and p["size"] > min(p["height"], p["width"]):
         return False
     return "stride" not in p or min(out_sides(point)) >= 1
-
-
-def _reach(works: Sequence[Work]) -> tuple[Work, Work]:
-    """Least and most work of kernels that are similar to these."""
-    flops, touched = [work.flops for work in works], [work.touched for work in works]
-    return (
-        Work(min(flops) / MARGIN, min(touched) / MARGIN),
-        Work(max(flops) * MARGIN, max(touched) * MARGIN),
-    )
-
-
-def _is_like(work: Work, reach: tuple[Work, Work]) -> bool:
-    least, most = reach
-    return least.flops <= work.flops <= most.flops and least.touched <= work.touched <= most.touched

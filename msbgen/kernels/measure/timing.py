@@ -9,28 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import check_positive, check_whole
+from msbgen.kernels.measure.operations import Operation
 
 Clock = Callable[[], float]
-
-
-class Timed(Protocol):
-    """A call to time: see :class:`msbgen.kernels.measure.operations.Operation`."""
-
-    @property
-    def refresh(self) -> Callable[[], object]:
-        """Runs before a timed call and is not timed."""
-        ...
-
-    @property
-    def call(self) -> Callable[[], object]:
-        """The timed call."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +52,7 @@ _LEAST = 3
 
 
 def time_in_turn(
-    timed: Sequence[Timed], effort: Effort, clock: Clock, rng: np.random.Generator
+    timed: Sequence[Operation], effort: Effort, clock: Clock, rng: np.random.Generator
 ) -> list[NDArray[np.float64]]:
     """Time each of n calls in rounds, in a random order each.
 
