@@ -10,8 +10,6 @@ Between launches the power is the mean power of the kernels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
@@ -21,19 +19,6 @@ from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.workloads import counts_of, one_workload, workload_names
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Overhead:
-    """Time of a launch beyond its kernel.
-
-    Attributes
-    ----------
-    seconds : ndarray, (m,)
-        In every configuration [s].
-    """
-
-    seconds: Floats
 
 
 def sum_kernels(
@@ -58,7 +43,7 @@ def fit_overhead(
     workloads: xr.Dataset,
     times: dict[str, Floats],
     configurations: ArrayLike,
-) -> Overhead:
+) -> Floats:
     """Time of a launch beyond its kernel [s] in every configuration, (m,), from whole networks.
 
     `times` are the measured times [s] of each network of the workloads in every configuration,
@@ -76,14 +61,14 @@ def fit_overhead(
             "no other network was measured in some configuration; measure one there, or predict "
             "without an overhead."
         )
-    return Overhead(np.nanmedian(table, axis=0))
+    return np.nanmedian(table, axis=0)
 
 
 def predict_network(
     predictor: KernelPredictor,
     workload: xr.Dataset,
     configurations: ArrayLike,
-    overhead: Overhead | None = None,
+    overhead: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Time [s] and energy [J] of a network in configurations, (m,) each.
 
@@ -93,5 +78,5 @@ def predict_network(
     seconds, joules = sum_kernels(predictor, workload, configurations)
     if overhead is None:
         return seconds, joules
-    whole = np.maximum(seconds + counts_of(workload).sum() * overhead.seconds, 0.5 * seconds)
+    whole = np.maximum(seconds + counts_of(workload).sum() * overhead, 0.5 * seconds)
     return whole, joules * whole / seconds
