@@ -104,7 +104,7 @@ class Chooser:
         posterior = self._fit_without((family,)).posterior(time, energy / time)
         key = measured.tobytes() + family.encode()
         if key not in self._widths:
-            margins = self.margins(program)
+            margins = self._left_out(family, measured)
             self._widths[key] = margins.widths(self.miscoverage, ~measured)
         upper = posterior.logs + self._widths[key] * posterior.deviations
         expected, bound = (
@@ -181,10 +181,6 @@ class Chooser:
             time, energy = np.exp(self.posterior(program).logs[:2, chosen[-1]])
             program = program.with_measurement(chosen[-1], time, energy)
         return chosen
-
-    def margins(self, program: Costs) -> Margins:
-        """Scores of the other programs, given the contexts in which this one was measured."""
-        return self._left_out(program.families[0], self._single(program)[2])
 
     def posterior(self, program: Costs) -> ProgramPosterior:
         """Posterior of a program given its measurements; errors as :meth:`predictions`."""

@@ -12,6 +12,7 @@ benchmarks.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -104,10 +105,10 @@ class KernelPredictor(Parameters):
     Examples
     --------
     >>> import numpy as np
-    >>> from msbgen.kernels.dataset import make_kernels
+    >>> from msbgen.kernels import make
     >>> rows = np.repeat([64.0, 128, 256, 384, 512, 1024], 3)
     >>> clock = np.tile([400.0, 700, 1000], 6)  # [MHz]
-    >>> runs = make_kernels(
+    >>> runs = make(
     ...     ["gemm"] * 18, 1e-5 + rows**3 / clock / 1e8, resources={"clock": clock},
     ...     parameters={"rows": rows, "columns": rows}, units={"clock": "MHz"},
     ... )
@@ -153,7 +154,8 @@ class KernelPredictor(Parameters):
         }
         words, table = runs["kind"].values.astype(str), parameter_table(runs)
         shapes, configurations = shapes_of(runs), self._configurations(runs)
-        kernel, power = kernels_of(runs).of, _power(runs)
+        kernel = kernels_of(runs).of
+        power = powers_of(runs) if has_power(runs) else np.full(len(kernel), np.nan)
         self.kinds_: dict[str, KindModel] = {}
         kinds = list(dict.fromkeys(words.tolist()))
         parts = self.parts or ModelParts()
@@ -203,10 +205,8 @@ class KernelPredictor(Parameters):
 
         Raises
         ------
-        ArgumentError
-            Not fitted; fewer than two folds.
-        MeasurementError
-            Fewer kernels than folds.
+        ArgumentError, MeasurementError
+            Not fitted; fewer than two folds; fewer kernels than folds.
         """
         self._check_fitted()
         seconds, watts = cross_predict(runs, self, folds=folds, progress=progress)
@@ -233,7 +233,7 @@ class KernelPredictor(Parameters):
         return finite_predictions(self._each(wanted)[0], "the runtime")
 
     def predict_power(self, wanted: xr.Dataset) -> Floats:
-        """Power of every measurement [W], (n,); errors as :meth:`predict`, and kinds without power."""
+        """Power of every measurement [W], (n,); errors as :meth:`predict`, or a kind without it."""
         self._check_power(wanted)
         return finite_predictions(self._each(wanted)[1], "the power")
 
@@ -273,14 +273,12 @@ class KernelPredictor(Parameters):
         `launches` are ``msbgen-workload/1`` or measurements, `configurations` (m, n_resources) with
         columns in the order of :attr:`resources_`. Powers are NaN where power was not measured.
         """
-        table = self._checked(launches, configurations)
-        shapes = shapes_of(launches, self.parameters_)
-        words = launches["kind"].values.astype(str)
-        seconds = np.empty((len(words), len(table)))
+        self._check_wanted(launches)
+        check_same_units(launches, {name: self.units_[name] for name in self.parameters_})
+        table = self._configured(configurations)
+        seconds = np.empty((launches["kind"].size, len(table)))
         watts = np.full_like(seconds, np.nan)
-        for kind in np.unique(words):
-            rows, model = np.flatnonzero(words == kind), self.kinds_[str(kind)]
-            work = shapes.some(rows)
+        for rows, model, work in self._by_kind(launches):
             seconds[rows] = model.runtime.predict_product(work, table)
             for power in model.powers:
                 watts[rows] = power.predict_product(work, table, seconds[rows])
@@ -291,12 +289,9 @@ class KernelPredictor(Parameters):
     def extrapolates(self, wanted: xr.Dataset) -> Bools:
         """Whether each measurement or launch lies outside the hull of the fitted ones, (n,)."""
         self._check_wanted(wanted)
-        shapes = shapes_of(wanted, self.parameters_)
-        words = wanted["kind"].values.astype(str)
-        outside = np.zeros(len(words), dtype=bool)
-        for kind in np.unique(words):
-            rows = np.flatnonzero(words == kind)
-            outside[rows] = self.kinds_[str(kind)].outside(shapes.some(rows))
+        outside = np.zeros(wanted["kind"].size, dtype=bool)
+        for rows, model, work in self._by_kind(wanted):
+            outside[rows] = model.outside(work)
         return outside
 
     def beyond(self, configurations: ArrayLike) -> Bools:
@@ -312,16 +307,20 @@ class KernelPredictor(Parameters):
         """Runtime [s] and power [W] of every measurement; NaN where power was not measured."""
         self._check_kinds(wanted)
         configurations = self._configurations(wanted)
-        shapes = shapes_of(wanted, self.parameters_)
-        words = wanted["kind"].values.astype(str)
-        seconds, watts = np.empty(len(words)), np.full(len(words), np.nan)
-        for kind in np.unique(words):
-            rows, model = np.flatnonzero(words == kind), self.kinds_[str(kind)]
-            work, levels = shapes.some(rows), configurations[rows]
-            seconds[rows] = model.runtime.predict(work, levels)
+        seconds = np.empty(len(configurations))
+        watts = np.full_like(seconds, np.nan)
+        for rows, model, work in self._by_kind(wanted):
+            seconds[rows] = model.runtime.predict(work, configurations[rows])
             for power in model.powers:
-                watts[rows] = power.predict(work, levels, seconds[rows])
+                watts[rows] = power.predict(work, configurations[rows], seconds[rows])
         return seconds, watts
+
+    def _by_kind(self, wanted: xr.Dataset) -> Iterator[tuple[Indices, KindModel, Shapes]]:
+        """Rows of each kind, its model, and the work of these rows."""
+        shapes, words = shapes_of(wanted, self.parameters_), wanted["kind"].values.astype(str)
+        for kind in np.unique(words):
+            rows = np.flatnonzero(words == kind)
+            yield rows, self.kinds_[str(kind)], shapes.some(rows)
 
     def _configurations(self, runs: xr.Dataset) -> Floats:
         """Configurations of every measurement, in the order of the resources."""
@@ -344,11 +343,6 @@ class KernelPredictor(Parameters):
                 f"positive number is wanted."
             )
         return table
-
-    def _checked(self, launches: xr.Dataset, configurations: ArrayLike) -> Floats:
-        self._check_wanted(launches)
-        check_same_units_of_parameters(launches, self.units_)
-        return self._configured(configurations)
 
     def _configured(self, configurations: ArrayLike) -> Floats:
         table = np.asarray(configurations, dtype=float)
@@ -444,14 +438,6 @@ def kernel_folds(runs: xr.Dataset, folds: int, random_state: int) -> Indices:
     return group_folds(kernels_of(runs).of, folds, rng, unit="kernels")
 
 
-def check_same_units_of_parameters(launches: xr.Dataset, units: dict[str, str]) -> None:
-    """Raise :class:`ArgumentError` where a parameter of launches is in another unit."""
-    for name in parameter_names(launches):
-        unit = str(launches[name].attrs["units"])
-        if units.get(name, unit) != unit:
-            raise ArgumentError(f"'{name}' is in {unit}; {units[name]} is wanted, as elsewhere.")
-
-
 def _numbered(kernel: Indices) -> Indices:
     """Kernels numbered from 0 on, without gaps, (n,)."""
     return np.unique(kernel, return_inverse=True)[1].reshape(-1)
@@ -461,9 +447,3 @@ def _outside_box(points: Floats, low: Floats, high: Floats) -> Bools:
     """Whether each point lies outside a box, up to rounding, (n,)."""
     slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
     return np.asarray(((points < low - slack) | (points > high + slack)).any(axis=1))
-
-
-def _power(runs: xr.Dataset) -> Floats:
-    if has_power(runs):
-        return powers_of(runs)
-    return np.full(runs.sizes["measurement"], np.nan)
