@@ -115,31 +115,23 @@ def make(
     levels: Mapping[str, Sequence[float]] | None = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Put labels on arrays.
+    """Put labels on arrays; the dataset is not validated (:func:`validate`).
 
     Parameters
     ----------
-    kind : sequence of str, (n,)
     runtime : array_like, (n,)
         [s]
     resources, parameters, counters : mapping of name to array_like, (n,) each
     power : array_like, (n,)
         [W], NaN where no meter was read.
-    node : sequence of str, (n,)
-        Empty words where not given.
-    run : array_like of int, (n,)
-        0 where not given.
+    node, run : sequence of str and array_like of int, (n,)
+        Empty words and 0 where not given.
     units : mapping of name to str
         Of resources, parameters and counters; ``"1"`` where not given.
     levels : mapping of name to sequence of float
         What the platform can set of a resource; the values measured where not given.
     attrs : mapping
         Global attributes beyond ``schema``.
-
-    Returns
-    -------
-    xarray.Dataset
-        Not validated: see :func:`validate`.
 
     Raises
     ------

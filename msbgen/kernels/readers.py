@@ -122,7 +122,7 @@ def _check_names(table: Table, settings: Sequence[str]) -> None:
 
 
 def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Measurements of whole tasks from their profiles: each task is a kernel.
+    """Measurements of whole tasks from their profiles: one for each run in each context.
 
     Parameters
     ----------
@@ -130,11 +130,6 @@ def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
         Profile datasets (:mod:`msbgen.data.schema`), each of the task that its attribute ``task``
         names, all over the same resources.  Durations are runtimes; counters are summed over time,
         and one in joules over the duration is the power.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``msbgen-kernels/1``: a measurement for each run in each context.
 
     Raises
     ------
@@ -192,10 +187,8 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
 
     Raises
     ------
-    ProfileError
-        No such file, or none of the device.
-    ArgumentError
-        Another word for what.
+    ArgumentError, ProfileError
+        Another word for what; no such file, or none of the device.
     """
     if what not in ("square", "rectangular", "mobilenet"):
         raise ArgumentError(f"what is {what!r}; square, rectangular or mobilenet is wanted.")
@@ -217,15 +210,11 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
 def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, xr.Dataset]:
     """CUDA microbenchmarks and applications at several core clocks.
 
+    The counters are the seven activities of the GPU's units.
+
     Parameters
     ----------
-    folder : path
     gpu : {"V100", "RTX 8000"}
-
-    Returns
-    -------
-    microbenchmarks, applications : xarray.Dataset
-        ``msbgen-kernels/1``, with the seven activities of the GPU's units as counters.
 
     Raises
     ------
@@ -253,17 +242,11 @@ def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, 
 
 
 def read_zeus(folder: str | os.PathLike[str], gpu: str) -> xr.Dataset:
-    """Epochs of training at several power limits.
+    """Epochs of training at several power limits; the kinds are ``network/optimiser``.
 
     Parameters
     ----------
-    folder : path
     gpu : {"A40", "P100", "RTX 6000", "V100"}
-
-    Returns
-    -------
-    xarray.Dataset
-        ``msbgen-kernels/1``: the kinds are ``network/optimiser``.
 
     Raises
     ------

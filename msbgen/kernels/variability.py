@@ -1,12 +1,11 @@
 """Variability of measurements between nodes that should be alike, and between sessions.
 
-Two boards of one kind, or one machine on two days, do not measure the same.  Observations come in
-groups (a node, a session).  Their reference is the median of the groups' medians, and how far an
-observation lies from it, relative to it, is its relative difference.  Groups are of one law or not
-by two tests that assume nothing of its shape: Anderson and Darling's for all groups together
-(Scholz and Stephens, JASA 1987, equation 6), and Kolmogorov and Smirnov's for each pair, of which
-the smallest probability is corrected for their number (Bonferroni).  The measures are those of the
-paper on Jetson boards (Abdelhafez et al., MIRAGE, SEC 2021, Section 3.1).
+Observations come in groups (a node, a session). Their reference is the median of the groups'
+medians. Two tests without a model of the distribution show whether groups differ: that of Anderson
+and Darling for all groups together (Scholz and Stephens, JASA 1987, equation 6), and that of
+Kolmogorov and Smirnov for each pair, whose smallest probability is corrected for the number of
+pairs (Bonferroni). The measures are those of the paper on Jetson boards (Abdelhafez et al., MIRAGE,
+SEC 2021, Section 3.1).
 """
 
 from __future__ import annotations

@@ -48,12 +48,11 @@ def make_workload(
     units: Mapping[str, str] | None = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Put labels on arrays.
+    """Put labels on arrays; the dataset is not validated (:func:`validate_workload`).
 
     Parameters
     ----------
-    kind : sequence of str, (n,)
-    count : array_like of int, (n,)
+    kind, count : sequence of str and array_like of int, (n,)
     parameters : mapping of name to array_like, (n,) each
         NaN where the kind has none of it.
     workload : sequence of str, (n,), or one for all
@@ -61,11 +60,6 @@ def make_workload(
         Of the parameters; ``"1"`` where not given.
     attrs : mapping
         Global attributes beyond ``schema``.
-
-    Returns
-    -------
-    xarray.Dataset
-        Not validated: see :func:`validate_workload`.
     """
     names = [workload] * len(kind) if isinstance(workload, str) else list(workload)
     dataset = SCHEMA.dataset({"workload": names, "kind": kind, "count": count}, attrs)
@@ -101,7 +95,7 @@ def workload_names(dataset: xr.Dataset) -> list[str]:
 
 
 def one_workload(dataset: xr.Dataset, name: str) -> xr.Dataset:
-    """The launches of one workload; :class:`ArgumentError` with the nearest name if there is none."""
+    """The launches of one workload; :class:`ArgumentError` names the nearest if it is missing."""
     rows = dataset["workload"].values.astype(str) == name
     if not rows.any():
         names = workload_names(dataset)

@@ -107,7 +107,7 @@ def make(
     platform_features: Mapping[str, ArrayLike] | None = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Put labels on arrays.
+    """Put labels on arrays; the dataset is not validated (:func:`validate`).
 
     Parameters
     ----------
@@ -121,11 +121,6 @@ def make(
     workload_features, platform_features : mapping of name to array_like, (n_workloads,) each
     attrs : mapping
         Global attributes beyond ``schema``.
-
-    Returns
-    -------
-    xarray.Dataset
-        Not validated: see :func:`validate`.
     """
     values: dict[str, Any] = {
         "runtime": runtime,

@@ -1,18 +1,14 @@
 """Predict runtimes that were not measured: any workload on any platform, alone or beside others.
 
-The log runtime is a sum:
+The log runtime is a sum of linear scaling (:mod:`~msbgen.runtimes.scaling`), the mean of a few
+pairs of towers (:mod:`~msbgen.runtimes.towers`) and kriging of the residual
+(:mod:`~msbgen.runtimes.kriging`). It is shrunk where the pairs of towers disagree
+(:mod:`~msbgen.runtimes.shrinkage`). Bounds are by split conformal prediction
+(:mod:`~msbgen.runtimes.calibration`), with one pool of calibration runs for each number of
+neighbours and a choice of widths (:mod:`~msbgen.runtimes.spread`).
 
-- linear scaling (:mod:`~msbgen.runtimes.scaling`),
-- the mean of a few pairs of towers (:mod:`~msbgen.runtimes.towers`),
-- kriging of the residual (:mod:`~msbgen.runtimes.kriging`),
-- shrinkage where the pairs of towers disagree (:mod:`~msbgen.runtimes.shrinkage`).
-
-Bounds are by split conformal prediction (:mod:`~msbgen.runtimes.calibration`), with one pool of
-calibration runs for each number of neighbours and a choice of widths
-(:mod:`~msbgen.runtimes.spread`).
-
-Source: Huang et al., *Interference-aware edge runtime prediction with conformal matrix
-completion*, MLSys 2025 (Pitot).  ``preset="paper"`` is its Appendix B.3.
+Source: Huang et al., *Interference-aware edge runtime prediction with conformal matrix completion*,
+MLSys 2025 (Pitot). ``preset="paper"`` is its Appendix B.3.
 """
 
 from __future__ import annotations
@@ -272,7 +268,7 @@ class RuntimePredictor(Parameters):
     def calibrate(
         self, runs: ArrayLike, runtime: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:
-        """Calibrate bounds with runs that were kept from the fit.
+        """Calibrate bounds with runs that were kept from the fit; errors as :meth:`fit`.
 
         Parameters
         ----------
@@ -281,11 +277,6 @@ class RuntimePredictor(Parameters):
         groups : array_like of int, (n,), or None
             Exchangeable unit of each run: runs that were made together, or all runs of a cell,
             have one number.  None: every run is a unit.
-
-        Raises
-        ------
-        ArgumentError, MeasurementError
-            As :meth:`fit`.
         """
         observed = self._observed(runs)
         log_runtime = log_runtimes(runtime, len(observed))
@@ -315,10 +306,8 @@ class RuntimePredictor(Parameters):
 
         Raises
         ------
-        ArgumentError
-            Another shape, or indices out of range.
-        MeasurementError
-            A workload or platform that was never observed.
+        ArgumentError, MeasurementError
+            Another shape, indices out of range; a workload or platform that was never observed.
         """
 
         def predict_part(part: Observations, members: Members) -> Floats:

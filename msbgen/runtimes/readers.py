@@ -25,23 +25,12 @@ _SHORTEST, _LONGEST = 1e-15, 1e25
 
 
 def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[str]]:
-    """The runtimes of a folder of npz archives, as WiseLabCMU/pitot publishes them.
+    """The runtimes of a folder of npz archives, as WiseLabCMU/pitot publishes them; and remarks.
 
     ``data.npz`` holds runs alone with features and names, ``if2.npz`` (``if3``, ``if4``) runs
-    beside others.  Their times are in **microseconds**, unlike their documentation:
-    collection stopped at 30 s, and the largest value is 2.999e7.  Neighbouring rows of runs
-    beside others are the parts of one run.  Exact copies are dropped.
-
-    Returns
-    -------
-    dataset : xarray.Dataset
-    remarks : list of str
-        What was dropped, a sentence each.
-
-    Raises
-    ------
-    ProfileError
-        No such archive, or not the arrays expected.
+    beside others. Their times are in **microseconds**, unlike their documentation: collection
+    stopped at 30 s, and the largest value is 2.999e7. Neighbouring rows of runs beside others are
+    the parts of one run. Exact copies are dropped; the remarks say how many.
     """
     folder = Path(folder)
     alone = _archive(folder / "data.npz")
@@ -139,18 +128,10 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
 def read_queries(
     path: str | os.PathLike[str], workloads: Sequence[str], platforms: Sequence[str]
 ) -> NDArray[np.int64]:
-    """Runs wanted from a CSV file with the columns workload, platform and beside, by index.
+    """Runs wanted from a CSV file with the columns workload, platform and beside, (n, 2 + slots).
 
-    Returns
-    -------
-    ndarray of int, (n, 2 + slots)
-        Workload, platform and neighbours, −1 for none.
-
-    Raises
-    ------
-    ProfileError
-        No such file, another header, a name that is not known; with the line and, for a name,
-        the nearest one that is.
+    They are indices of workload, platform and neighbours, −1 for none. A name that is not known
+    raises :class:`ProfileError` with the line and the nearest name.
     """
     table = Table(path, needed=("workload", "platform"), known=_COLUMNS)
     places = {

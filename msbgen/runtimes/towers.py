@@ -59,7 +59,7 @@ class TowerSettings:
     beside : float
         Weight of the loss of runs beside others in batches, relative to runs alone.
     infinity_norm : bool
-        Use AdaMax in platform of Adam.
+        Use AdaMax in place of Adam.
     """
 
     rank: int = 32
@@ -162,7 +162,7 @@ class Model:
 
     @property
     def parameters(self) -> list[Singles]:
-        """Parameters of both towers; training changes them in platform."""
+        """Parameters of both towers; training changes them in place."""
         return [*self._workloads.parameters, *self._platforms.parameters]
 
     def embeddings(self) -> Embeddings:

@@ -316,14 +316,10 @@ class ConfigurationModel(Parameters):
         Parameters
         ----------
         time, power : ndarray, (n,)
-            Measured times [s] and powers [W] of one program, NaN where not measured.
+            Measured times [s] and powers [W] of one program, NaN where not measured;
+            one time at least is wanted.
         counters : ndarray, (c,)
             Those of the program, if the fit uses counters.
-
-        Raises
-        ------
-        MeasurementError
-            No time was measured.
         """
         self._check_fitted()
         if not np.isfinite(time).any():

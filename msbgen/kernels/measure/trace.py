@@ -28,7 +28,7 @@ _FREE = frozenset(
 
 @dataclass(frozen=True)
 class Trace:
-    """Launches of each kernel of a network, in the order of the first; other calls by torch's name."""
+    """Launches of each kernel of a network, and of other operations by torch's name."""
 
     launches: dict[Point, int]
     others: dict[str, int]
