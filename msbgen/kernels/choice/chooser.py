@@ -133,7 +133,7 @@ class Chooser:
     ) -> int:
         """Number of the context to measure next, one that was not measured yet.
 
-        Errors are those of :meth:`predictions`; every context may be measured already.
+        Errors as :meth:`predictions`, or where every context was measured.
         """
         time, energy, measured = self._single(program)
         if measured.all():
