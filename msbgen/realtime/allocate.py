@@ -29,15 +29,7 @@ from numpy.typing import NDArray
 import msbgen.realtime._kernels as _kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import same_level
-from msbgen.phases.grid import (
-    Floats,
-    Grid,
-    Indices,
-    Resource,
-    check_cores,
-    is_number,
-    place_of,
-)
+from msbgen.phases.grid import Floats, Grid, Indices, Resource, check_cores, is_number, place_of
 from msbgen.phases.phases import table_grid, validate_phases
 
 Method = Literal["equal", "dna", "optimum"]
@@ -116,11 +108,12 @@ class Allocator:
         if objective == "instructions":
             _check_work(tables)
         self._method = _CODES[method]
-        shares = [
-            _SharedResource(self.grid.resource(n), self.capacity[n], self.minima[n], self.cores)
-            for n in self.capacity
-        ]
-        shares = _columns_last(shares)
+        shares = _columns_last(
+            [
+                _SharedResource(self.grid.resource(n), self.capacity[n], self.minima[n], self.cores)
+                for n in self.capacity
+            ]
+        )
         _check_size(shares)
         first, ends, values, contexts = [0], [], [], []
         for table in tables.values():
@@ -131,11 +124,8 @@ class Allocator:
             contexts.append(_on_units(context, shares))
             ends.append(np.asarray(table["end"].values, dtype=float))
             first.append(first[-1] + len(ends[-1]))
-        self._phase_table = (
-            np.concatenate(ends),
-            np.array(first),
-            np.zeros(self.cores, dtype=np.int64),
-        )
+        phases = np.zeros(self.cores, dtype=np.int64)
+        self._phase_table = np.concatenate(ends), np.array(first), phases
         self._table = _table(np.concatenate(values), np.concatenate(contexts), shares, self._idle())
         self._work = self._workspace()
         self._index = {name: i for i, name in enumerate(self.tasks)}
@@ -197,8 +187,8 @@ class Allocator:
         """Phase table and allocator as the simulator's kernel takes them, with a new workspace."""
         ends, first, phases = self._phase_table
         chosen = np.zeros(self.cores, dtype=np.int32)
-        workspace = self._workspace()
-        return (ends, first, phases.copy()), (self._method, self._table, workspace, chosen)
+        allocator = self._method, self._table, self._workspace(), chosen
+        return (ends, first, phases.copy()), allocator
 
     def _workspace(self) -> tuple[Any, ...]:
         value, n = self._table[0], len(self.capacity)
@@ -281,9 +271,8 @@ def _columns_last(shares: list[_SharedResource]) -> list[_SharedResource]:
 
     def work(last: _SharedResource) -> float:
         columns = last.spare + 1
-        merged = sum(
-            min(columns, lane + _kernels.LANES) for lane in range(0, columns, _kernels.LANES)
-        )
+        lanes = range(0, columns, _kernels.LANES)
+        merged = sum(min(columns, lane + _kernels.LANES) for lane in lanes)
         pairs = np.prod([(s.spare + 1) * (s.spare + 2) / 2 for s in shares if s is not last])
         return float(merged * pairs)
 
@@ -343,18 +332,17 @@ def _speeds(
     table: xr.Dataset, grid: Grid, shared: Sequence[str], slack: float | None
 ) -> tuple[NDArray[Any], Indices]:
     """Speed at the highest clock, and the context to set, (phases, levels of each shared…)."""
-    own = [name for name in grid.names if name not in shared]
-    order = ("phase", *shared, *own)
+    private = [name for name in grid.names if name not in shared]
+    order = ("phase", *shared, *private)
     speed = table["speed"].transpose(*order).values.astype(float)
     number = np.arange(len(grid.contexts)).reshape(grid.shape)
-    number = number.transpose([grid.names.index(n) for n in (*shared, *own)])
+    number = number.transpose([grid.names.index(n) for n in (*shared, *private)])
     number = np.broadcast_to(number, speed.shape)
     # private resources other than the clock stay at their highest level
-    for axis in range(len(own) - 1, -1, -1):
-        if own[axis] != grid.clock or slack is None:
-            last = [slice(None)] * speed.ndim
-            last[1 + len(shared) + axis] = slice(-1, None)
-            speed, number = speed[tuple(last)], number[tuple(last)]
+    for axis, name in enumerate(private, start=1 + len(shared)):
+        if name != grid.clock or slack is None:
+            last = (*[slice(None)] * axis, slice(-1, None))
+            speed, number = speed[last], number[last]
     speed = speed.reshape(*speed.shape[: 1 + len(shared)], -1)
     number = number.reshape(speed.shape)
     fastest = speed[..., -1]
@@ -417,10 +405,6 @@ def _table(
     triples = np.concatenate(
         [np.stack([np.full(len(j), i), j, i + j], axis=1) for i, j in enumerate(partners)]
     )
-    return (
-        padded,
-        context.reshape(len(value), rows, columns).astype(np.int32),
-        np.array([[*strides, 0], spare, most], dtype=np.int64),
-        triples,
-        idle,
-    )
+    contexts = context.reshape(len(value), rows, columns).astype(np.int32)
+    lattice = np.array([[*strides, 0], spare, most], dtype=np.int64)
+    return padded, contexts, lattice, triples, idle

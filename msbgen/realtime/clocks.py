@@ -60,9 +60,11 @@ def simulated_slack(
 ) -> float:
     """Largest δ, in steps of 0.02, for which simulated responses stay below `share` of deadlines.
 
+    It is 0 where no larger one passes.  Responses almost always grow with δ, so it is found by
+    bisection; the slack returned was simulated.
+
     Parameters
     ----------
-    task_set : TaskSet
     allocator : callable
         Makes the allocator with a given slack.
     profiles : Truth
@@ -71,12 +73,6 @@ def simulated_slack(
         Of the deadline that the longest response may reach.
     horizon, timer, rng
         As of :func:`~msbgen.realtime.edf.simulate_edf`.
-
-    Returns
-    -------
-    float
-        0 where no larger one passes.  Found by bisection, as responses almost always grow with δ;
-        the slack returned was simulated.
     """
     if not 0 < share <= 1:
         raise ArgumentError(f"share is {share}; a number above 0, up to 1, is wanted.")

@@ -25,37 +25,22 @@ MOST_JOBS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class JobReleases:
-    """The jobs of a task set, in order of tasks and releases.
+    """The jobs of a task set, in order of tasks and releases."""
 
-    Attributes
-    ----------
-    task : ndarray of int, (jobs,)
-    first : ndarray of int, (tasks + 1,)
-        First job of each task, then the number of jobs.
-    release, deadline : ndarray, (jobs,)
-        [s]
-    run : ndarray of int, (jobs,)
-        Run of its profile that each job draws.
-    """
-
-    task: Indices
-    first: Indices
+    task: Indices  # (jobs,)
+    first: Indices  # (tasks + 1,), first job of each task, then the number of jobs
+    # (jobs,), [s]
     release: Floats
     deadline: Floats
-    run: Indices
+    run: Indices  # (jobs,), run of its profile that each job draws
 
     @classmethod
     def of(
         cls, task_set: TaskSet, horizon: float, runs: int, rng: np.random.Generator | int
     ) -> JobReleases:
-        """Jobs released before `horizon` [s].
+        """Jobs released before `horizon` [s]; :class:`ArgumentError` for more than `MOST_JOBS`.
 
         The k-th job of the i-th task draws the same run for all periods.
-
-        Raises
-        ------
-        ArgumentError
-            There are more than `MOST_JOBS`.
         """
         period = np.array([task.period for task in task_set.tasks])
         with np.errstate(over="ignore"):
@@ -80,23 +65,13 @@ class JobReleases:
 
 @dataclass(frozen=True, eq=False)
 class EdfResult:
-    """Completion of the jobs, and energy.
-
-    Attributes
-    ----------
-    jobs : JobReleases
-    completion : ndarray, (jobs,)
-        [s]
-    energy : ndarray, (tasks,)
-        Dynamic energy, in seconds of a core that never stalls at the highest clock.
-    decisions : int
-        Number of decisions of the allocator.
-    """
+    """Completion of the jobs, and energy."""
 
     jobs: JobReleases
-    completion: Floats
+    completion: Floats  # (jobs,), [s]
+    # (tasks,), dynamic energy, in seconds of a core that never stalls at the highest clock
     energy: Floats
-    decisions: int
+    decisions: int  # number of decisions of the allocator
 
     @cached_property
     def ratio(self) -> Floats:
@@ -112,21 +87,11 @@ class EdfResult:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Decisions of the allocator.
+    """Decisions of the allocator."""
 
-    Attributes
-    ----------
-    time : ndarray, (decisions,)
-        [s]
-    job : ndarray of int, (decisions, cores)
-        -1 where a core is idle.
-    context : ndarray of int, (decisions, cores)
-        Number of the context in the grid.
-    """
-
-    time: Floats
-    job: Indices
-    context: NDArray[np.int32]
+    time: Floats  # (decisions,), [s]
+    job: Indices  # (decisions, cores), -1 where a core is idle
+    context: NDArray[np.int32]  # (decisions, cores), number of the context in the grid
 
 
 def simulate_edf(
@@ -142,7 +107,6 @@ def simulate_edf(
 
     Parameters
     ----------
-    task_set : TaskSet
     allocator : Allocator
         For the cores of the set and every profile that its tasks name.
     truth : Truth
@@ -160,36 +124,20 @@ def simulate_edf(
     ProfileError
         Tables and truth are of different platforms.
     """
-    return _simulate_edf(task_set, allocator, truth, horizon, timer, rng)[0]
+    return _simulate_edf(task_set, allocator, truth, horizon=horizon, timer=timer, rng=rng)[0]
 
 
-def meets_deadlines(
-    task_set: TaskSet,
-    allocator: Allocator,
-    truth: Truth,
-    *,
-    horizon: float = 60.0,
-    timer: float = TIMER,
-    rng: np.random.Generator | int = 0,
-) -> bool:
+def meets_deadlines(task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Any) -> bool:
     """Whether no job of :func:`simulate_edf` is late; stops at the first late job."""
-    return _simulate_edf(task_set, allocator, truth, horizon, timer, rng, stop=True)[1] == 0
+    return _simulate_edf(task_set, allocator, truth, **settings, stop=True)[1] == 0
 
 
 def simulate_decisions(
-    task_set: TaskSet,
-    allocator: Allocator,
-    truth: Truth,
-    *,
-    horizon: float = 60.0,
-    timer: float = TIMER,
-    rng: np.random.Generator | int = 0,
+    task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Any
 ) -> tuple[EdfResult, Decisions]:
-    """Result as of :func:`simulate_edf`, and every decision."""
-    outcome, _, _ = _simulate_edf(task_set, allocator, truth, horizon, timer, rng)
-    outcome, _, kept = _simulate_edf(
-        task_set, allocator, truth, horizon, timer, rng, keep=outcome.decisions
-    )
+    """Result as of :func:`simulate_edf`, and every decision; the same `settings`."""
+    outcome, _, _ = _simulate_edf(task_set, allocator, truth, **settings)
+    outcome, _, kept = _simulate_edf(task_set, allocator, truth, **settings, keep=outcome.decisions)
     return outcome, kept
 
 
@@ -197,9 +145,10 @@ def _simulate_edf(
     task_set: TaskSet,
     allocator: Allocator,
     truth: Truth,
-    horizon: float,
-    timer: float,
-    rng: np.random.Generator | int,
+    *,
+    horizon: float = 60.0,
+    timer: float = TIMER,
+    rng: np.random.Generator | int = 0,
     stop: bool = False,
     keep: int = 0,
 ) -> tuple[EdfResult, int, Decisions]:
@@ -251,9 +200,8 @@ def _simulate_interruptibly(*arguments: Any) -> None:
     """Simulate in a second thread, so that the main one can handle signals."""
     *_, (_, _, counters), _ = arguments
     counters[2] = 1
-    _kernels.simulate_edf(
-        *arguments
-    )  # stops at once: compiles in this thread, as compilation cannot be interrupted
+    # stops at once: compiles in this thread, as compilation cannot be interrupted
+    _kernels.simulate_edf(*arguments)
     counters[2] = 0
     with ThreadPoolExecutor(1) as pool:
         simulation = pool.submit(_kernels.simulate_edf, *arguments)

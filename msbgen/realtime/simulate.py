@@ -44,7 +44,6 @@ def simulate_task_set(
 
     Parameters
     ----------
-    task_set : TaskSet
     tables : mapping of str to xarray.Dataset
         Phase table of each profile that a task names, from which allocations are decided.
     truth : Truth
@@ -79,7 +78,7 @@ def simulate_task_set(
     -----
     About 0.05 s for a minute of a loaded machine of four cores.
     """
-    prepared = _allocator(task_set, tables, allocator, objective, slack)
+    prepared = _allocator(task_set, tables, method=allocator, objective=objective, slack=slack)
     outcome = simulate_edf(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
     return _labelled(task_set, outcome)
 
@@ -92,9 +91,7 @@ def timeline(
     allocator: Method = "optimum",
     objective: Objective = "instructions",
     slack: float | None = None,
-    horizon: float = 60.0,
-    timer: float = TIMER,
-    rng: np.random.Generator | int = 0,
+    **settings: Any,
 ) -> xr.Dataset:
     """Every decision in the simulation of :func:`simulate_task_set` with the same arguments.
 
@@ -109,10 +106,8 @@ def timeline(
     ArgumentError, ProfileError
         As :func:`simulate_task_set`.
     """
-    prepared = _allocator(task_set, tables, allocator, objective, slack)
-    _, decisions = simulate_decisions(
-        task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng
-    )
+    prepared = _allocator(task_set, tables, method=allocator, objective=objective, slack=slack)
+    _, decisions = simulate_decisions(task_set, prepared, truth, **settings)
     levels = prepared.grid.contexts[decisions.context]
     dims = ("decision", "core")
     variables: dict[str, Any] = {
@@ -125,48 +120,33 @@ def timeline(
     return xr.Dataset(variables, coords={"time": time}, attrs={"schema": SCHEMA})
 
 
-def _allocator(
-    task_set: TaskSet,
-    tables: Mapping[str, xr.Dataset],
-    method: Method,
-    objective: Objective,
-    slack: float | None,
-) -> Allocator:
+def _allocator(task_set: TaskSet, tables: Mapping[str, xr.Dataset], **settings: Any) -> Allocator:
     used = {t.profile: tables[t.profile] for t in task_set.tasks if t.profile in tables}
     return Allocator(
-        used or tables,
-        task_set.capacity,
-        task_set.cores,
-        method=method,
-        objective=objective,
-        minima=task_set.minima,
-        slack=slack,
+        used or tables, task_set.capacity, task_set.cores, minima=task_set.minima, **settings
     )
 
 
 def _labelled(task_set: TaskSet, outcome: EdfResult) -> xr.Dataset:
     jobs = outcome.jobs
-
-    def of_job(values: Any, long_name: str, units: str = "s") -> Any:
-        return "job", values, {"units": units, "long_name": long_name}
-
     misses = np.bincount(jobs.task[outcome.late], minlength=len(task_set.tasks))
     periods = [task.period for task in task_set.tasks]
+    energy = "energy, in seconds of a busy core at the highest clock"
+    columns = (
+        ("job", "task_number", jobs.task, "task of the job, from 0", "1"),
+        ("job", "run", jobs.run, "run of the profile that the job drew", "1"),
+        ("job", "release", jobs.release, "release", "s"),
+        ("job", "deadline", jobs.deadline, "deadline", "s"),
+        ("job", "completion", outcome.completion, "completion", "s"),
+        ("job", "response_time", outcome.completion - jobs.release, "response time", "s"),
+        ("job", "late", outcome.late.astype(np.int8), "ended after its deadline", "1"),
+        ("task", "period", periods, "period", "s"),
+        ("task", "misses", misses, "late jobs", "1"),
+        ("task", "energy", outcome.energy, energy, "s"),
+    )
     variables = {
-        "task_number": of_job(jobs.task, "task of the job, from 0", "1"),
-        "run": of_job(jobs.run, "run of the profile that the job drew", "1"),
-        "release": of_job(jobs.release, "release"),
-        "deadline": of_job(jobs.deadline, "deadline"),
-        "completion": of_job(outcome.completion, "completion"),
-        "response_time": of_job(outcome.completion - jobs.release, "response time"),
-        "late": of_job(outcome.late.astype(np.int8), "ended after its deadline", "1"),
-        "period": ("task", periods, {"units": "s", "long_name": "period"}),
-        "misses": ("task", misses, {"units": "1", "long_name": "late jobs"}),
-        "energy": (
-            "task",
-            outcome.energy,
-            {"units": "s", "long_name": "energy, in seconds of a busy core at the highest clock"},
-        ),
+        name: (dim, values, {"units": units, "long_name": long_name})
+        for dim, name, values, long_name, units in columns
     }
     names = [task.name for task in task_set.tasks]
     attrs = {"schema": SCHEMA, "cores": task_set.cores, "decisions": outcome.decisions}

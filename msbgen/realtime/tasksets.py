@@ -29,6 +29,11 @@ _KEYS = ("cores", "capacity", "minima", "task")
 _TASK_KEYS = ("name", "profile", "period", "wcet")
 
 
+def _check_seconds(value: Any, what: str) -> None:
+    if not is_number(value) or not 0 < value < float("inf"):
+        raise ArgumentError(f"{what} is {value}; a positive number of seconds is wanted.")
+
+
 @dataclass(frozen=True)
 class Task:
     """A periodic task with implicit deadline.
@@ -50,24 +55,13 @@ class Task:
     wcet: float | None = None
 
     def __post_init__(self) -> None:
-        for what, value in (("period", self.period), ("wcet", self.wcet)):
-            if what == "wcet" and value is None:
-                continue
-            if not is_number(value) or not 0 < value < float("inf"):
-                raise ArgumentError(
-                    f"{what} of task '{self.name}' is {value}; a positive number of seconds is "
-                    f"wanted."
-                )
+        _check_seconds(self.period, f"period of task '{self.name}'")
+        if self.wcet is not None:
+            _check_seconds(self.wcet, f"wcet of task '{self.name}'")
 
     @property
     def utilisation(self) -> float:
-        """Reference utilisation.
-
-        Raises
-        ------
-        ArgumentError
-            The task's ``wcet`` is not known.
-        """
+        """Reference utilisation; :class:`ArgumentError` where ``wcet`` is not known."""
         if self.wcet is None:
             raise ArgumentError(
                 f"wcet of task '{self.name}' is not given; its longest execution time in the "
@@ -98,10 +92,10 @@ class TaskSet:
     def __post_init__(self) -> None:
         check_cores(self.cores)
         for what, amounts in (("capacity", self.capacity), ("minimum", self.minima)):
-            for resource, held in amounts.items():
-                if not is_number(held) or not 0 <= held < float("inf"):
+            for resource, total in amounts.items():
+                if not is_number(total) or not 0 <= total < float("inf"):
                     raise ArgumentError(
-                        f"{what} of '{resource}' is {held}; a finite number from 0 on is wanted."
+                        f"{what} of '{resource}' is {total}; a finite number from 0 on is wanted."
                     )
         if not self.tasks:
             raise ArgumentError("tasks are none; one task or more is wanted.")
@@ -124,18 +118,12 @@ class TaskSet:
         return replace(self, tasks=tasks)
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a TOML file, whole or not at all.
-
-        Raises
-        ------
-        FileExistsError
-            `path` exists and `overwrite` is False.
-        """
-        lines = [f"cores = {self.cores}", "", "[capacity]"]
-        lines += [f"{_key(name)} = {_number(amount)}" for name, amount in self.capacity.items()]
-        if self.minima:
-            lines += ["", "[minima]"]
-            lines += [f"{_key(name)} = {_number(amount)}" for name, amount in self.minima.items()]
+        """Write a TOML file, whole or not at all; FileExistsError unless `overwrite`."""
+        lines = [f"cores = {self.cores}"]
+        for table, amounts in (("capacity", self.capacity), ("minima", self.minima)):
+            if amounts or table == "capacity":
+                lines += ["", f"[{table}]"]
+            lines += [f"{_key(name)} = {_number(amount)}" for name, amount in amounts.items()]
         for task in self.tasks:
             lines += ["", "[[task]]", f"name = {_text(task.name)}"]
             lines += [f"profile = {_text(task.profile)}", f"period = {_number(task.period)}"]
@@ -178,9 +166,9 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
             where = f"{path.name}, task {task.get('name') or number}"
             check_keys(task, _TASK_KEYS, ("profile", "period"), where)
             profile = name(task, "profile", where)
-            own = name(task, "name", where) if "name" in task else f"{profile}-{number}"
+            title = name(task, "name", where) if "name" in task else f"{profile}-{number}"
             wcet = amount(task["wcet"], "wcet", where) if "wcet" in task else None
-            read.append(Task(own, profile, amount(task["period"], "period", where), wcet))
+            read.append(Task(title, profile, amount(task["period"], "period", where), wcet))
         return TaskSet(
             whole(content["cores"], "cores", path.name),
             _amounts(content["capacity"], "capacity", path.name),
@@ -200,14 +188,10 @@ def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
 def reference_wcet(profiles: xr.Dataset) -> float:
     """Longest observed execution time in the largest context [s].
 
-    Raises
-    ------
-    ProfileError
-        No context has the highest level of every resource.
+    :class:`ProfileError` where no context has the highest level of every resource.
     """
-    names = resource_names(profiles)
-    levels = [profiles[n].attrs.get("levels", profiles[n].values) for n in names]
-    highest = [float(np.max(values)) for values in levels]
+    resources = [profiles[name] for name in resource_names(profiles)]
+    highest = [float(np.max(r.attrs.get("levels", r.values))) for r in resources]
     rows = np.flatnonzero(same_level(context_table(profiles), highest).all(axis=1))
     if not len(rows):
         raise ProfileError(
@@ -254,17 +238,13 @@ def draw_task_set(
             f"utilisation is {utilisation}; a number above 0, up to the {cores} cores, is wanted."
         )
     for profile, seconds in wcet.items():
-        if not is_number(seconds) or not 0 < seconds < float("inf"):
-            raise ArgumentError(
-                f"wcet of '{profile}' is {seconds}; a positive number of seconds is wanted."
-            )
-    drawn = np.random.default_rng(rng)
-    names = list(wcet)
+        _check_seconds(seconds, f"wcet of '{profile}'")
+    generator, names = np.random.default_rng(rng), list(wcet)
     tasks: list[Task] = []
     left = float(utilisation)
     while not tasks or left > _LEAST:
-        share = min(float(drawn.uniform(*_UTILISATION)), left)
-        profile = names[int(drawn.integers(len(names)))]
+        share = min(float(generator.uniform(*_UTILISATION)), left)
+        profile = names[int(generator.integers(len(names)))]
         name = f"{profile}-{len(tasks)}"
         tasks.append(Task(name, profile, wcet[profile] / share, wcet[profile]))
         left -= share

@@ -31,24 +31,15 @@ _VOLTAGE = (0.80, 1.00)
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Runs of several tasks on the progress axis, in every context of one platform.
+    """Runs of several tasks on the progress axis, in every context of one platform."""
 
-    Attributes
-    ----------
-    profiles : tuple of str
-        Names of the tasks.
-    grid : Grid
-        The platform.
-    seconds : ndarray of float32, (profiles, runs, contexts, stretches)
-        Time of each stretch of progress [s].  The runs of a task with fewer runs than another are
-        repeated in turn.
-    power : ndarray of float32, (profiles, contexts, stretches)
-        Dynamic power, in units of a core that never stalls at the highest clock.
-    """
-
-    profiles: tuple[str, ...]
-    grid: Grid
+    profiles: tuple[str, ...]  # names of the tasks
+    grid: Grid  # the platform
+    # (profiles, runs, contexts, stretches), time of each stretch of progress [s].  The runs of a
+    # task with fewer runs than another are repeated in turn
     seconds: Singles
+    # (profiles, contexts, stretches), dynamic power, in units of a core that never stalls at the
+    # highest clock
     power: Singles
 
     @classmethod
@@ -73,12 +64,7 @@ class Truth:
     def join(cls, parts: list[Truth]) -> Truth:
         """Execution data of several sets of tasks as one.
 
-        Raises
-        ------
-        ArgumentError
-            There are none.
-        ProfileError
-            They are of different platforms.
+        :class:`ArgumentError` where there are none, :class:`ProfileError` for different platforms.
         """
         if not parts:
             raise ArgumentError("profiles are none; those of one task or more are wanted.")

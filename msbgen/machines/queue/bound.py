@@ -62,14 +62,12 @@ def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
     The programme is solved for all jobs and for those submitted after several moments.  No job
     may use a machine on which it could not end within the bound.
 
+    About a second for 50,000 jobs on four machines.
+
     Raises
     ------
     ArgumentError
         As :func:`~msbgen.machines.queue.simulate.simulate_queue`.
-
-    Notes
-    -----
-    About a second for 50,000 jobs on four machines.
     """
     sizes = check_machines(jobs, machines)
     arrival = jobs.submission - jobs.submission.min()

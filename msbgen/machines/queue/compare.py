@@ -41,23 +41,14 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class VariantResult:
-    """Result of one simulation.
-
-    Attributes
-    ----------
-    variant : Variant
-    jobs : Jobs
-        As submitted in it, with the estimates that the scheduler had.
-    schedule : Schedule
-    row : dict
-        The variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
-        ``makespan_over_bound``, means of the bounded ``slowdown`` and
-        ``slowdown_against_fastest``, mean ``wait`` [s].
-    """
+    """Result of one simulation."""
 
     variant: Variant
-    jobs: Jobs
+    jobs: Jobs  # as submitted in it, with the estimates that the scheduler had
     schedule: Schedule
+    # the variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
+    # ``makespan_over_bound``, means of the bounded ``slowdown`` and ``slowdown_against_fastest``,
+    # mean ``wait`` [s]
     row: dict[str, Any]
 
 
@@ -82,14 +73,7 @@ def simulate_variants(
 ) -> Iterator[VariantResult]:
     """Results of the variants, one simulation after another.
 
-    Parameters
-    ----------
-    jobs : Jobs
-    machines : mapping of str to int
-        Nodes of each machine.
-    variants : sequence of Variant
-    rng : numpy.random.Generator or int
-        Draws random placements, the same for every variant.
+    Random placements are drawn alike for every variant.  `machines` has the nodes of each.
 
     Raises
     ------
@@ -138,23 +122,16 @@ def compare_variants(
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
-    """One row of measures for each variant of :func:`variants`.
+    """One row of measures for each variant of :func:`variants`, as `row` of :class:`VariantResult`.
 
     Parameters
     ----------
-    jobs, machines, rng
-        As of :func:`simulate_variants`.
     arrivals : sequence of str or float
         ``as submitted``, ``at once``, or loads (:func:`~msbgen.machines.queue.bound.at_load`).
-    placements, queues
+    jobs, machines, placements, queues, rng
         As of :func:`~msbgen.machines.queue.simulate.simulate_queue`.
     progress : callable
         Called with (done, total) simulations.
-
-    Returns
-    -------
-    list of dict
-        As `row` of :class:`VariantResult`.
 
     Raises
     ------

@@ -47,22 +47,17 @@ class Jobs:
     def __post_init__(self) -> None:
         n = len(self.submission)
         for name in ("nodes", "runtime", "estimate", "suits"):
-            if len(getattr(self, name)) != n:
+            many, shape = len(getattr(self, name)), getattr(self, name).shape
+            if many != n:
+                raise ArgumentError(f"{name} is of {many} jobs; the {n} of submission are wanted.")
+            if name != "nodes" and shape != self.runtime.shape:
                 raise ArgumentError(
-                    f"{name} is of {len(getattr(self, name))} jobs; the {n} of submission are "
-                    f"wanted."
-                )
-        for name in ("estimate", "suits"):
-            if getattr(self, name).shape != self.runtime.shape:
-                raise ArgumentError(
-                    f"{name} is of shape {getattr(self, name).shape}; that of runtime, "
-                    f"{self.runtime.shape}, is wanted."
+                    f"{name} is of shape {shape}; that of runtime, {self.runtime.shape}, is wanted."
                 )
         if n == 0:
             raise ArgumentError("jobs are none; one or more is wanted.")
         odd = ~(np.abs(self.submission) <= LONGEST)
-        wanted = f"a number of seconds, {LONGEST:g} at most,"
-        _refuse(odd, self.submission, "submission", wanted)
+        _refuse(odd, self.submission, "submission", f"a number of seconds, {LONGEST:g} at most,")
         odd = (self.nodes < 1) | (self.nodes > MOST_NODES)
         _refuse(odd, self.nodes, "nodes", f"a whole number from 1 to {MOST_NODES}")
         wanted = f"a positive number of seconds, {LONGEST:g} at most, NaN where it does not run,"
@@ -126,10 +121,8 @@ def make_jobs(
 def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
     """Nodes of each machine, in the order of the jobs' columns.
 
-    Raises
-    ------
-    ArgumentError
-        Another number of machines than the jobs have times for, or one without nodes.
+    :class:`ArgumentError` for another number of machines than the jobs have times for, or as
+    :func:`check_nodes`.
     """
     if len(machines) != jobs.runtime.shape[1]:
         raise ArgumentError(
@@ -140,13 +133,7 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
 
 
 def check_nodes(machines: Mapping[str, int]) -> Indices:
-    """Nodes of each machine.
-
-    Raises
-    ------
-    ArgumentError
-        A machine has none.
-    """
+    """Nodes of each machine; :class:`ArgumentError` where it is no whole number from 1."""
     for name, nodes in machines.items():
         if not 1 <= nodes <= MOST_NODES or nodes != int(nodes):
             raise ArgumentError(
@@ -157,13 +144,7 @@ def check_nodes(machines: Mapping[str, int]) -> Indices:
 
 
 def too_large(jobs: Jobs, machines: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Jobs that fit on no machine, and the nodes of the largest machine on which each runs.
-
-    Raises
-    ------
-    ArgumentError
-        As :func:`check_machines`.
-    """
+    """Jobs that fit on no machine, and the nodes of the largest machine on which each runs."""
     sizes = check_machines(jobs, machines)
     most = np.where(np.isnan(jobs.runtime), 0, sizes).max(axis=1)
     for job in np.flatnonzero(jobs.nodes > most):
@@ -173,10 +154,8 @@ def too_large(jobs: Jobs, machines: Mapping[str, int]) -> Iterator[tuple[int, in
 def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]:
     """Whether each job runs on each machine and fits there, (jobs, machines).
 
-    Raises
-    ------
-    ArgumentError
-        As :func:`check_machines`, or a job is larger than every machine on which it runs.
+    :class:`ArgumentError` as :func:`check_machines`, or where a job is larger than every machine on
+    which it runs.
     """
     for job, most in too_large(jobs, machines):
         raise ArgumentError(

@@ -20,14 +20,10 @@ def makespan(jobs: Jobs, schedule: Schedule) -> float:
 
 
 def bounded_slowdown(jobs: Jobs, schedule: Schedule, *, tau: float = TAU) -> Floats:
-    """Bounded slowdown of each job: max(1, (wait + t) / max(t, τ)).
+    """Bounded slowdown of each job, (jobs,): max(1, (wait + t) / max(t, τ)).
 
     t is the time on the machine where the job ran.  A job that starts at once on a slow machine
     has slowdown 1: see :func:`slowdown_against_fastest`.
-
-    Returns
-    -------
-    ndarray, (jobs,)
 
     Raises
     ------
@@ -41,11 +37,8 @@ def bounded_slowdown(jobs: Jobs, schedule: Schedule, *, tau: float = TAU) -> Flo
 def slowdown_against_fastest(
     jobs: Jobs, schedule: Schedule, machines: Mapping[str, int], *, tau: float = TAU
 ) -> Floats:
-    """Bounded slowdown of each job relative to its time on the fastest machine that it fits.
-
-    Returns
-    -------
-    ndarray, (jobs,)
+    """Bounded slowdown of each job relative to its time on the fastest machine that it fits,
+    (jobs,).
 
     Raises
     ------

@@ -25,10 +25,7 @@ _MEASURES = {
 def queue_table(rows: Rows) -> str:
     """Arrivals × placement as aligned text, with estimated times; true ones in brackets.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As :func:`msbgen.machines.queue.compare.compare_variants` returns them.
+    `rows` are those of :func:`msbgen.machines.queue.compare.compare_variants`.
 
     Examples
     --------
@@ -57,14 +54,9 @@ def queue_table(rows: Rows) -> str:
 
 
 def plot_queues(rows: Rows, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Draw makespan and slowdown against load as PNG.
+    """Draw makespan and slowdown against load as PNG; needs the extra ``plot``.
 
-    Raises
-    ------
-    FileExistsError, OSError
-        As :func:`msbgen.data.files.replace_file`.
-    ModuleNotFoundError
-        matplotlib is not installed (extra ``plot``).
+    Errors are those of :func:`msbgen.data.files.replace_file`.
     """
     check_output(Path(path), overwrite=overwrite)
     figure = queue_figure(rows)
@@ -75,23 +67,9 @@ def plot_queues(rows: Rows, path: str | os.PathLike[str], *, overwrite: bool = F
 def queue_figure(rows: Rows) -> Figure:
     """A curve a placement over the arrivals, loads in their order.
 
-    Dotted where there is one queue, thin and dashed with true times.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As :func:`msbgen.machines.queue.compare.compare_variants` returns them.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel each for makespan over its bound, and slowdown as of the paper and against the
-        fastest machine, on logarithmic scales.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        matplotlib is not installed (extra ``plot``).
+    A panel each for makespan over its bound, and slowdown as of the paper and against the fastest
+    machine, on logarithmic scales.  Dotted where there is one queue, thin and dashed with true
+    times.
     """
     from matplotlib.figure import Figure
 
@@ -103,16 +81,14 @@ def queue_figure(rows: Rows) -> Figure:
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     for axis, (name, title) in zip(figure.subplots(1, len(_MEASURES)), _MEASURES.items()):
         for label in curves:
-            mine = sorted(
-                ((row, true) for row, true in pairs if _label(row) == label),
-                key=lambda pair: ticks.index(pair[0]["arrivals"]),
-            )
-            at = [ticks.index(row["arrivals"]) for row, _ in mine]
-            colour = f"C{placements.index(mine[0][0]['placement']) % 10}"
-            style = "s:" if mine[0][0]["queue"] == "one" else "o-"
-            axis.plot(at, [row[name] for row, _ in mine], style, color=colour, label=label, ms=3)
-            if any(true is not row for row, true in mine):
-                values = [true[name] for _, true in mine]
+            curve = [(row, true) for row, true in pairs if _label(row) == label]
+            curve.sort(key=lambda pair: ticks.index(pair[0]["arrivals"]))
+            at = [ticks.index(row["arrivals"]) for row, _ in curve]
+            colour = f"C{placements.index(curve[0][0]['placement']) % 10}"
+            style = "s:" if curve[0][0]["queue"] == "one" else "o-"
+            axis.plot(at, [row[name] for row, _ in curve], style, color=colour, label=label, ms=3)
+            if any(true is not row for row, true in curve):
+                values = [true[name] for _, true in curve]
                 axis.plot(at, values, "--", color=colour, alpha=0.6, lw=1)
         axis.set_yscale("log")
         axis.set_xticks(range(len(ticks)), [arrival_name(a) for a in ticks])
@@ -137,8 +113,8 @@ def _each(rows: Rows, name: str) -> list[Any]:
 
 def _paired(rows: Rows) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Each row with estimates, and that with true times; the same twice where they are alike."""
-    found: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
+    pairs: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         key = row["arrivals"], row["placement"], row["queue"]
-        found.setdefault(key, {})[row["times"]] = row
-    return [(times.get("estimated", times["true"]), times["true"]) for times in found.values()]
+        pairs.setdefault(key, {})[row["times"]] = row
+    return [(times.get("estimated", times["true"]), times["true"]) for times in pairs.values()]

@@ -50,33 +50,17 @@ _DEFAULTS = {"placements": list(PLACEMENTS), "queues": ["machine"], "arrivals": 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Simulations to run.
+    """Simulations to run."""
 
-    Attributes
-    ----------
-    machines : dict of str to int
-        Nodes of each.
-    jobs : Jobs
-    arrivals : tuple of str or float
-        ``as submitted``, ``at once``, or a load.
-    placements, queues : tuple of str
-    """
-
-    machines: dict[str, int]
+    machines: dict[str, int]  # nodes of each
     jobs: Jobs
-    arrivals: tuple[Arrival, ...]
+    arrivals: tuple[Arrival, ...]  # ``as submitted``, ``at once``, or a load
     placements: tuple[Placement, ...]
     queues: tuple[Queue, ...]
 
 
 def scenario_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Paths of the files that a scenario names.
-
-    Raises
-    ------
-    ProfileError
-        As :func:`read_scenario`.
-    """
+    """Paths of the files that a scenario names; errors as :func:`read_scenario`."""
     path, content = _content(path)
     return [path.parent / name(content, key, path.name) for key in _FILES if key in content]
 
@@ -95,13 +79,9 @@ def read_scenario(path: str | os.PathLike[str]) -> Scenario:
     try:
         machines = _machines(content["machines"], where)
         check_nodes(machines)
-        placements: tuple[Placement, ...] = tuple(
-            check_placement(p) for p in _listed(content, "placements", where)
-        )
-        queues: tuple[Queue, ...] = tuple(check_queue(q) for q in _listed(content, "queues", where))
-        arrivals: tuple[Arrival, ...] = tuple(
-            _arrival(a, where) for a in _listed(content, "arrivals", where)
-        )
+        placements = tuple(map(check_placement, _listed(content, "placements", where)))
+        queues = tuple(map(check_queue, _listed(content, "queues", where)))
+        arrivals = tuple(_arrival(a, where) for a in _listed(content, "arrivals", where))
         if "jobs" in content:
             jobs = read_job_table(path.parent / name(content, "jobs", where), machines)
         else:

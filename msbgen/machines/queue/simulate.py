@@ -42,19 +42,12 @@ _CODES = {
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Start, end and machine of every job, in the order of the jobs.
+    """Start, end and machine of every job, in the order of the jobs."""
 
-    Attributes
-    ----------
-    start, end : ndarray, (jobs,)
-        [s]
-    machine : ndarray of int, (jobs,)
-        Index of the machine it ran on.
-    """
-
+    # (jobs,), [s]
     start: Floats
     end: Floats
-    machine: Indices
+    machine: Indices  # (jobs,), index of the machine it ran on
 
 
 def simulate_queue(
@@ -92,10 +85,6 @@ def simulate_queue(
     rng : numpy.random.Generator or int
         For ``random``.
 
-    Returns
-    -------
-    Schedule
-
     Raises
     ------
     ArgumentError
@@ -118,10 +107,11 @@ def simulate_queue(
     """
     check_placement(placement)
     check_queue(queue)
-    fits = where_jobs_fit(jobs, machines)
     order = np.argsort(jobs.submission, kind="stable")
-    allowed = fits & jobs.suits if placement == "user" else fits
-    _check_suits(allowed)
+    allowed = where_jobs_fit(jobs, machines)
+    if placement == "user":
+        allowed = allowed & jobs.suits
+        _check_suits(allowed)
     sets = _sets(allowed[order])
     n, m = jobs.runtime.shape
     late = queue == "one" and _CODES[placement] in (_kernels.ROUND_ROBIN, _kernels.GREEDY)
@@ -152,30 +142,29 @@ def _sets(allowed: NDArray[np.bool_]) -> _kernels.MachineSets:
     """Sets of machines that jobs may use, each distinct set once."""
     kinds, of = np.unique(allowed, axis=0, return_inverse=True)
     first = np.concatenate([[0], np.cumsum(kinds.sum(axis=1))]).astype(np.int64)
-    machines = np.ascontiguousarray(
-        np.nonzero(kinds)[1]
-    )  # strided arrays would be compiled for again
+    # strided arrays would be compiled for again
+    machines = np.ascontiguousarray(np.nonzero(kinds)[1])
     return _kernels.MachineSets(of.reshape(-1).astype(np.int64), first, machines)
 
 
 def check_placement(name: Any) -> Placement:
     """The name of a placement, or :class:`ArgumentError`."""
-    return PLACEMENTS[_index_of(name, PLACEMENTS, "placement")]
+    return _checked(name, PLACEMENTS, "placement")
 
 
 def check_queue(name: Any) -> Queue:
     """The name of a form of queues, or :class:`ArgumentError`."""
-    return QUEUES[_index_of(name, QUEUES, "queue")]
+    return _checked(name, QUEUES, "queue")
 
 
-def _index_of(name: Any, names: Sequence[str], what: str) -> int:
+def _checked(name: Any, names: Sequence[str], what: str) -> Any:
     if name not in names:
         near = difflib.get_close_matches(str(name), names, 1)
         raise ArgumentError(
             f"{what} is '{name}'; {', '.join(names)} are possible"
             + (f"; did you mean '{near[0]}'?" if near else ".")
         )
-    return names.index(name)
+    return name
 
 
 def _check_suits(allowed: NDArray[np.bool_]) -> None:

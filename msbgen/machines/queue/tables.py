@@ -58,7 +58,7 @@ def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) ->
     scale = {bare: _scale(header[columns[bare]], path) for bare in ("submission", *timed)}
     table = np.empty((len(lines) - 1, 2 + len(timed)))
     suits = np.ones((len(table), len(machines)), dtype=bool)
-    for row, own, (line, cells) in zip(table, suits, lines[1:]):
+    for row, suited, (line, cells) in zip(table, suits, lines[1:]):
         where = f"{path.name}: line {line}"
         if len(cells) != len(header):
             raise ProfileError(f"{where} has {len(cells)} cells; {len(header)} are wanted.")
@@ -81,8 +81,8 @@ def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) ->
         if estimated:
             _check_estimated(row[2:].reshape(2, -1), [*machines], where)
         if "suits" in columns and cells[columns["suits"]]:
-            own[:] = _suits(cells[columns["suits"]], [*machines], where)
-            if np.isnan(row[2 : 2 + len(machines)][own]).all():
+            suited[:] = _suits(cells[columns["suits"]], [*machines], where)
+            if np.isnan(row[2 : 2 + len(machines)][suited]).all():
                 raise ProfileError(
                     f"{where} suits no machine on which it runs; one or more is wanted."
                 )
@@ -182,7 +182,7 @@ def read_factors(path: Path, application: Floats, machines: list[str], log: str)
         )
         if np.isnan(rows[key]).all():
             raise ProfileError(f"{where} runs on no machine; the time on one or more is wanted.")
-    found = np.full((len(application), len(machines)), np.nan)
+    factors = np.full((len(application), len(machines)), np.nan)
     for number in np.unique(application):
         row = rows.get(float(number), rows.get(_OTHERS))
         if row is None:
@@ -191,5 +191,5 @@ def read_factors(path: Path, application: Floats, machines: list[str], log: str)
                 f"{path.name}: has no row for application {shown} of '{log}'; one is wanted, or a "
                 f"row '{_OTHERS}' for all others."
             )
-        found[np.isnan(application) if np.isnan(number) else application == number] = row
-    return found
+        factors[np.isnan(application) if np.isnan(number) else application == number] = row
+    return factors

@@ -95,10 +95,7 @@ def write_workload(
 ) -> None:
     """Write a log of jobs, whole or not at all.
 
-    Raises
-    ------
-    FileExistsError, OSError
-        As :func:`msbgen.data.files.replace_file`.
+    Errors are those of :func:`msbgen.data.files.replace_file`.
     """
     table = np.stack([np.asarray(workload[name].values, dtype=float) for name in FIELDS], axis=1)
     comments = workload.attrs.get("comments", [])
@@ -138,8 +135,6 @@ def jobs_of(
 
     Parameters
     ----------
-    workload : xarray.Dataset
-        As :func:`read_workload` gives it.
     times : ndarray, (all jobs, machines)
         Time on each machine relative to the logged time; NaN where a job does not run.
     estimates : ndarray, (all jobs, machines) or None
@@ -158,11 +153,9 @@ def jobs_of(
         times above the longest; or as :func:`~msbgen.machines.queue.jobs.make_jobs`.
     """
     logged = np.asarray(workload["runtime"].values, dtype=float)
-    allocated, asked = (
-        np.asarray(workload[name].values, dtype=float)
-        for name in ("processors", "requested_processors")
-    )
-    nodes = np.where(np.isnan(allocated) | (allocated == 0), asked, allocated)
+    allocated = np.asarray(workload["processors"].values, dtype=float)
+    requested = np.asarray(workload["requested_processors"].values, dtype=float)
+    nodes = np.where(np.isnan(allocated) | (allocated == 0), requested, allocated)
     submission = np.asarray(workload["submission"].values, dtype=float)
     rows = np.flatnonzero((logged > 0) & (nodes > 0) & np.isfinite(submission))
     if len(rows) == 0:
