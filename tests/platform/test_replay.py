@@ -31,6 +31,7 @@ def counts_of(profiles: xr.Dataset) -> np.ndarray:
     return np.stack([profiles[name].values for name in COUNTERS], axis=-1)
 
 
+@settings(max_examples=25)
 @given(
     arrays=recorded_runs(colourings=1),
     ways=st.sampled_from(SMALL.cache_ways),
@@ -64,7 +65,7 @@ def test_replay_without_noise_is_the_slow_replay(arrays, ways, bandwidth, freque
     np.testing.assert_allclose(counts_of(got)[0, 0], counts, atol=2, rtol=1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(arrays=recorded_runs(), seed=st.integers(0, 2**63))
 def test_replay_conserves_counts(arrays, seed):
     instructions, _, _, histogram = arrays
@@ -79,7 +80,7 @@ def test_replay_conserves_counts(arrays, seed):
     assert np.all(got.cache_misses.fillna(0) <= got.cache_requests.fillna(0))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(arrays=recorded_runs(colourings=1))
 def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
     trace = make_trace(*arrays, attrs={})
@@ -89,7 +90,7 @@ def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
     assert np.all(np.diff(got.duration.values[:, 0]) <= 1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(arrays=recorded_runs(), seed=st.integers(0, 1000))
 def test_regulator_limits_misses(arrays, seed):
     trace = make_trace(*arrays, attrs={})
@@ -202,7 +203,7 @@ def test_regulator_phase_and_colouring_are_drawn_for_each_run():
 
 @pytest.mark.parametrize("task", ["gzip", "zstd"])
 def test_replay_agrees_with_the_shipped_truth(task):
-    truth = read_profiles(PROFILES / f"{task}-truth.nc")
+    truth = read_profiles(PROFILES / f"{task}-truth.nc").isel(context=slice(None, None, 2))
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
     got = replay_trace(trace, context_table(truth), 10, 0.01, 0)
     error = got.duration.mean("run").values / truth.duration.mean("run").values - 1

@@ -31,6 +31,8 @@ from msbgen.measure.sweep.restore import restore_machine
 from sweeping import WORK, await_that, machine, needs_perf, processes, spec, tree
 
 pytestmark = needs_perf
+# One run of each of three contexts.
+ONCE = spec(runs=1)
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     kernel = machine(folder)
     before = tree(kernel)
-    measured = measure(spec(), folder / "out.nc", files=kernel)
+    measured = measure(ONCE, folder / "out.nc", files=kernel)
     assert tree(kernel) == before
     assert measured.missing == []
     return shape(folder / "out.nc")
@@ -71,10 +73,10 @@ def undisturbed(tmp_path_factory):
 
 def test_every_run_is_made_once_in_its_order(undisturbed, kernel, out):
     seen = []
-    measure(spec(), out, files=kernel, progress=lambda *done: seen.append(done))
-    assert seen == [(i, 6) for i in range(1, 7)]
+    measure(ONCE, out, files=kernel, progress=lambda *done: seen.append(done))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
     made = runs(out)
-    assert [r["slot"] for r in made] == list(range(6))
+    assert [r["slot"] for r in made] == [0, 1, 2]
     assert {r["outcome"] for r in made} == {DONE}
     assert shape(out) == undisturbed
     data = read_profiles(out)
@@ -118,7 +120,7 @@ def die_in_a_line(patch):
     """Half a line of the journal is on the disk."""
 
     def half(self, record):
-        if record["event"] == "run" and record["slot"] == 3:
+        if record["event"] == "run" and record["slot"] == 1:
             os.write(self._handle, json.dumps(record).encode()[:40])
             die()
         return append(self, record)
@@ -162,17 +164,18 @@ STAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.__name__)
-@pytest.mark.parametrize("mended", [True, False], ids=["restored", "resumed"])
+# resuming restores first, whatever the stage: two will do
+@pytest.mark.parametrize(
+    ("stage", "mended"),
+    [*((stage, True) for stage in STAGES), (die_attached, False), (die_restoring, False)],
+)
 def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, stage, mended):
-    if not mended and stage not in (die_attached, die_restoring):
-        pytest.skip("resuming restores first, whatever the stage: two will do")
     before = tree(kernel)
     patch = pytest.MonkeyPatch()
 
     def work():
         stage(patch)
-        measure(spec(), out, files=kernel)
+        measure(ONCE, out, files=kernel)
 
     pid = forked(work)
     assert status_of(pid) == -signal.SIGKILL
@@ -183,11 +186,11 @@ def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, 
     if mended:
         assert not restore_machine(journal, files=kernel).failed
         assert tree(kernel) == before
-    measure(spec(), out, files=kernel, resume=True)
+    measure(ONCE, out, files=kernel, resume=True)
     assert tree(kernel) == before
     assert shape(out) == undisturbed
-    assert len(runs(out)) == 6  # those that were made were not made again
-    assert made == {"die_in_a_line": 3, "die_writing": 6, "die_restoring": 6}.get(stage.__name__, 0)
+    assert len(runs(out)) == 3  # those that were made were not made again
+    assert made == {"die_in_a_line": 1, "die_writing": 3, "die_restoring": 3}.get(stage.__name__, 0)
     assert not processes(str(out.with_suffix(".recordings")))
     left = sorted(p.name for p in out.parent.iterdir() if p.name != "kernel")
     assert left == ["out.journal", "out.nc", "out.recordings"]
@@ -223,7 +226,7 @@ def test_what_is_interrupted_says_how_to_go_on(kernel, out, caplog):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(spec(), out, files=kernel, progress=stop)
+        measure(ONCE, out, files=kernel, progress=stop)
     assert f"{out.with_suffix('.journal')}: 2 runs are kept; continue with --resume" in caplog.text
 
 
@@ -231,25 +234,30 @@ def test_what_is_interrupted_says_how_to_go_on(kernel, out, caplog):
 
 
 def test_what_was_begun_is_not_begun_again(kernel, out):
-    measure(spec(), out, files=kernel)
+    measure(ONCE, out, files=kernel)
     out.unlink()
     with pytest.raises(FileExistsError, match="continue with --resume"):
-        measure(spec(), out, files=kernel)
+        measure(ONCE, out, files=kernel)
     out.with_suffix(".recordings").rename(out.with_suffix(".moved"))
     with pytest.raises(FileExistsError, match=r"out\.journal: exists already"):
-        measure(spec(), out, files=kernel)
-    measure(spec(runs=1), out, files=kernel, overwrite=True)
+        measure(ONCE, out, files=kernel)
+    measure(ONCE, out, files=kernel, overwrite=True)
     assert len(runs(out)) == 3
 
 
 def test_a_changed_spec_is_refused(kernel, out):
-    measure(spec(), out, files=kernel)
-    for changed in (spec(seed=1), spec(runs=3), spec("true"), spec(contexts="grid:2")):
+    measure(ONCE, out, files=kernel)
+    for changed in (
+        spec(runs=1, seed=1),
+        spec(),
+        spec("true", runs=1),
+        spec(runs=1, contexts="grid:2"),
+    ):
         with pytest.raises(ProfileError, match="started with another spec or other contexts"):
             measure(changed, out, files=kernel, resume=True, overwrite=True)
-    measure(spec(), out, files=kernel, resume=True, overwrite=True)  # nothing is left to do
+    measure(ONCE, out, files=kernel, resume=True, overwrite=True)  # nothing is left to do
     with pytest.raises(ProfileError, match="no such file"):
-        measure(spec(), out.with_name("other.nc"), files=kernel, resume=True)
+        measure(ONCE, out.with_name("other.nc"), files=kernel, resume=True)
 
 
 def test_what_fails_before_the_first_run_can_be_begun_again(kernel, out):
@@ -258,11 +266,11 @@ def test_what_fails_before_the_first_run_can_be_begun_again(kernel, out):
         measure(spec("no-such-program"), out, files=kernel)
     kernel.deny(RESCTRL)
     with pytest.raises(SettingError, match="run as root"):
-        measure(spec(), out, files=kernel)
+        measure(ONCE, out, files=kernel)
     kernel.know(denied=[])
     assert tree(kernel) == before
     assert sorted(p.name for p in out.parent.iterdir()) == ["kernel"]
-    measure(spec(), out, files=kernel)
+    measure(ONCE, out, files=kernel)
 
 
 # --------------------------------------------------------------------------- done in part
@@ -297,7 +305,7 @@ def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel
     counters = "task_clock page_faults; task_clock context_switches"
     plan.write_text(f"cache_ways,runs,counters\n2,2,{counters}\n8,2,{counters}\n")
     one = spec(
-        "/bin/sh", "-c", script, contexts=str(plan), timeout=1.5, keep_cut=True,
+        "/bin/sh", "-c", script, contexts=str(plan), timeout=0.8, keep_cut=True,
         events=("task-clock", "page-faults", "context-switches"),
     )  # fmt: skip
 
@@ -322,9 +330,9 @@ def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel
 
 def test_if_no_run_succeeds_nothing_is_written(kernel, out):
     with pytest.raises(IncompleteError, match="no run succeeded"):
-        measure(spec("false", retries=0), out, files=kernel)
+        measure(spec("false", runs=1, retries=0), out, files=kernel)
     assert not out.exists()
-    assert len(runs(out)) == 6
+    assert len(runs(out)) == 3
 
 
 def test_a_program_deleted_meanwhile_is_done_in_part(kernel, out, tmp_path):
@@ -332,19 +340,19 @@ def test_a_program_deleted_meanwhile_is_done_in_part(kernel, out, tmp_path):
     one = tmp_path / "one"
     program.write_text(f"#!/bin/sh\n{WORK[2]}\n[ -e {one} ] && rm $0\n: > {one}\n")
     program.chmod(0o755)
-    measured = measure(spec(str(program), retries=0), out, files=kernel)
-    assert len(measured.missing) == 4
+    measured = measure(spec(str(program), runs=1, retries=0), out, files=kernel)
+    assert len(measured.missing) == 1
     assert "is no executable file" in measured.missing[0]
     assert int(read_profiles(out)["duration"].notnull().sum()) == 2
 
 
 def test_a_recording_that_was_lost_is_made_again(kernel, out, caplog):
-    measure(spec(), out, files=kernel)
+    measure(ONCE, out, files=kernel)
     lost = out.with_suffix(".recordings") / "00002-0.csv"
     lost.write_text("damaged\n")
-    measure(spec(), out, files=kernel, resume=True, overwrite=True)
+    measure(ONCE, out, files=kernel, resume=True, overwrite=True)
     assert "00002-0.csv was lost or changed" in caplog.text
-    assert [r["slot"] for r in runs(out)] == [0, 1, 2, 3, 4, 5, 2]
+    assert [r["slot"] for r in runs(out)] == [0, 1, 2, 2]
 
 
 def test_permission_lost_meanwhile_stops_it_and_it_goes_on_later(undisturbed, kernel, out):
@@ -355,11 +363,11 @@ def test_permission_lost_meanwhile_stops_it_and_it_goes_on_later(undisturbed, ke
             kernel.deny(f"{RESCTRL}/msbgen")
 
     with pytest.raises(SettingError, match=r"\(?permission denied\)?; run as root"):
-        measure(spec(), out, files=kernel, progress=lose)
+        measure(ONCE, out, files=kernel, progress=lose)
     assert tree(kernel) == before
     assert len(runs(out)) == 2
     kernel.know(denied=[])
-    measure(spec(), out, files=kernel, resume=True)
+    measure(ONCE, out, files=kernel, resume=True)
     assert shape(out) == undisturbed
 
 
@@ -380,22 +388,22 @@ def test_a_full_disk_stops_it_and_it_goes_on_later(undisturbed, kernel, out, mon
 
     monkeypatch.setattr("msbgen.data.journal.os.write", fill)
     with pytest.raises(OSError, match="No space left") as caught:
-        measure(spec(), out, files=kernel, progress=after)
+        measure(ONCE, out, files=kernel, progress=after)
     assert caught.value.filename == str(out.with_suffix(".journal"))
     full = False
     assert tree(kernel) == before
     assert len(runs(out)) == 2
-    measure(spec(), out, files=kernel, resume=True)
+    measure(ONCE, out, files=kernel, resume=True)
     assert shape(out) == undisturbed
 
 
 def test_warm_ups_are_not_kept(kernel, out, tmp_path):
     count = tmp_path / "count"
-    one = spec("/bin/sh", "-c", f"echo x >> {count}; {WORK[2]}", warmups=2)
+    one = spec("/bin/sh", "-c", f"echo x >> {count}; {WORK[2]}", runs=1, warmups=2)
     measure(one, out, files=kernel)
-    assert len(count.read_text().split()) == 8
-    assert len(runs(out)) == 6
-    assert len(list(out.with_suffix(".recordings").iterdir())) == 6
+    assert len(count.read_text().split()) == 5
+    assert len(runs(out)) == 3
+    assert len(list(out.with_suffix(".recordings").iterdir())) == 3
 
 
 def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
@@ -415,14 +423,14 @@ def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
 
 
 def test_a_journal_of_other_runs_is_refused(kernel, out):
-    measure(spec(), out, files=kernel)
+    measure(ONCE, out, files=kernel)
     journal = out.with_suffix(".journal")
     whole = journal.read_text()
     journal.write_text(whole.replace('"context": [2.0]', '"context": [3.0]', 1))
     with pytest.raises(ProfileError, match=r"of context \[3.0\] is not number \d of this sweep"):
-        measure(spec(), out, files=kernel, resume=True, overwrite=True)
+        measure(ONCE, out, files=kernel, resume=True, overwrite=True)
     journal.write_text(whole)
-    measure(spec(), out, files=kernel, resume=True, overwrite=True)
+    measure(ONCE, out, files=kernel, resume=True, overwrite=True)
 
 
 @pytest.fixture
@@ -447,7 +455,7 @@ def test_tracepoints_and_probes_count_to_a_call(kernel, out, probe):
     """700 calls of a function that is a system call each, in every run of every context."""
     code = "import os\nfor _ in range(700): os.getppid()"
     events = ("task-clock", "raw_syscalls:sys_enter", probe)
-    measure(spec(sys.executable, "-S", "-c", code, events=events), out, files=kernel)
+    measure(spec(sys.executable, "-S", "-c", code, runs=1, events=events), out, files=kernel)
     data = read_profiles(out)
     clock, calls, probed = (data[name].sum("time").values for name in counter_names(data))
     assert clock.min() > 0
