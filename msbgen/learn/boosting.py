@@ -77,41 +77,21 @@ class BoostingSettings:
 
 @dataclass(frozen=True, eq=False)
 class Boosting:
-    """Boosted trees of several outputs, as arrays.
+    """Boosted trees of several outputs, as arrays."""
 
-    Attributes
-    ----------
-    nodes : Nodes
-        Of all outputs' trees.
-    value : ndarray of float32, (n_nodes,)
-        Of a leaf: what it adds to the prediction.
-    gain : ndarray of float32, (n_nodes,)
-        Of a split: how much it lowered the loss.
-    output : ndarray of int32, (n_trees,)
-        Output that each tree belongs to.
-    start : ndarray of float32, (n_outputs,)
-        Prediction before the first tree.
-    """
-
-    nodes: Nodes
-    value: Singles
-    gain: Singles
-    output: NDArray[np.int32]
-    start: Singles
+    nodes: Nodes  # of all outputs' trees
+    value: Singles  # (n_nodes,), of a leaf: what it adds to the prediction
+    gain: Singles  # (n_nodes,), of a split: how much it lowered the loss
+    output: NDArray[np.int32]  # (n_trees,), output that each tree belongs to
+    start: Singles  # (n_outputs,), prediction before the first tree
 
     def predict(self, features: Floats) -> Floats:
-        """Outputs of every row, (n, n_outputs), equal to those of xgboost to the bit.
-
-        Raises
-        ------
-        ArgumentError
-            Another number of columns than in the fit.
-        """
+        """Outputs of every row, (n, n_outputs), equal to those of xgboost to the bit."""
         rows = self.nodes.rows(features)
-        found = np.repeat(self.start[:, None], len(rows), axis=1)
-        for total, roots in zip(found, self._roots):
+        outputs = np.repeat(self.start[:, None], len(rows), axis=1)
+        for total, roots in zip(outputs, self._roots):
             self.nodes.add_values(rows, self.value, roots, total)
-        return found.T.astype(float)
+        return outputs.T.astype(float)
 
     def importances(self, n_features: int) -> Floats:
         """Mean gain of the splits at each feature, the mean over outputs, summing to 1."""
@@ -140,10 +120,7 @@ class Boosting:
 def stored_boosting(stored: StoredArrays, n_outputs: int, n_features: int) -> Boosting:
     """Trees of which a model file holds the :meth:`~Boosting.arrays`, without the prefix.
 
-    Raises
-    ------
-    ProfileError
-        As :func:`msbgen.learn.trees.stored_nodes`.
+    Errors are those of :func:`msbgen.learn.trees.stored_nodes`.
     """
     nodes, values = stored_nodes(stored, _VALUES, output=n_outputs, feature=n_features)
     rising = bool((np.diff(nodes.root) > 0).all())
@@ -154,20 +131,10 @@ def stored_boosting(stored: StoredArrays, n_outputs: int, n_features: int) -> Bo
 def fit_boosting(
     features: Floats, outputs: Floats, settings: BoostingSettings, seed: int
 ) -> Boosting:
-    """Boosted trees of each output.
+    """Boosted trees of each output (n, n_outputs) from features (n, d).
 
-    Parameters
-    ----------
-    features : ndarray, (n, d)
-    outputs : ndarray, (n, n_outputs)
-        A row whose output is NaN is left out of the fit of that output.
-    settings : BoostingSettings
-    seed : int
-
-    Raises
-    ------
-    ArgumentError
-        xgboost is not installed.
+    A row whose output is NaN is left out of the fit of that output.  :class:`ArgumentError` where
+    xgboost is not installed.
     """
     xgboost = load_library("xgboost")
     rows = np.ascontiguousarray(features, dtype=np.float32)

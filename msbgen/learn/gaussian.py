@@ -20,22 +20,11 @@ _STEPS, _TOLERANCE = 200, 1e-6
 
 
 def residual_covariance(residual: Floats, weight: Floats) -> Floats:
-    """Maximum likelihood covariance about 0 of residuals with missing values, (m, m).
+    """Maximum likelihood covariance about 0 of residuals (n, m) with missing values, (m, m).
 
     By expectation maximisation (Dempster, Laird and Rubin 1977); without missing values the first
-    step is exact.
-
-    Parameters
-    ----------
-    residual : ndarray, (n, m)
-        NaN where missing.
-    weight : ndarray, (n,)
-        Weight of each row.
-
-    Raises
-    ------
-    MeasurementError
-        A column without a residual.
+    step is exact.  `weight` (n,) is of the rows.  :class:`MeasurementError` for a column without a
+    residual.
     """
     known = np.isfinite(residual)
     if not known.any(axis=0).all():

@@ -55,26 +55,13 @@ class TreesSettings:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """A forest as arrays.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    value : ndarray of float32, (n_nodes, n_outputs)
-        Means of the rows that reach a node.
-    """
+    """A forest as arrays."""
 
     nodes: Nodes
-    value: NDArray[np.float32]
+    value: NDArray[np.float32]  # (n_nodes, n_outputs), means of the rows that reach a node
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
-        """Mean over the trees, and their deviation from it, (n, n_outputs) each.
-
-        Raises
-        ------
-        ArgumentError
-            Another number of columns than in the fit.
-        """
+        """Mean over the trees, and their deviation from it, (n, n_outputs) each."""
         rows, count = self.nodes.rows(features), len(self.nodes.root)
         total = np.zeros((len(rows), self.value.shape[1]))
         squares = np.zeros_like(total)
@@ -88,11 +75,7 @@ class Trees:
     def predict_without(self, features: Floats, seen: NDArray[np.bool_]) -> Floats:
         """Mean over the trees that a row was left out of, (n, n_outputs); NaN where none is.
 
-        Parameters
-        ----------
-        features : ndarray, (n, d)
-        seen : ndarray of bool, (n_trees, n)
-            Which rows each tree was grown on.
+        `seen` (n_trees, n) holds which rows each tree was grown on.
         """
         rows = self.nodes.rows(features)
         total = np.zeros((len(rows), self.value.shape[1]))
@@ -114,10 +97,7 @@ def no_trees(n_outputs: int = 1) -> Trees:
 def stored_trees(stored: StoredArrays, n_outputs: int, n_features: int) -> Trees:
     """Trees of which a model file holds the :meth:`~Trees.arrays`, without the prefix.
 
-    Raises
-    ------
-    ProfileError
-        As :func:`msbgen.learn.trees.stored_nodes`.
+    Errors are those of :func:`msbgen.learn.trees.stored_nodes`.
     """
     value = ModelArray("value", ("node", n_outputs), "f4", low=-_MOST, high=_MOST)
     nodes, values = stored_nodes(stored, (value,), feature=n_features)
@@ -127,27 +107,10 @@ def stored_trees(stored: StoredArrays, n_outputs: int, n_features: int) -> Trees
 def fit_trees(
     features: Floats, outputs: Floats, group: Indices, settings: TreesSettings, seed: int
 ) -> tuple[Trees, NDArray[np.bool_]]:
-    """A forest, each tree grown on a share of the groups.
+    """A forest, each tree grown on a share of the groups, and which rows each tree was grown on.
 
-    Parameters
-    ----------
-    features : ndarray, (n, d)
-    outputs : ndarray, (n, n_outputs)
-    group : ndarray of int, (n,)
-        Counted from 0.
-    settings : TreesSettings
-    seed : int
-
-    Returns
-    -------
-    trees : Trees
-    seen : ndarray of bool, (n_trees, n)
-        Which rows each tree was grown on.
-
-    Raises
-    ------
-    ArgumentError
-        scikit-learn is not installed.
+    `features` are (n, d), `outputs` (n, n_outputs), `group` (n,) is counted from 0; the rows of the
+    trees are (n_trees, n).  :class:`ArgumentError` where scikit-learn is not installed.
     """
     sklearn_tree = load_library("sklearn.tree")
     rng = np.random.default_rng([2, seed])

@@ -31,30 +31,16 @@ _NODES = (
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of all trees, one tree after another.
+    """Nodes of all trees, one tree after another."""
 
-    Attributes
-    ----------
-    feature : ndarray of int32, (n_nodes,)
-        The feature that a node compares; 0 of a leaf.
-    threshold : ndarray of float32, (n_nodes,)
-        A row goes left where its feature is at most this.
-    left, right : ndarray of int32, (n_nodes,)
-        Children, which come after their parent; a leaf is its own child.
-    missing_left : ndarray of uint8, (n_nodes,)
-        1 where a row whose feature is NaN goes left.
-    root : ndarray of int32, (n_trees,)
-    n_features : int
-        Columns that rows must have.
-    """
-
-    feature: NDArray[np.int32]
-    threshold: Singles
+    feature: NDArray[np.int32]  # (n_nodes,), the feature that a node compares; 0 of a leaf
+    threshold: Singles  # (n_nodes,), a row goes left where its feature is at most this
+    # (n_nodes,), children, which come after their parent; a leaf is its own child
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    missing_left: NDArray[np.uint8]
-    root: NDArray[np.int32]
-    n_features: int
+    missing_left: NDArray[np.uint8]  # (n_nodes,), 1 where a row whose feature is NaN goes left
+    root: NDArray[np.int32]  # (n_trees,)
+    n_features: int  # columns that rows must have
 
     def leaves(self, rows: Singles, root: int) -> Indices:
         """Leaf of one tree that each of the :meth:`rows` falls into, (n,)."""
@@ -71,12 +57,8 @@ class Nodes:
         add_leaf_values(rows, self._walked, value, roots, total)
 
     def rows(self, features: Floats) -> Singles:
-        """Features in single precision, (n, n_features).
-
-        Raises
-        ------
-        ArgumentError
-            Another number of columns than the trees were grown on.
+        """Features in single precision, (n, n_features); ArgumentError for other columns than in
+        the fit.
         """
         rows = np.ascontiguousarray(features, dtype=np.float32)
         if rows.ndim != 2 or (len(self.root) and rows.shape[1] != self.n_features):
@@ -107,14 +89,9 @@ def stored_nodes(
 ) -> tuple[Nodes, dict[str, NDArray[Any]]]:
     """Nodes and their values from a model file, so that each walk stays inside them and ends.
 
-    Parameters
-    ----------
-    stored : StoredArrays
-        What :meth:`Nodes.arrays` gave, and the values, without the prefix.
-    values : sequence of ModelArray
-        What else there is of each ``node`` or ``tree``.
-    **sizes : int
-        Sizes that are known: ``feature``, the columns of rows, and those of `values`.
+    `stored` has what :meth:`Nodes.arrays` gave, without the prefix, and `values`, which are else
+    there of each ``node`` or ``tree``.  `sizes` are those that are known: ``feature``, the columns
+    of rows, and those of `values`.
 
     Raises
     ------

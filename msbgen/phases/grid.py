@@ -62,15 +62,18 @@ class Resource:
     long_name: str
     levels: tuple[float, ...]
 
+    @classmethod
+    def of(cls, coordinate: xr.DataArray) -> Resource:
+        """The resource of a coordinate, whose values are its levels."""
+        name, attrs = str(coordinate.name), coordinate.attrs
+        levels = np.unique(np.asarray(coordinate.values, dtype=float)).tolist()
+        label = str(attrs.get("long_name", name))
+        return cls(name, str(attrs.get("units", "1")), label, tuple(levels))
+
 
 @dataclass(frozen=True)
 class Grid:
-    """Every combination of the resources' levels, the last resource changing fastest.
-
-    Attributes
-    ----------
-    resources : tuple of Resource
-    """
+    """Every combination of the resources' levels, the last resource changing fastest."""
 
     resources: tuple[Resource, ...]
 
@@ -78,18 +81,9 @@ class Grid:
     def of(cls, profiles: xr.Dataset) -> Grid:
         """Grid of the contexts of a profile dataset.
 
-        Raises
-        ------
-        ProfileError
-            A combination of the levels is missing.
+        :class:`ProfileError` where a combination of the levels is missing.
         """
-        resources = []
-        for name in resource_names(profiles):
-            attrs = profiles[name].attrs
-            levels = tuple(np.unique(np.asarray(profiles[name].values, dtype=float)).tolist())
-            label = str(attrs.get("long_name", name))
-            resources.append(Resource(name, str(attrs.get("units", "1")), label, levels))
-        grid = cls(tuple(resources))
+        grid = cls(tuple(Resource.of(profiles[name]) for name in resource_names(profiles)))
         here = profiles.sizes["context"]
         if here != len(grid.contexts):
             known = set(map(tuple, context_table(profiles).tolist()))
@@ -148,18 +142,16 @@ class Grid:
                 f"{there}: its resources are {', '.join(other.names)}, those of {here} "
                 f"{', '.join(self.names)}; one platform is wanted."
             )
-        for mine, theirs in zip(self.resources, other.resources):
-            if mine.units != theirs.units:
+        for one, two in zip(self.resources, other.resources):
+            if one.units != two.units:
                 raise ProfileError(
-                    f"{there}: '{mine.name}' is in {theirs.units!r}, in {here} in {mine.units!r}; "
+                    f"{there}: '{one.name}' is in {two.units!r}, in {here} in {one.units!r}; "
                     f"one unit is wanted."
                 )
-            if len(mine.levels) != len(theirs.levels) or not np.all(
-                same_level(mine.levels, theirs.levels)
-            ):
+            many = len(one.levels)
+            if many != len(two.levels) or not np.all(same_level(one.levels, two.levels)):
                 raise ProfileError(
-                    f"{there}: '{mine.name}' has {len(theirs.levels)} levels from "
-                    f"{theirs.levels[0]:g} to {theirs.levels[-1]:g}, in {here} {len(mine.levels)} "
-                    f"from {mine.levels[0]:g} to {mine.levels[-1]:g}; make both of the same "
-                    f"contexts (--contexts all)."
+                    f"{there}: '{one.name}' has {len(two.levels)} levels from {two.levels[0]:g} to "
+                    f"{two.levels[-1]:g}, in {here} {many} from {one.levels[0]:g} to "
+                    f"{one.levels[-1]:g}; make both of the same contexts (--contexts all)."
                 )

@@ -186,17 +186,7 @@ _TABLE = Schema(
 def table_grid(table: xr.Dataset) -> Grid:
     """Grid of a phase table."""
     names = [str(d) for d in table["speed"].dims if d != "phase"]
-    return Grid(
-        tuple(
-            Resource(
-                name,
-                str(table[name].attrs.get("units", "1")),
-                str(table[name].attrs.get("long_name", name)),
-                tuple(np.asarray(table[name].values, dtype=float).tolist()),
-            )
-            for name in names
-        )
-    )
+    return Grid(tuple(Resource.of(table[name]) for name in names))
 
 
 def read_phases(path: str | os.PathLike[str]) -> xr.Dataset:

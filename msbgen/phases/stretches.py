@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 import msbgen.phases._kernels as _kernels
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.schema import (
-    counter_names,
-    duration_array,
-    replicate_dim,
-    sampling_interval,
-)
+from msbgen.data.schema import counter_names, duration_array, replicate_dim, sampling_interval
 from msbgen.phases.grid import Grid, place_of
 
 Singles = NDArray[np.float32]
@@ -47,15 +42,7 @@ def cut_runs(
 ) -> tuple[list[Singles], NDArray[np.float64]]:
     """Amounts of each quantity in each of `bins` equal stretches of progress.
 
-    Parameters
-    ----------
-    profiles : xarray.Dataset
-        Valid profiles, with or without runs.
-    grid : Grid
-        Their grid.
-    bins : int
-    quantities : tuple of str
-        Names of counters, or ``"time"`` [s].
+    `quantities` are names of counters, or ``"time"`` [s].  `profiles` may be with or without runs.
 
     Returns
     -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,14 @@ from msbgen.realtime.truth import Truth
 TIMER = 0.005
 # Most jobs of a simulation; they take half a gigabyte.
 MOST_JOBS = 10_000_000
+
+
+class EdfSettings(TypedDict, total=False):
+    """Keywords of :func:`simulate_edf`."""
+
+    horizon: float
+    timer: float
+    rng: np.random.Generator | int
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +73,22 @@ class JobReleases:
 
 @dataclass(frozen=True, eq=False)
 class EdfResult:
-    """Completion of the jobs, and energy."""
+    """Completion of the jobs, and energy.
+
+    Attributes
+    ----------
+    completion : ndarray, (jobs,)
+        [s]
+    energy : ndarray, (tasks,)
+        Dynamic energy, in seconds of a core that never stalls at the highest clock.
+    decisions : int
+        Number of decisions of the allocator.
+    """
 
     jobs: JobReleases
-    completion: Floats  # (jobs,), [s]
-    # (tasks,), dynamic energy, in seconds of a core that never stalls at the highest clock
+    completion: Floats
     energy: Floats
-    decisions: int  # number of decisions of the allocator
+    decisions: int
 
     @cached_property
     def ratio(self) -> Floats:
@@ -127,15 +144,17 @@ def simulate_edf(
     return _simulate_edf(task_set, allocator, truth, horizon=horizon, timer=timer, rng=rng)[0]
 
 
-def meets_deadlines(task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Any) -> bool:
+def meets_deadlines(
+    task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Unpack[EdfSettings]
+) -> bool:
     """Whether no job of :func:`simulate_edf` is late; stops at the first late job."""
     return _simulate_edf(task_set, allocator, truth, **settings, stop=True)[1] == 0
 
 
 def simulate_decisions(
-    task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Any
+    task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Unpack[EdfSettings]
 ) -> tuple[EdfResult, Decisions]:
-    """Result as of :func:`simulate_edf`, and every decision; the same `settings`."""
+    """Result as of :func:`simulate_edf`, and every decision."""
     outcome, _, _ = _simulate_edf(task_set, allocator, truth, **settings)
     outcome, _, kept = _simulate_edf(task_set, allocator, truth, **settings, keep=outcome.decisions)
     return outcome, kept

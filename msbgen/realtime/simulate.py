@@ -78,7 +78,7 @@ def simulate_task_set(
     -----
     About 0.05 s for a minute of a loaded machine of four cores.
     """
-    prepared = _allocator(task_set, tables, method=allocator, objective=objective, slack=slack)
+    prepared = _allocator(task_set, tables, allocator, objective, slack)
     outcome = simulate_edf(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
     return _labelled(task_set, outcome)
 
@@ -91,7 +91,9 @@ def timeline(
     allocator: Method = "optimum",
     objective: Objective = "instructions",
     slack: float | None = None,
-    **settings: Any,
+    horizon: float = 60.0,
+    timer: float = TIMER,
+    rng: np.random.Generator | int = 0,
 ) -> xr.Dataset:
     """Every decision in the simulation of :func:`simulate_task_set` with the same arguments.
 
@@ -106,8 +108,10 @@ def timeline(
     ArgumentError, ProfileError
         As :func:`simulate_task_set`.
     """
-    prepared = _allocator(task_set, tables, method=allocator, objective=objective, slack=slack)
-    _, decisions = simulate_decisions(task_set, prepared, truth, **settings)
+    prepared = _allocator(task_set, tables, allocator, objective, slack)
+    _, decisions = simulate_decisions(
+        task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng
+    )
     levels = prepared.grid.contexts[decisions.context]
     dims = ("decision", "core")
     variables: dict[str, Any] = {
@@ -120,11 +124,18 @@ def timeline(
     return xr.Dataset(variables, coords={"time": time}, attrs={"schema": SCHEMA})
 
 
-def _allocator(task_set: TaskSet, tables: Mapping[str, xr.Dataset], **settings: Any) -> Allocator:
+def _allocator(
+    task_set: TaskSet,
+    tables: Mapping[str, xr.Dataset],
+    method: Method,
+    objective: Objective,
+    slack: float | None,
+) -> Allocator:
     used = {t.profile: tables[t.profile] for t in task_set.tasks if t.profile in tables}
     return Allocator(
-        used or tables, task_set.capacity, task_set.cores, minima=task_set.minima, **settings
-    )
+        used or tables, task_set.capacity, task_set.cores,
+        method=method, objective=objective, minima=task_set.minima, slack=slack,
+    )  # fmt: skip
 
 
 def _labelled(task_set: TaskSet, outcome: EdfResult) -> xr.Dataset:

@@ -31,15 +31,24 @@ _VOLTAGE = (0.80, 1.00)
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Runs of several tasks on the progress axis, in every context of one platform."""
+    """Runs of several tasks on the progress axis, in every context of one platform.
 
-    profiles: tuple[str, ...]  # names of the tasks
-    grid: Grid  # the platform
-    # (profiles, runs, contexts, stretches), time of each stretch of progress [s].  The runs of a
-    # task with fewer runs than another are repeated in turn
+    Attributes
+    ----------
+    profiles : tuple of str
+        Names of the tasks.
+    grid : Grid
+        The platform.
+    seconds : ndarray of float32, (profiles, runs, contexts, stretches)
+        Time of each stretch of progress [s].  The runs of a task with fewer runs than another are
+        repeated in turn.
+    power : ndarray of float32, (profiles, contexts, stretches)
+        Dynamic power, in units of a core that never stalls at the highest clock.
+    """
+
+    profiles: tuple[str, ...]
+    grid: Grid
     seconds: Singles
-    # (profiles, contexts, stretches), dynamic power, in units of a core that never stalls at the
-    # highest clock
     power: Singles
 
     @classmethod

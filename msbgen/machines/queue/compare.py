@@ -41,14 +41,22 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class VariantResult:
-    """Result of one simulation."""
+    """Result of one simulation.
+
+    Attributes
+    ----------
+    jobs : Jobs
+        As submitted in it, with the estimates that the scheduler had.
+    schedule : Schedule
+    row : dict
+        The variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
+        ``makespan_over_bound``, means of the bounded ``slowdown`` and
+        ``slowdown_against_fastest``, mean ``wait`` [s].
+    """
 
     variant: Variant
-    jobs: Jobs  # as submitted in it, with the estimates that the scheduler had
+    jobs: Jobs
     schedule: Schedule
-    # the variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
-    # ``makespan_over_bound``, means of the bounded ``slowdown`` and ``slowdown_against_fastest``,
-    # mean ``wait`` [s]
     row: dict[str, Any]
 
 

@@ -37,8 +37,7 @@ def bounded_slowdown(jobs: Jobs, schedule: Schedule, *, tau: float = TAU) -> Flo
 def slowdown_against_fastest(
     jobs: Jobs, schedule: Schedule, machines: Mapping[str, int], *, tau: float = TAU
 ) -> Floats:
-    """Bounded slowdown of each job relative to its time on the fastest machine that it fits,
-    (jobs,).
+    """Bounded slowdown of each job, (jobs,), relative to its time on the fastest machine it fits.
 
     Raises
     ------

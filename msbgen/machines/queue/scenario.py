@@ -50,11 +50,19 @@ _DEFAULTS = {"placements": list(PLACEMENTS), "queues": ["machine"], "arrivals": 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Simulations to run."""
+    """Simulations to run.
 
-    machines: dict[str, int]  # nodes of each
+    Attributes
+    ----------
+    machines : dict of str to int
+        Nodes of each.
+    arrivals : tuple of str or float
+        ``as submitted``, ``at once``, or a load.
+    """
+
+    machines: dict[str, int]
     jobs: Jobs
-    arrivals: tuple[Arrival, ...]  # ``as submitted``, ``at once``, or a load
+    arrivals: tuple[Arrival, ...]
     placements: tuple[Placement, ...]
     queues: tuple[Queue, ...]
 

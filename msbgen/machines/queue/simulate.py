@@ -42,12 +42,19 @@ _CODES = {
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Start, end and machine of every job, in the order of the jobs."""
+    """Start, end and machine of every job, in the order of the jobs.
 
-    # (jobs,), [s]
+    Attributes
+    ----------
+    start, end : ndarray, (jobs,)
+        [s]
+    machine : ndarray of int, (jobs,)
+        Index of the machine it ran on.
+    """
+
     start: Floats
     end: Floats
-    machine: Indices  # (jobs,), index of the machine it ran on
+    machine: Indices
 
 
 def simulate_queue(
