@@ -10,9 +10,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import Device
-from msbgen.graphs.runs import validate_runs
+from msbgen.graphs.runs import run_contexts, validate_runs
 
+Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
@@ -40,14 +42,18 @@ def devices_of_runs(runs: Sequence[xr.Dataset], devices: Sequence[Device]) -> li
     return [sheets[name] for name in names]
 
 
-def graphs_of_runs(
-    runs: xr.Dataset, device: Device, graphs: Mapping[str, xr.Dataset], order: str
-) -> tuple[list[str], Indices]:
-    """Names of the graphs that ran, and the number of the graph of each run, (n,).
+def arrays_of_runs(
+    runs: xr.Dataset, board: Board, graphs: Mapping[str, xr.Dataset], order: str
+) -> tuple[list[str], tuple[Indices, Indices, Floats, Floats]]:
+    """Names of the graphs that ran, and arrays of the runs.
+
+    Of each run: the number of its graph (n,), the row of its context (n, 1 + 2 n_clusters), the
+    temperature at the start [°C] (n,), logarithms of time [s] and energy [J], (n, 2).
 
     :class:`ProfileError`: runs that break their schema, started in another order, or are of a graph
     that is missing.
     """
+    device = board.device
     validate_runs(runs, device)
     started = runs.attrs.get("order", order)
     if started != order:
@@ -62,4 +68,8 @@ def graphs_of_runs(
             near = difflib.get_close_matches(name, graphs, 1)
             hint = f"did you mean '{near[0]}'?" if near else "give it among the graphs."
             raise ProfileError(f"runs of graph '{name}', which is not given; {hint}")
-    return names, np.array([names.index(name) for name in every])
+    number = np.array([names.index(name) for name in every])
+    rows = board.rows(run_contexts(runs, device))
+    start = runs["start_temperature"].values.astype(float)
+    log = np.log(np.stack([runs["makespan"].values, runs["energy"].values], axis=1))
+    return names, (number, rows, start, log)

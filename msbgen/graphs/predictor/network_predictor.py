@@ -15,17 +15,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices
 from msbgen.graphs.devices import Device
 from msbgen.graphs.kinds import Kind, read_kinds
-from msbgen.graphs.predictor.checked_runs import devices_of_runs, graphs_of_runs
+from msbgen.graphs.predictor.checked_runs import arrays_of_runs, devices_of_runs
 from msbgen.graphs.predictor.encoder import GraphEncoder
 from msbgen.graphs.predictor.network import Batch, NetworkSettings
+from msbgen.graphs.predictor.prepared import BaseGraphPredictor, finite_interval
 from msbgen.graphs.predictor.training import NetworkTraining, TrainedNetwork, fit_network
-from msbgen.graphs.runs import run_contexts
-from msbgen.learn.parameters import Parameters
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 _HELD_BACK = 6
 
 
-class NetworkPredictor(Parameters):
+class NetworkPredictor(BaseGraphPredictor):
     """Predicts time and energy of graphs with the network of the GraphPerf-RT paper.
 
     ``fit → predict, predict_interval``, with the arguments of
@@ -95,12 +95,12 @@ class NetworkPredictor(Parameters):
         log = []
         for dataset, device in zip(runs, sheets):
             board = Board(device, self.kinds_)
-            names, number = graphs_of_runs(dataset, device, graphs, "arrival")
+            names, (number, rows, start, outputs) = arrays_of_runs(
+                dataset, board, graphs, "arrival"
+            )
             encoders = [GraphEncoder(graphs[name], board) for name in names]
-            rows = board.rows(run_contexts(dataset, device))
-            start = dataset["start_temperature"].values.astype(float)
             encoded += [(encoders[g], row, float(t)) for g, row, t in zip(number, rows, start)]
-            log.append(np.log(np.stack([dataset["makespan"].values, dataset["energy"].values], 1)))
+            log.append(outputs)
         if len(encoded) < 2:
             raise MeasurementError("there is one run; two or more are wanted to train a network.")
         outputs = np.concatenate(log)
@@ -133,40 +133,6 @@ class NetworkPredictor(Parameters):
             raise ArgumentError("the predictor is not fitted; call fit first.")
         return GraphOnNetwork(GraphEncoder(graph, Board(device, self.kinds_)), self.network_)
 
-    def predict(
-        self,
-        graph: xr.Dataset,
-        device: Device,
-        contexts: ArrayLike,
-        *,
-        temperature: ArrayLike | None = None,
-    ) -> Floats:
-        """Time [s] and energy [J] of a graph in contexts, (m, 2); see :class:`.GraphPredictor`."""
-        prepared = self.prepare(graph, device)
-        return prepared.predict(prepared.rows(contexts), temperature)
-
-    def predict_interval(
-        self,
-        graph: xr.Dataset,
-        device: Device,
-        contexts: ArrayLike,
-        miscoverage: float = 0.05,
-        *,
-        temperature: ArrayLike | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Lower and upper ends of intervals of time [s] and energy [J], (m, 2) each.
-
-        They are the network's Student-t intervals, widened to cover held-back runs.  Of runs of
-        new families they cover 93 %, of energies on a new device 33 %, where 95 % is nominal.
-
-        Raises
-        ------
-        ArgumentError
-            Another rate than the network was trained for.
-        """
-        prepared = self.prepare(graph, device)
-        return prepared.interval(prepared.rows(contexts), miscoverage, temperature)[1:]
-
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise the errors of :meth:`predict_interval` for the device and the rate."""
         if not hasattr(self, "network_"):
@@ -191,7 +157,8 @@ class GraphOnNetwork:
 
     def predict(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
         """Time [s] and energy [J], (m, 2)."""
-        return np.exp(self.network.predict(self._batches(rows, temperature)).gamma)
+        predicted = np.exp(self.network.predict(self._batches(rows, temperature)).gamma)
+        return finite_predictions(predicted, "time or energy")
 
     def interval(
         self, rows: Indices, miscoverage: float = 0.05, temperature: ArrayLike | None = None
@@ -200,7 +167,9 @@ class GraphOnNetwork:
         _check_rate(self.network, miscoverage)
         batches = self._batches(rows, temperature)
         low, high = self.network.interval(batches)
-        return np.exp(self.network.predict(batches).gamma), np.exp(low), np.exp(high)
+        return finite_interval(
+            np.exp(self.network.predict(batches).gamma), np.exp(low), np.exp(high)
+        )
 
     def _batches(self, rows: Indices, temperature: ArrayLike | None) -> list[Batch]:
         start = self.encoder.board.device.ambient if temperature is None else temperature

@@ -15,29 +15,39 @@ from typing import Literal, Self
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from msbgen.core.arrays import finite_predictions
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices, prepare_graph
 from msbgen.graphs.dataset import graph_name
 from msbgen.graphs.devices import Device
 from msbgen.graphs.kinds import Kind, read_kinds
-from msbgen.graphs.predictor.checked_runs import devices_of_runs, graphs_of_runs
+from msbgen.graphs.predictor.checked_runs import arrays_of_runs, devices_of_runs
 from msbgen.graphs.predictor.factors import DeviceRuns, Factors, fit_factors
-from msbgen.graphs.predictor.features import GraphShape, columns, plain_features, scheduled_features
+from msbgen.graphs.predictor.features import (
+    SCHEDULED,
+    GraphShape,
+    columns,
+    plain_features,
+    scheduled_features,
+)
 from msbgen.graphs.predictor.intervals import GraphCalibration, calibrate
-from msbgen.graphs.predictor.prepared import FittedDevice, GraphOnDevice, check_interval, correction
+from msbgen.graphs.predictor.prepared import (
+    BaseGraphPredictor,
+    FittedDevice,
+    GraphOnDevice,
+    check_interval,
+    correction,
+)
 from msbgen.graphs.predictor.residual import (
     SETTINGS,
     Residual,
     choose_weight,
     leave_families_out,
 )
-from msbgen.graphs.runs import run_contexts, runs_families
+from msbgen.graphs.runs import runs_families
 from msbgen.learn.boosting import BoostingSettings, fit_boosting
-from msbgen.learn.parameters import Parameters
 
 _log = logging.getLogger("msbgen")
 
@@ -67,7 +77,7 @@ class CrossValidation:
     family: Indices
 
 
-class GraphPredictor(Parameters):
+class GraphPredictor(BaseGraphPredictor):
     """Predicts time and energy of graphs in contexts of devices.
 
     ``fit → calibrate → predict, predict_interval``; :meth:`adapt` adds a device later.
@@ -222,20 +232,17 @@ class GraphPredictor(Parameters):
         self, dataset: xr.Dataset, board: Board, graphs: Mapping[str, xr.Dataset]
     ) -> tuple[DeviceRuns, Floats, list[str]]:
         """Runs as arrays, their features without a schedule, and their families."""
-        names, number = graphs_of_runs(dataset, board.device, graphs, self.order)
+        names, arrays = arrays_of_runs(dataset, board, graphs, self.order)
         prepared = [prepare_graph(graphs[name], self.kinds_) for name in names]
-        rows = board.rows(run_contexts(dataset, board.device))
-        start = dataset["start_temperature"].values.astype(float)
-        log = np.log(np.stack([dataset["makespan"].values, dataset["energy"].values], axis=1))
-        runs = DeviceRuns(prepared, number, rows, start, log)
+        runs = DeviceRuns(prepared, *arrays)
         _check_unit(runs, board)
-        plain = [np.empty(0)] * len(number)
+        number, rows, start, _ = arrays
+        plain = np.empty((len(number), len(columns(self.kinds_))))
         for g, graph in enumerate(prepared):
             of_graph = np.flatnonzero(number == g)
-            features = plain_features(GraphShape(graph, board), rows[of_graph], start[of_graph])
-            for i, row in zip(of_graph.tolist(), features):
-                plain[i] = row
-        return runs, np.array(plain), runs_families(dataset, graphs)
+            shape = GraphShape(graph, board)
+            plain[of_graph] = plain_features(shape, rows[of_graph], start[of_graph])
+        return runs, plain, runs_families(dataset, graphs)
 
     # --------------------------------------------------------------- calibration
 
@@ -302,17 +309,16 @@ class GraphPredictor(Parameters):
     ) -> tuple[Floats, Floats]:
         """Residual and features of each run, with factors fitted to the other folds."""
         fold, names = np.arange(len(runs.graph)) % self.folds, columns(self.kinds_)
-        residual, features = np.empty((len(fold), 2)), [np.empty(0)] * len(fold)
+        residual = np.empty((len(fold), 2))
+        features = np.empty((len(fold), len(names) + len(SCHEDULED)))
         for k in range(self.folds):
             test = np.flatnonzero(fold == k)
             train = runs.some(np.flatnonzero(fold != k))
             factors = fit_factors(train, board, prior, ranked=self._ranked)
             estimates = runs.some(test).estimates(factors.applied(board), ranked=self._ranked)
             residual[test] = runs.log[test] - estimates[:, :2]
-            rows = scheduled_features(plain[test], names, estimates)
-            for i, row in zip(test.tolist(), rows):
-                features[i] = row
-        return residual, np.array(features)
+            features[test] = scheduled_features(plain[test], names, estimates)
+        return residual, features
 
     # --------------------------------------------------------------- predictions
 
@@ -337,9 +343,8 @@ class GraphPredictor(Parameters):
             board = Board(device, self.kinds_)
             sheet = Factors.none(len(device.clusters))
             fitted = FittedDevice(board, sheet, _OTHER_DEVICE, _NO_SCORES)
-        prepared = prepare_graph(graph, self.kinds_)
         return GraphOnDevice(
-            prepared,
+            prepare_graph(graph, self.kinds_),
             fitted,
             graph_name(graph),
             self._ranked,
@@ -347,68 +352,6 @@ class GraphPredictor(Parameters):
             self.calibration_,
             device.name in self.devices_,
         )
-
-    def predict(
-        self,
-        graph: xr.Dataset,
-        device: Device,
-        contexts: ArrayLike,
-        *,
-        temperature: ArrayLike | None = None,
-    ) -> Floats:
-        """Time [s] and energy [J] of a graph in contexts, (m, 2).
-
-        Parameters
-        ----------
-        graph : xarray.Dataset
-            ``msbgen-graph/1``.
-        device : Device
-            One without runs is predicted by its sheet.
-        contexts : array_like, (m, n_columns)
-            Columns as ``device.columns``.
-        temperature : array_like, () or (m,)
-            At the start [°C]; ambient where not given.
-
-        Raises
-        ------
-        ArgumentError, ProfileError
-            As :meth:`prepare`; a row that is no context of the device.
-        """
-        prepared = self.prepare(graph, device)
-        predicted = prepared.predict(prepared.rows(contexts), temperature)
-        return finite_predictions(predicted, "time or energy")
-
-    def predict_interval(
-        self,
-        graph: xr.Dataset,
-        device: Device,
-        contexts: ArrayLike,
-        miscoverage: float = 0.05,
-        *,
-        temperature: ArrayLike | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Lower and upper ends of intervals of time [s] and energy [J], (m, 2) each.
-
-        Each covers a run of a graph of a new family with a probability of about
-        1 − `miscoverage`, on average over families.
-
-        Raises
-        ------
-        ArgumentError, ProfileError
-            As :meth:`predict`; not calibrated.
-        MeasurementError
-            A device without runs; a rate that needs more families.
-        """
-        prepared = self.prepare(graph, device)
-        _, low, high = prepared.interval(prepared.rows(contexts), miscoverage, temperature)
-        return low, finite_predictions(high, "the upper end of time or energy")
-
-    def extrapolated(
-        self, graph: xr.Dataset, device: Device, contexts: ArrayLike
-    ) -> NDArray[np.bool_]:
-        """Whether tasks may run outside the levels of their profiles, (m,)."""
-        prepared = self.prepare(graph, device)
-        return prepared.outside(prepared.rows(contexts))
 
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise the errors of :meth:`predict_interval` for the device and the rate."""
@@ -423,10 +366,8 @@ class GraphPredictor(Parameters):
     def _check_parameters(self) -> None:
         if self.order not in ("arrival", "heft"):
             raise ArgumentError(f"order is {self.order!r}; arrival or heft is wanted.")
-        for name, least in (("factor_runs", 1), ("folds", 2)):
-            value = getattr(self, name)
-            if value != int(value) or value < least:
-                raise ArgumentError(f"{name} is {value}; a whole number ≥ {least} is wanted.")
+        check_whole(self, "factor_runs")
+        check_whole(self, "folds", least=2)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "devices_"):
