@@ -9,9 +9,9 @@ import xarray as xr
 from graphs_data import Study
 from numpy.typing import NDArray
 
+from msbgen.core.conformal import group_folds
 from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import Device
-from msbgen.graphs.predictor.evaluation import split_families
 from msbgen.graphs.predictor.features import GraphShape, plain_features
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.runs import run_contexts
@@ -80,8 +80,9 @@ def splits(table: Table, seed: int) -> dict[str, Flags]:
     """Held-out runs of each split, (n,) each; a device, then that without some of its runs."""
     rng = np.random.default_rng([7, seed])
     found = {"contexts": rng.random(len(table.log)) < HELD_CONTEXTS}
-    for k, held_out in enumerate(split_families(table.family, PARTS, rng)):
-        found[f"families {k}"] = held_out
+    part = group_folds(np.asarray(table.family), PARTS, rng, unit="families")
+    for k in range(PARTS):
+        found[f"families {k}"] = part == k
     for name in np.unique(table.device):
         found[f"platform {name}"] = held_out = table.device == name
         some = np.random.default_rng([8, seed]).permutation(np.flatnonzero(held_out))[:NEW_RUNS]

@@ -35,7 +35,7 @@ from msbgen.graphs._kernels import TOTAL_TIME as TOTAL_TIME
 from msbgen.graphs.dataset import edges_of, kinds_of, lacking_kind
 from msbgen.graphs.devices import Device, check_contexts
 from msbgen.graphs.kinds import Kind
-from msbgen.graphs.order import canonical_order
+from msbgen.graphs.order import canonical_order, successors_of
 from msbgen.phases.grid import STALLED_ACTIVITY
 
 Floats = NDArray[np.float64]
@@ -94,7 +94,7 @@ def prepare_graph(graph: xr.Dataset, kinds: Sequence[Kind]) -> PreparedGraph:
     kind = np.array([names.index(name) for name in task_kinds])[order]
     work = graph["work"].values.astype(float)[order]
     upward = work * np.array([k.seconds[-1, -1, -1] for k in kinds])[kind]
-    first, after = _successors(n, pairs)
+    first, after = successors_of(n, pairs)
     for task in reversed(range(n)):  # the canonical order is topological
         following = after[first[task] : first[task + 1]]
         if len(following):
@@ -105,16 +105,10 @@ def prepare_graph(graph: xr.Dataset, kinds: Sequence[Kind]) -> PreparedGraph:
     waiting = np.bincount(pairs[:, 1], minlength=n)
     orders = _orders(n)
     for i, drawn in enumerate(orders):
-        nodes[i, :, _kernels.FIRST], successors[i] = _successors(n, np.argsort(drawn)[pairs])
+        nodes[i, :, _kernels.FIRST], successors[i] = successors_of(n, np.argsort(drawn)[pairs])
         nodes[i, :n, _kernels.WAITING], nodes[i, :n, _kernels.KIND] = waiting[drawn], kind[drawn]
         amounts[i] = np.column_stack([work, -upward])[drawn]
     return PreparedGraph(order[orders[0]], nodes, successors, amounts)
-
-
-def _successors(n: int, pairs: Indices) -> tuple[Indices, Indices]:
-    """Where the successors of each task begin, (n + 1,), and all of them, (n_edges,)."""
-    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    return np.searchsorted(pairs[:, 0], np.arange(n + 1)), pairs[:, 1]
 
 
 def _orders(n: int) -> list[Indices]:
@@ -199,23 +193,12 @@ class Board:
 
         (4, n_clusters, n_clocks)
         """
-        arrays = np.ones((4, *self.seconds.shape[1:3]))
-        for c, cluster in enumerate(self.device.clusters):
-            clock = np.array(cluster.clocks)
-            active = cluster.activity(clock)
-            arrays[:, c, : len(clock)] = (
-                cluster.speed * clock,
-                cluster.dispatch * clock[-1] / clock,
-                cluster.on_power * active,
-                cluster.idle_power * active,
-            )
-        return arrays
+        return self.device.cluster_table[:4]
 
-    @cached_property
+    @property
     def cooling(self) -> Floats:
         """Base power, ambient, resistance, time constant, cap and hysteresis, (6,)."""
-        names = ("base_power", "ambient", "resistance", "time_constant", "cap", "hysteresis")
-        return np.array([getattr(self.device, name) for name in names])
+        return self.device.cooling
 
     @cached_property
     def arrays(self) -> Arrays:

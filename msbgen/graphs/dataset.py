@@ -8,7 +8,6 @@ several graphs are of one sort, which evaluations of predictors leave out as a w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -159,8 +158,7 @@ def make(
     Raises
     ------
     ArgumentError
-        Arrays of other lengths, an unknown name of numbers, or what :func:`validate` would
-        refuse.
+        Arrays of other lengths, an unknown name of numbers, or what :data:`SCHEMA` refuses.
 
     Examples
     --------
@@ -190,7 +188,7 @@ def make(
     values |= {"source": pairs[:, 0], "target": pairs[:, 1]}
     try:
         bare = SCHEMA.dataset(values, {"name": name, "family": family})
-        return validate(_with_paths(bare), source=name)
+        return SCHEMA.validate(_with_paths(bare), name)
     except ProfileError as error:
         raise ArgumentError(error.problems[0]) from None
 
@@ -202,9 +200,9 @@ def _with_paths(graph: xr.Dataset) -> xr.Dataset:
     n = len(weight)
     order = topological_order(n, pairs)
     one = np.ones(n)
-    depth, sink = _longest(order, pairs, one), _longest(order[::-1], pairs[:, ::-1], one)
-    before = _longest(order, pairs, weight)
-    after = _longest(order[::-1], pairs[:, ::-1], weight) + weight
+    depth, sink = longest_paths(order, pairs, one), longest_paths(order[::-1], pairs[:, ::-1], one)
+    before = longest_paths(order, pairs, weight)
+    after = longest_paths(order[::-1], pairs[:, ::-1], weight) + weight
     through = before[pairs[:, 0]] + weight[pairs[:, 0]] + after[pairs[:, 1]]
     longest = float(np.max(before + after, initial=0.0))
     critical = through >= longest * (1.0 - _ROUNDING)
@@ -214,7 +212,7 @@ def _with_paths(graph: xr.Dataset) -> xr.Dataset:
     )
 
 
-def _longest(order: Indices, pairs: Indices, weight: Floats) -> Floats:
+def longest_paths(order: Indices, pairs: Indices, weight: Floats) -> Floats:
     """Heaviest path that ends before each task, the tasks on it weighing so much, (n,)."""
     found = np.zeros(len(order))
     place = np.empty(len(order), dtype=np.int64)
@@ -396,26 +394,6 @@ def other_time_unit(graph: xr.Dataset, shortest: Floats, longest: Floats) -> Ite
                 f"about {ratio:.1g} times what their profiles take; seconds are wanted (in ms they "
                 f"would be a thousand times too large)."
             )
-
-
-# --------------------------------------------------------------------------- files
-
-
-def read_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read and validate a graph from netCDF, whole; errors as :meth:`Schema.read`."""
-    return SCHEMA.read(path)
-
-
-def write_netcdf(
-    graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
-    """Validate and write a graph, whole or not at all; errors as :meth:`Schema.write`."""
-    SCHEMA.write(graph, path, overwrite=overwrite)
-
-
-def validate(graph: xr.Dataset, *, source: str = "graph") -> xr.Dataset:
-    """Return the graph if it obeys :data:`SCHEMA`; :class:`ProfileError` names every problem."""
-    return SCHEMA.validate(graph, source)
 
 
 # --------------------------------------------------------------------------- problems

@@ -257,6 +257,27 @@ class Device:
             labels[column] = {"units": units, "long_name": text, "levels": list(levels)}
         return labels
 
+    @property
+    def cluster_table(self) -> Floats:
+        """Of each cluster at each clock: speed [GHz], time to start a task [s], and watts.
+
+        The watts are of the cluster, of an idle core and of a running one, (5, n_clusters,
+        n_clocks); 1 where a cluster has fewer clocks than another.
+        """
+        table = np.ones((5, len(self.clusters), max(len(c.clocks) for c in self.clusters)))
+        for i, c in enumerate(self.clusters):
+            clocks = np.array(c.clocks)
+            watts = np.multiply.outer([c.on_power, c.idle_power, c.power], c.activity(clocks))
+            of_cluster = c.speed * clocks, c.dispatch * clocks[-1] / clocks, *watts
+            table[:, i, : len(clocks)] = of_cluster
+        return table
+
+    @property
+    def cooling(self) -> Floats:
+        """Base power, ambient, resistance, time constant, cap and hysteresis, (6,)."""
+        names = ("base_power", "ambient", "resistance", "time_constant", "cap", "hysteresis")
+        return np.array([getattr(self, name) for name in names], dtype=float)
+
     def describe(self, context: ArrayLike) -> str:
         """Text of a context with units: ``cores_a57=4, clock_a57=2.0352 GHz``..."""
         values = np.asarray(context, dtype=float)

@@ -54,9 +54,7 @@ class _Scope:
 
 def read_dot(text: str, source: str) -> GraphRecords:
     """Tasks and edges of a directed graph in DOT; errors name the line."""
-    parser = _Parser(text, GraphRecords(source))
-    parser.read()
-    return parser.records
+    return _Parser(text, GraphRecords(source)).read()
 
 
 class _Parser:
@@ -67,7 +65,7 @@ class _Parser:
         self._nodes: dict[str, tuple[dict[str, str], int]] = {}
         self._graph_attributes: dict[str, str] = {}
 
-    def read(self) -> None:
+    def read(self) -> GraphRecords:
         if self._see("strict"):
             self._next()
         word = self._next()
@@ -96,6 +94,7 @@ class _Parser:
                 if key in attributes
             }
             self.records.tasks.append(GraphTask(name, attributes["kind"], numbers, place))
+        return self.records
 
     def _check_keys(self, attributes: dict[str, str], place: str) -> None:
         """Check for mistyped attributes of tasks; all others are for drawings."""

@@ -34,6 +34,12 @@ def canonical_order(graph: xr.Dataset) -> Indices:
     return np.array(order, dtype=np.int64)
 
 
+def successors_of(n: int, pairs: Indices) -> tuple[Indices, Indices]:
+    """Where the successors of each of n tasks begin, (n + 1,), and all of them, (n_edges,)."""
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    return np.searchsorted(pairs[:, 0], np.arange(n + 1)), np.ascontiguousarray(pairs[:, 1])
+
+
 @lru_cache(_CACHED)
 def _order(
     names: tuple[str, ...],

@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.graphs.dataset import edges_of, kinds_of
-from msbgen.graphs.order import canonical_order
+from msbgen.graphs.order import canonical_order, successors_of
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -43,10 +43,7 @@ class Program:
         """Arrays of a valid graph."""
         pairs, names = edges_of(graph), kinds_of(graph)
         order = canonical_order(graph)
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        moved = place[pairs]
-        moved = moved[np.lexsort((moved[:, 1], moved[:, 0]))]
+        pairs = np.argsort(order)[pairs]
         kinds = tuple(sorted(set(names)))
         n = len(order)
         return cls(
@@ -54,7 +51,6 @@ class Program:
             kinds,
             np.array([kinds.index(names[i]) for i in order], dtype=np.int64),
             graph["work"].values.astype(float)[order],
-            np.bincount(moved[:, 1], minlength=n),
-            np.concatenate([[0], np.cumsum(np.bincount(moved[:, 0], minlength=n))]),
-            np.ascontiguousarray(moved[:, 1]),
+            np.bincount(pairs[:, 1], minlength=n),
+            *successors_of(n, pairs),
         )

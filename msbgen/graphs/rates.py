@@ -78,22 +78,17 @@ class Rates:
             raise ArgumentError("profiles are none; those of one kind or more are wanted.")
         kinds = tuple(sorted(profiles))
         parts = [_of_kind(device, kind, profiles[kind], resolution) for kind in kinds]
-        counts = [len(part.share) for part in parts]
+        shares, rates, watts, stretched = zip(*parts)
         return cls(
             device,
             kinds,
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            np.concatenate([part.share for part in parts]),
-            np.ascontiguousarray(np.concatenate([part.rates for part in parts], axis=-1)),
-            np.ascontiguousarray(np.concatenate([part.watts for part in parts], axis=-1)),
+            np.concatenate([[0], np.cumsum([len(share) for share in shares])]).astype(np.int64),
+            np.concatenate(shares),
+            np.ascontiguousarray(np.concatenate(rates, axis=-1)),
+            np.ascontiguousarray(np.concatenate(watts, axis=-1)),
             np.array(list(product(device.cache_ways, device.bandwidth))),
-            np.any([part.stretched for part in parts], axis=0),
+            np.any(stretched, axis=0),
         )
-
-    def durations(self, setting: int, cluster: int, level: int, running: int, here: int) -> Floats:
-        """Time of a whole run of each kind with constant shares [s], (kinds,)."""
-        rate = self.rates[setting, cluster, level, running - 1, here - 1]
-        return np.add.reduceat(self.share / rate, self.first_phase[:-1])
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Shortest and longest time of a whole run of each kind on this device [s]."""
@@ -105,15 +100,10 @@ class Rates:
         return shortest, np.add.reduceat(self.share / least, first)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    share: Floats
-    rates: Floats
-    watts: Floats
-    stretched: NDArray[np.bool_]
-
-
-def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float) -> _Part:
+def _of_kind(
+    device: Device, kind: str, profiles: xr.Dataset, resolution: float
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+    """Shares of the phases of a kind, rates, watts, and whether clocks are beyond its table."""
     is_table = profiles.attrs.get("schema") == PHASES
     place = place_of(profiles)
     table = (
@@ -167,7 +157,7 @@ def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float)
                         i = (m if by_device else k) - 1
                         rates[g, c, level, m - 1, k - 1] = 1.0 / here[i, m - 1]
                         watts[g, c, level, m - 1, k - 1] = drawn[i, m - 1]
-    return _Part(np.diff(table["end"].values.astype(float), prepend=0.0), rates, watts, outside)
+    return np.diff(table["end"].values.astype(float), prepend=0.0), rates, watts, outside
 
 
 def _check_resources(grid: Grid, kind: str, place: str) -> str:

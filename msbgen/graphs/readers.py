@@ -14,8 +14,7 @@ import xarray as xr
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.tables import read_lines
-from msbgen.graphs.dataset import GRAPH_SCHEMA, TASK_NUMBERS
-from msbgen.graphs.dataset import read_netcdf as read_graph_file
+from msbgen.graphs.dataset import GRAPH_SCHEMA, SCHEMA, TASK_NUMBERS
 from msbgen.graphs.dot import read_dot
 from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
 
@@ -63,7 +62,7 @@ def read(
     if tasks is not None and ENDINGS[ending] != "a list of parents":
         raise ProfileError(f"{path.name}: has its tasks in it; drop the table of tasks.")
     if ending == ".nc":
-        return read_graph_file(path)
+        return SCHEMA.read(path)
     if ENDINGS[ending] == "DOT":
         graph = read_dot(_text(path), path.name).graph()
     elif ending == ".json":

@@ -334,35 +334,18 @@ class Simulator:
         outputs: tuple[Floats, Floats, Floats],
     ) -> int:
         device, rates = self.device, self.rates
-        cooling = (
-            *(device.base_power, device.ambient, device.resistance, device.time_constant),
-            *(device.cap, device.hysteresis),
-        )
+        clusters, of_device = device.cluster_table, device.cooling
+        first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
         return _kernels.simulate(
             self._graph(program),
             (rates.first_phase, rates.share),
             (rates.rates, rates.watts),
-            _cluster_arrays(device),
-            np.array(cooling, dtype=float),
+            (*(np.ascontiguousarray(x) for x in clusters[[0, 1, 4, 2, 3]]), first),
+            of_device,
             contexts,
             queue,
             outputs,
         )
-
-
-def _cluster_arrays(device: Device) -> tuple[Any, ...]:
-    """Arrays of the clusters, (clusters, levels) each, and their first cores."""
-    most = max(len(cluster.clocks) for cluster in device.clusters)
-    arrays = np.full((5, len(device.clusters), most), np.nan)
-    for i, c in enumerate(device.clusters):
-        clocks = np.array(c.clocks)
-        active = c.activity(clocks)
-        arrays[0, i, : len(clocks)] = c.speed * clocks
-        arrays[1, i, : len(clocks)] = c.dispatch * clocks[-1] / clocks
-        for row, watts in zip((2, 3, 4), (c.power, c.on_power, c.idle_power)):
-            arrays[row, i, : len(clocks)] = watts * active
-    first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
-    return (*(np.ascontiguousarray(x) for x in arrays), first.astype(np.int64))
 
 
 def simulate_graph(

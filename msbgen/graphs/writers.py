@@ -11,13 +11,7 @@ import xarray as xr
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import replace_file
-from msbgen.graphs.dataset import (
-    GRAPH_SCHEMA,
-    TASK_NUMBERS,
-    edges_of,
-)
-from msbgen.graphs.dataset import validate as validate_graph
-from msbgen.graphs.dataset import write_netcdf as write_graph_file
+from msbgen.graphs.dataset import GRAPH_SCHEMA, SCHEMA, TASK_NUMBERS, edges_of
 from msbgen.graphs.dot import dot_lines
 
 # Endings of the formats that can be written.
@@ -44,9 +38,9 @@ def write(graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = 
         raise ArgumentError(
             f"path is {path.name}; a name that ends with {', '.join(ENDINGS)} is wanted."
         )
-    validate_graph(graph, source=path.name)
+    SCHEMA.validate(graph, path.name)
     if ending == ".nc":
-        write_graph_file(graph, path, overwrite=overwrite)
+        SCHEMA.write(graph, path, overwrite=overwrite)
         return
     text = graph_json(graph) if ending == ".json" else "\n".join(dot_lines(graph)) + "\n"
     with replace_file(path, overwrite=overwrite) as partial:

@@ -13,7 +13,6 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs import dataset as graphs
 from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.dataset import times_are_shares
-from msbgen.graphs.dataset import validate as validate_graph
 
 
 def diamond(**given):
@@ -120,23 +119,23 @@ def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, said):
 )
 def test_files_that_break_the_contract_are_refused(spoil, said):
     with pytest.raises(ProfileError) as caught:
-        validate_graph(spoil(diamond()), source="g.nc")
+        graphs.SCHEMA.validate(spoil(diamond()), "g.nc")
     assert caught.value.problems[0].startswith("g.nc: ")
     assert said in str(caught.value)
 
 
 def test_a_graph_survives_its_file(tmp_path):
     graph = diamond(time=[1, 2, 3, 4], loops=[0, 1, 2, 3], edge_bytes=[1, 2, 3, 4], family="toy")
-    graphs.write_netcdf(graph, tmp_path / "g.nc")
-    xr.testing.assert_identical(graphs.read_netcdf(tmp_path / "g.nc"), graph)
+    graphs.SCHEMA.write(graph, tmp_path / "g.nc")
+    xr.testing.assert_identical(graphs.SCHEMA.read(tmp_path / "g.nc"), graph)
     with pytest.raises(FileExistsError):
-        graphs.write_netcdf(graph, tmp_path / "g.nc")
+        graphs.SCHEMA.write(graph, tmp_path / "g.nc")
 
 
 def test_a_graph_of_one_task_without_edges_is_a_graph(tmp_path):
     graph = make_graph(["gzip"], [0.5], [])
-    graphs.write_netcdf(graph, tmp_path / "g.nc")
-    assert graphs.read_netcdf(tmp_path / "g.nc").sizes == {"task": 1, "edge": 0}
+    graphs.SCHEMA.write(graph, tmp_path / "g.nc")
+    assert graphs.SCHEMA.read(tmp_path / "g.nc").sizes == {"task": 1, "edge": 0}
     assert graphs.describe(graph).startswith("tasks      1 of 1 kinds: 1 gzip")
 
 

@@ -40,7 +40,7 @@ def test_more_cores_never_make_a_task_faster_nor_does_a_lower_clock():
 def test_durations_and_their_extremes():
     rates = Rates.of(TX2, {"a": TABLE, "b": TABLE})
     shortest, longest = rates.extremes()
-    some = rates.durations(3, 1, 5, 4, 2)
+    some = soc.durations(rates, 3, 1, 5, 3, 1)
     assert some.shape == (2,)
     assert some[0] == some[1]
     assert np.all((shortest < some) & (some < longest))

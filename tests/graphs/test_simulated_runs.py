@@ -137,7 +137,7 @@ def test_what_bounds_every_schedule(graph, context):
     setting = SIMULATOR._places(context[None])[0][0]
     best = np.min(
         [
-            SIMULATOR.rates.durations(setting, c, level[c], 1, 1)
+            soc.durations(SIMULATOR.rates, setting, c, level[c], 0, 0)
             for c in range(2)
             if context[2 * c] > 0
         ],

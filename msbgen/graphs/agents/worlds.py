@@ -21,7 +21,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
-from msbgen.graphs.dataset import edges_of, topological_order
+from msbgen.graphs.dataset import edges_of, longest_paths, topological_order
 from msbgen.graphs.devices import Device, check_contexts, device_contexts
 from msbgen.graphs.simulator import Program, SimulatedRuns, Simulator
 
@@ -306,12 +306,7 @@ def plain_contexts(device: Device, clocks: int = 6) -> Floats:
 def _shape(graph: xr.Dataset, reference: Floats) -> Floats:
     """Features of a graph in an observation, (5,)."""
     work, pairs = graph["work"].values.astype(float), edges_of(graph)
-    longest = work.copy()
-    before: list[list[int]] = [[] for _ in work]
-    for source, target in pairs.tolist():
-        before[target].append(source)
-    for task in topological_order(len(work), pairs).tolist():
-        longest[task] += max((longest[i] for i in before[task]), default=0.0)
+    longest = work + longest_paths(topological_order(len(work), pairs), pairs, work)
     seconds, joules = reference
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""Scores of predictions of graphs: errors of logarithms, rank correlation, coverage, tests.
+"""Scores of predictions of graphs: errors of logarithms, rank correlation, tests.
 
 Errors are of logarithms, where .05 is five per cent.  A pooled R² is no good score where runs last
 from milliseconds to minutes: Brent's bound alone reaches .98.  Methods are compared over graphs,
@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.conformal import group_folds
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
@@ -46,12 +45,6 @@ def _spearman(a: Floats, b: Floats) -> float:
     if np.ptp(a) == 0:
         return 0.0
     return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
-
-
-def coverage(truth: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Share of runs inside their intervals, and mean widths of their logarithms, (n_outputs,)."""
-    inside = (low <= truth) & (truth <= high)
-    return inside.mean(axis=0), np.log(high / low).mean(axis=0)
 
 
 def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> tuple[float, float]:
@@ -89,11 +82,3 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
         largest = max(largest, min(1.0, (len(p) - rank) * p[name]))
         corrected[name] = largest
     return {name: corrected[name] for name in p}
-
-
-def split_families(
-    family: Sequence[str], parts: int, rng: np.random.Generator | int = 0
-) -> list[NDArray[np.bool_]]:
-    """Held-out runs of each of several splits by whole families, (n,) each."""
-    part = group_folds(np.asarray(family), parts, rng, unit="families")
-    return [part == k for k in range(parts)]

@@ -10,7 +10,7 @@ paper has other terms and is not the logarithm of a density: it integrates to .5
 
 The likelihood depends on β(1+ν)/ν and α only, so ν and β are not identified separately.  The
 paper's epistemic variance, β/(ν(α−1)), is therefore arbitrary.  Contexts are gated by the whole
-interval (:func:`within`) and ranked by its upper end.  Ranking costs by the lower end would prefer
+interval and ranked by its upper end.  Ranking costs by the lower end would prefer
 the most uncertain contexts.
 """
 
@@ -91,11 +91,6 @@ def widening(evidence: Evidence, y: Floats, miscoverage: float) -> Floats:
         raise MeasurementError("no run is held back; some are wanted to widen the intervals.")
     ratio = np.sort(np.abs(y - evidence.gamma) / evidence.half_width(miscoverage), axis=0)
     return ratio[math.ceil((1.0 - miscoverage) * len(y) - 1e-9) - 1]
-
-
-def within(upper: Floats, limit: Floats | float) -> NDArray[np.bool_]:
-    """Whether the upper ends (n, n_outputs) of all intervals of a context keep the limits, (n,)."""
-    return np.all(upper <= np.asarray(limit), axis=-1)
 
 
 # ---------------------------------------------------------------------------- losses, on tensors

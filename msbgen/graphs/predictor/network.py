@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, check_whole
-from msbgen.graphs.predictor.evidential import Evidence
 from msbgen.learn.extras import load_library
 
 if TYPE_CHECKING:
@@ -356,11 +355,6 @@ def _largest_by(values: Tensor, member: Tensor, n: int) -> Tensor:
 
     start = torch.full((n, values.shape[1]), -torch.inf, dtype=values.dtype)
     return start.scatter_reduce(0, member[:, None].expand_as(values), values, "amax")
-
-
-def evidence_of(outputs: tuple[Tensor, Tensor, Tensor, Tensor]) -> Evidence:
-    """Outputs of the heads as arrays."""
-    return Evidence(*(value.detach().double().numpy() for value in outputs))
 
 
 def _torch() -> Any:

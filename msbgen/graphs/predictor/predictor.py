@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices, prepare_graph
-from msbgen.graphs.dataset import graph_name
 from msbgen.graphs.devices import Device
 from msbgen.graphs.kinds import Kind, read_kinds
 from msbgen.graphs.predictor.checked_runs import arrays_of_runs, devices_of_runs
@@ -346,7 +345,6 @@ class GraphPredictor(BaseGraphPredictor):
         return GraphOnDevice(
             prepare_graph(graph, self.kinds_),
             fitted,
-            graph_name(graph),
             self._ranked,
             self.residual_,
             self.calibration_,

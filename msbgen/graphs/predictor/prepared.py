@@ -136,7 +136,6 @@ class GraphOnDevice:
 
     graph: PreparedGraph
     fitted: FittedDevice
-    name: str
     ranked: bool
     residual: Sequence[Residual]
     calibration: Sequence[GraphCalibration]

@@ -35,7 +35,6 @@ from msbgen.graphs.predictor.network import (
     Layer,
     NetworkSettings,
     attend,
-    evidence_of,
     forward,
     joined,
     new_network,
@@ -158,7 +157,7 @@ class TrainedNetwork:
 
     def predict(self, batches: Sequence[Batch]) -> Evidence:
         """Evidence of each graph, in units of the outputs."""
-        return self._evidence(batches, lambda value: value)
+        return self._evidence(batches)
 
     def predict_dropped(self, batches: Sequence[Batch], seed: int) -> Floats:
         """One draw of γ of each graph with dropout (Monte Carlo dropout), (n, n_outputs)."""
@@ -170,12 +169,14 @@ class TrainedNetwork:
         half = self.tau * evidence.half_width(self.rate)
         return evidence.gamma - half, evidence.gamma + half
 
-    def _evidence(self, batches: Sequence[Batch], drop: Callable[[Tensor], Tensor]) -> Evidence:
-        parts = [
-            _evaluate(self._parameters, self.scaling, part, self.settings, self.layer, drop)
-            for part in _pieces(batches, _ROWS)
-        ]
-        return _in_units(_concatenated(parts), self.scaling)
+    def _evidence(
+        self, batches: Sequence[Batch], drop: Callable[[Tensor], Tensor] | None = None
+    ) -> Evidence:
+        parameters, settings, layer = self._parameters, self.settings, self.layer
+        scaled = _evaluate(parameters, batches, settings, layer, scaling=self.scaling, drop=drop)
+        unit = self.scaling.unit["output"]
+        gamma = scaled.gamma * unit + self.scaling.shift["output"]
+        return Evidence(gamma, scaled.nu, scaled.alpha, scaled.beta * unit**2)
 
 
 def fit_network(
@@ -311,14 +312,7 @@ class _Trainer:
 
     def evaluate(self, scaled: Sequence[Batch]) -> Evidence:
         """Evidence of scaled graphs, in units of the scaled outputs."""
-        return _concatenated(
-            [
-                _evaluate(
-                    self.parameters, None, part, self.settings, self.layer, lambda value: value
-                )
-                for part in _pieces(scaled, _ROWS)
-            ]
-        )
+        return _evaluate(self.parameters, scaled, self.settings, self.layer)
 
     def score(self, evidence: Evidence, target: Floats) -> float:
         """Loss that chooses the best epoch: absolute error, in stage two the evidential loss."""
@@ -337,35 +331,26 @@ class _Trainer:
 
 def _evaluate(
     parameters: dict[str, Tensor],
-    scaling: Scaling | None,
     batches: Sequence[Batch],
     settings: NetworkSettings,
     layer: Layer,
-    drop: Callable[[Tensor], Tensor],
+    *,
+    scaling: Scaling | None = None,
+    drop: Callable[[Tensor], Tensor] | None = None,
 ) -> Evidence:
+    """Evidence of each graph, evaluated in parts; inputs are scaled where a scaling is given."""
     import torch
 
-    whole = joined(list(batches)) if len(batches) > 1 else batches[0]
-    whole = whole if scaling is None else scaling.scaled(whole)
-    with torch.inference_mode():
-        return evidence_of(forward(parameters, on_tensors(whole), settings, layer=layer, drop=drop))
-
-
-def _pieces(batches: Sequence[Batch], rows: int) -> list[Sequence[Batch]]:
-    return [batches[i : i + rows] for i in range(0, len(batches), rows)]
-
-
-def _concatenated(parts: Sequence[Evidence]) -> Evidence:
-    return Evidence(
-        *(np.concatenate([getattr(p, n) for p in parts]) for n in ("gamma", "nu", "alpha", "beta"))
-    )
-
-
-def _in_units(evidence: Evidence, scaling: Scaling) -> Evidence:
-    """Evidence in units of the outputs from that of the scaled ones."""
-    unit = scaling.unit["output"]
-    gamma = evidence.gamma * unit + scaling.shift["output"]
-    return Evidence(gamma, evidence.nu, evidence.alpha, evidence.beta * unit**2)
+    parts = []
+    for first in range(0, len(batches), _ROWS):
+        whole = joined(list(batches[first : first + _ROWS]))
+        inputs = on_tensors(whole if scaling is None else scaling.scaled(whole))
+        with torch.inference_mode():
+            outputs = forward(
+                parameters, inputs, settings, layer=layer, drop=drop or (lambda value: value)
+            )
+        parts.append([output.double().numpy() for output in outputs])
+    return Evidence(*map(np.concatenate, zip(*parts)))
 
 
 def _dropout(share: float, seed: int) -> Callable[[Tensor], Tensor]:

@@ -6,11 +6,9 @@ from hypothesis import strategies as st
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.predictor.evaluation import (
     compare_over_graphs,
-    coverage,
     holm,
     log_errors,
     order_within,
-    split_families,
 )
 
 
@@ -31,13 +29,6 @@ def test_order_is_that_within_graphs():
     assert order_within(np.ones(8), truth, graph) == 0.0
     with pytest.raises(MeasurementError, match="three runs"):
         order_within(truth[6:], truth[6:], graph[6:])
-
-
-def test_coverage_counts_runs_and_measures_widths():
-    truth = np.array([[1.0], [2.0], [4.0]])
-    inside, width = coverage(truth, truth / 2, np.array([[2.0], [2.0], [3.0]]))
-    assert inside == pytest.approx([2 / 3])
-    assert width == pytest.approx([np.log([4, 2, 1.5]).mean()])
 
 
 def test_a_method_better_on_every_graph_has_effect_one_and_a_small_p():
@@ -71,14 +62,3 @@ def test_corrected_p_are_larger_and_in_the_same_order(p):
     assert all(p[name] <= found[name] <= 1 for name in p)
     ordered = [found[name] for name in sorted(p, key=lambda name: p[name])]
     assert ordered == sorted(ordered)
-
-
-def test_splits_hold_whole_families_back_once_each():
-    family = np.repeat([f"f{i}" for i in range(10)], 3)
-    held = split_families(family, 4, 0)
-    assert np.array_equal(np.sum(held, axis=0), np.ones(30))
-    for part in held:
-        assert not set(family[part]) & set(family[~part])
-    assert max(h.sum() for h in held) - min(h.sum() for h in held) <= 3
-    with pytest.raises(MeasurementError, match="10 families for 11"):
-        split_families(family, 11)

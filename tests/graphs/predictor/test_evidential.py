@@ -11,7 +11,6 @@ from msbgen.graphs.predictor.evidential import (
     overconfidence,
     ranking_loss,
     widening,
-    within,
 )
 
 numbers = st.floats(-3, 3)
@@ -95,11 +94,6 @@ def test_widening_needs_rows():
     none = np.empty((0, 1))
     with pytest.raises(MeasurementError, match="held back"):
         widening(Evidence(none, none, none, none), none, 0.05)
-
-
-def test_a_context_is_proposed_if_every_upper_end_keeps_its_limit():
-    upper = np.array([[1.0, 5.0], [2.0, 1.0], [1.0, 1.0]])
-    assert within(upper, np.array([1.5, np.inf])).tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("name", ["nu", "alpha", "beta"])
