@@ -30,7 +30,7 @@ def bounds_of(held):
 
 def test_bounds_with_learned_widths_cover_new_runs():
     rng = np.random.default_rng(4)
-    rate, trials, covered = 0.1, 200, []
+    rate, trials, covered = 0.1, 100, []
     for _ in range(trials):
         # the width at the new context is the same function of the others as at known ones
         contexts = np.linspace(1.0, 2.0, 40)[:, None]
@@ -242,15 +242,6 @@ def test_quantiles_are_computed_once(calibration, between, monkeypatch):
 
 
 # ------------------------------------------------------------------ guesses
-
-WAYS = (1.0, 2.0, 4.0, 8.0)
-
-
-def test_new_levels_of_a_constant_resource_are_guesses():
-    contexts = [(w, 2.3) for w in WAYS]
-    held = held_out(contexts, np.ones((4, 2)), groups=grid_groups(contexts), deviation=np.ones(6))
-    beyond = bounds_of(held).beyond([(3.0, 2.3), (3.0, 1.2), (3.0, 2.4)])
-    assert beyond.tolist() == [False, True, True]
 
 
 @settings(max_examples=30)

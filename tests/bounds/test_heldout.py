@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import oracles
 import partials
@@ -294,21 +292,6 @@ def test_scattered_contexts_test_as_far_outside_as_they_lie():
     assert held.trend.coordinates == ("log",)
     query = [(3.0,), (31.9,), (32.1,), (0.51,), (0.49,)]
     assert held.untested(query).tolist() == [False, False, True, False, True]
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 8))
-def test_known_contexts_are_tested_in_any_order_of_resources(seed, m, n):
-    rng = np.random.default_rng(seed)
-    contexts = np.unique(rng.integers(1, 4, (n, m)).astype(float), axis=0)
-    order, groups = rng.permutation(m), None
-    if rng.integers(2) and len(contexts) > 2:
-        groups = np.array_split(rng.permutation(len(contexts)), 2)
-    held = made(contexts, groups)
-    assert not held.untested(contexts).any()
-    query = rng.integers(0, 9, (20, m)) / 2 + 0.5
-    again = made(contexts[:, order], groups if groups is not None else grid_groups(contexts))
-    np.testing.assert_array_equal(held.untested(query), again.untested(query[:, order]))
 
 
 # ------------------------------------------------------------------ in a file

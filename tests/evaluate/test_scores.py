@@ -21,6 +21,8 @@ from msbgen.evaluate.scores import (
     summarise,
 )
 from msbgen.evaluate.scores import methods as evaluate_methods
+from msbgen.generate.model import PRESETS
+from msbgen.generate.progress_law import ProgressSettings
 
 CHEAP = ("bracketing", "nearest_context", "multilinear")
 
@@ -198,7 +200,8 @@ def test_improvement_is_relative_to_the_baseline(measured, truth):
         improvement(scores, "paper/mean")
 
 
-def test_a_changed_dataset_is_fitted_again(measured, truth):
+def test_a_changed_dataset_is_fitted_again(measured, truth, monkeypatch):
+    monkeypatch.setitem(PRESETS, "default", ProgressSettings(bins=40, segments=5, sharpenings=1))
     methods = evaluate_methods()
     first = methods["default/mean"](measured, context_table(truth))["instructions"]
     other = measured.assign(instructions=measured["instructions"] * 3)

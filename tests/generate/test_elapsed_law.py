@@ -22,11 +22,16 @@ def share_of_intervals(duration, n_times):
     return np.where(filled > 1e-9, filled, np.nan)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def counts():
     rng = np.random.default_rng(3)
     rates = 100 + 900 * rng.random((*DURATION.shape, 31, 2))
     return rates * share_of_intervals(DURATION, 31)[..., None]
+
+
+@pytest.fixture(scope="module")
+def law(counts):
+    return ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
 
 
 def profiles(law, query, kind, n_samples=1, seed=0):
@@ -34,8 +39,7 @@ def profiles(law, query, kind, n_samples=1, seed=0):
     return law.profiles(np.asarray(query), kind, n_samples=n_samples, rng=rng)
 
 
-def test_a_snapshot_holds_the_runs_with_a_whole_interval_there(counts):
-    law = ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
+def test_a_snapshot_holds_the_runs_with_a_whole_interval_there(counts, law):
     whole = [[29, 28, 30], [20, 24, 23], [12, 0, 14], [7, 8, 9]]
     assert [s.row for s in law.snapshots] == list(range(0, 30, 2))
     for snapshot in law.snapshots:
@@ -51,8 +55,7 @@ def test_a_snapshot_holds_the_runs_with_a_whole_interval_there(counts):
 QUERY = np.array([[2.0, 1.0], [3.0, 1.5], [6.0, 1.8], [5.0, 1.1], [8.0, 2.0]])
 
 
-def test_durations_are_the_kernel_weighted_mean_and_median(counts):
-    law = ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
+def test_durations_are_the_kernel_weighted_mean_and_median(law):
     present = np.isfinite(DURATION)
     for kind in ("mean", "max_likelihood"):
         _, got = profiles(law, QUERY, kind)
@@ -66,8 +69,7 @@ def test_durations_are_the_kernel_weighted_mean_and_median(counts):
             assert duration == pytest.approx(expected, rel=1e-9)
 
 
-def test_sampled_durations_have_the_kernel_weights(counts):
-    law = ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
+def test_sampled_durations_have_the_kernel_weights(law):
     n = 2000
     _, drawn = profiles(law, QUERY[1:2], "sample", n_samples=n)
     present = np.isfinite(DURATION)

@@ -18,6 +18,7 @@ from msbgen.generate.measurements import Measurements
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
 GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
+COARSE = msbgen.ProgressSettings(bins=100, segments=10, sharpenings=2)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +68,19 @@ def test_nothing_is_wrong_with_clean_runs(seed, runs):
     assert not found(synthetic_task(GRID, n_runs=runs, seed=seed))
 
 
+@pytest.fixture(scope="module")
+def findings(faulty):
+    return known_faults(faulty)
+
+
 NAMED = {("slow", 9), ("exchanged", 2, 16), ("stretched", 5, 1), ("count", 12, 0)}
 
 
-def test_every_fault_at_once_is_named(faulty):
-    assert places(found(faulty)) == NAMED
+def test_every_fault_at_once_is_named(findings):
+    assert places(findings) == NAMED
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(order=st.permutations(range(20)), runs=st.permutations(range(3)))
 def test_the_order_of_contexts_and_runs_does_not_matter(faulty, order, runs):
     shuffled = faulty.isel(context=list(order), run=list(runs))
@@ -91,7 +97,9 @@ def test_an_exchange_is_not_made_up_of_a_stretched_run(three_runs):
     assert places(found(single)) == {("stretched", 5, 0)}
 
 
-def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, faulty, monkeypatch):
+def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(
+    three_runs, faulty, findings, monkeypatch
+):
     query = [[5.0, 1.4], [3.5, 1.3], [7.0, 1.9], [2.5, 1.1]]
     truth = synthetic_task(np.array(query), n_runs=20, seed=1)
 
@@ -100,16 +108,19 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, fault
 
     def errors(dataset):
         """Of duration, and nDTW, of the worst context of the query."""
-        made = msbgen.fit_profiles(dataset).generate(query, kind="mean")
+        made = msbgen.fit_profiles(dataset, COARSE).generate(query, kind="mean")
         profiles = [p[np.isfinite(p).all(axis=1)] for p in count_array(made)[:, 0]]
         pairs = zip(profiles, wanted)
         ndtw = [msbgen.evaluate.normalised_dtw(a / scale, b / scale) for a, b in pairs]
         ratio = duration_array(made)[:, 0] / duration_array(truth).mean(axis=1)
         return np.array([np.abs(ratio - 1).max(), max(ndtw)])
 
-    clean, robust = errors(three_runs), errors(faulty)
-    monkeypatch.setattr("msbgen.generate.model.dataset_faults", lambda *_: Findings())
-    unweighted = errors(faulty)
+    def errors_with(findings, dataset):
+        monkeypatch.setattr("msbgen.generate.model.dataset_faults", lambda *_: findings)
+        return errors(dataset)
+
+    clean, unweighted = (errors_with(Findings(), ds) for ds in (three_runs, faulty))
+    robust = errors_with(findings, faulty)
     assert np.all(robust < 1.5 * clean + 0.003)
     assert np.all(unweighted > 3 * robust)
 
@@ -117,12 +128,12 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, fault
 def test_a_slow_context_is_named_corrected_and_does_not_spoil_the_fit(clean, caplog):
     slow = spoilt(clean, slow=[(9, 2.2)])
     with caplog.at_level(logging.WARNING, "msbgen"):
-        model = msbgen.fit_profiles(slow)
+        model = msbgen.fit_profiles(slow, COARSE)
     assert "synthetic: context 9" in caplog.text
     assert "measure it again" in caplog.text
     assert [(fault.kind, fault.contexts) for fault in model.findings] == [("slow", (9,))]
     query = [[5.0, 1.4], [3.5, 1.3]]
-    wanted = msbgen.fit_profiles(clean).law.durations(np.array(query))
+    wanted = msbgen.fit_profiles(clean, COARSE).law.durations(np.array(query))
     assert model.law.durations(np.array(query)) == pytest.approx(wanted, rel=0.02)
     made = model.generate(query, kind="mean")
     assert made.attrs["faults"] == describe_faults(slow, model.findings)
@@ -142,7 +153,7 @@ def drifting(dataset, by):
 @pytest.mark.parametrize(("runs", "by"), [(1, 0.2), (3, 0.06)])
 def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
     slow, slowdowns = drifting(spoilt(three_runs.isel(run=slice(0, runs)), slow=[(9, 2.2)]), by)
-    model = msbgen.fit_profiles(slow)
+    model = msbgen.fit_profiles(slow, COARSE)
     assert places(model.findings) == {("slow", 9), ("drift",)}
     assert "grew" in " ".join(model.attrs["faults"])
     assert model.law.centre.time_imputed.tolist() == [i == 9 for i in range(20)]
@@ -159,7 +170,7 @@ def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
 def slow_in_one(clean):
     """Runs that are slow in one context, and a model of them."""
     slow = spoilt(clean, slow=[(9, 2.2)])
-    return slow, msbgen.fit_profiles(slow)
+    return slow, msbgen.fit_profiles(slow, COARSE)
 
 
 def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
@@ -209,8 +220,8 @@ def test_cycles_explain_no_slow_context(three_runs):
     assert fault.factor == pytest.approx(2.2, rel=0.05)
 
 
-def test_profiles_for_comparisons_are_without_faults(faulty):
-    sound = without_faults(faulty, known_faults(faulty))
+def test_profiles_for_comparisons_are_without_faults(faulty, findings):
+    sound = without_faults(faulty, findings)
     missing = np.isnan(duration_array(sound))
     assert missing[[2, 9, 16]].all()
     assert [tuple(at) for at in np.argwhere(missing) if at[0] not in (2, 9, 16)] == [(5, 1)]
@@ -219,9 +230,8 @@ def test_profiles_for_comparisons_are_without_faults(faulty):
     assert count_array(faulty)[12, 0, 3, 1] == 2.0**48
     single = spoilt(faulty.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
     alone = single.isel(run=0)  # one profile each
-    missing = [
-        np.isnan(duration_array(without_faults(o, known_faults(o)))) for o in (single, alone)
-    ]
+    known = known_faults(alone)
+    missing = [np.isnan(duration_array(without_faults(o, known))) for o in (single, alone)]
     assert missing[0][5, 0]
     assert np.array_equal(*missing)
     assert msbgen.data.check.inspect_profiles(sound.isel(context=[5, 12]), part=True).errors == []

@@ -5,14 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import oracles
-import partials
 from msbgen.bridge.paths import Chain
-from msbgen.bridge.solve import SolverConfig, solve_bridge
-from msbgen.data.schema import count_array
 from msbgen.generate.imputation import find_donors, impute
-from msbgen.generate.model import fit_profiles
-from msbgen.generate.progress_law import ProgressSettings
 
 SETTINGS = {"epsilon": 0.1, "tol": 1e-9}
 # runs of a context in which the two groups alternate, and of three of them
@@ -138,65 +132,3 @@ def test_memory_grows_no_faster_than_the_segments():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 4.2 * peaks[0]
-
-
-# ------------------------------------------------- the forms of the bridge, on such clouds
-
-
-@pytest.fixture(scope="module")
-def clouds():
-    """Coordinates that groups share in three neighbouring segments: (group, segment) -> points."""
-    law = fit_profiles(partials.in_groups(partials.whole()), ProgressSettings(bins=50, segments=10))
-    held = np.isfinite(count_array(partials.in_groups(partials.whole()))).any(axis=2)
-    first = held[..., 1].ravel()
-    points = law.law.chain.points
-    shared = points[..., [0, 3, 6, 7]]  # time and its lag, and the context
-    return {
-        (group, j): shared[j, first if group == 0 else ~first]
-        for group in (0, 1)
-        for j in (3, 4, 5)
-    }
-
-
-CONFIG = SolverConfig(tol=1e-10, max_iter=20_000)
-
-
-def test_an_unconstrained_snapshot_is_a_pair_of_its_neighbours(clouds):
-    """Its neighbours are coupled at −ε log Σ exp(−(C₁ + C₂)/ε)."""
-    epsilon = 0.5
-    path = [clouds[0, 3], clouds[1, 4], clouds[0, 5]]
-    even = [np.full(len(path[0]), 1.0), None, np.full(len(path[2]), 1.0)]
-    whole = solve_bridge(path, even, epsilon=epsilon, method="multimarginal", config=CONFIG)
-    steps = [oracles.squared_distances(path[j], path[j + 1]) for j in (0, 1)]
-    joint = -epsilon * np.log(
-        np.exp(-(steps[0][:, :, None] + steps[1][None]) / epsilon).sum(axis=1)
-    )
-    pair = solve_bridge([path[0], path[2]], epsilon=epsilon, costs=[joint], config=CONFIG)
-    free = whole.weights[1]
-    through = whole.coupling(0) / free @ whole.coupling(1)
-    np.testing.assert_allclose(through, pair.coupling(0), atol=1e-8)
-    # and of the two-step coupling all points of the middle take their share
-    assert free.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.5])
-def test_the_forms_agree_where_every_snapshot_has_runs(clouds, epsilon):
-    path = [clouds[0, 3], clouds[1, 3], clouds[1, 4], clouds[0, 4]]
-    forms = [
-        solve_bridge(path, epsilon=epsilon, method=method, config=CONFIG)
-        for method in ("pairwise", "multimarginal")
-    ]
-    for pair in range(3):
-        np.testing.assert_allclose(*(f.coupling(pair) for f in forms), atol=1e-8)
-
-
-def test_an_unconstrained_end_follows_the_kernel(clouds):
-    """Runs of a context without the group: each draws by the kernel alone."""
-    epsilon = 0.5
-    path = [clouds[0, 3], clouds[1, 3]]
-    half = solve_bridge(
-        path, [np.ones(len(path[0])), None], epsilon=epsilon, method="multimarginal", config=CONFIG
-    )
-    kernel = np.exp(-oracles.squared_distances(*path) / epsilon)
-    wanted = kernel / kernel.sum(axis=1, keepdims=True) / len(kernel)
-    np.testing.assert_allclose(half.coupling(0), wanted, atol=1e-8)

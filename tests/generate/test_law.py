@@ -1,16 +1,20 @@
 """What every law must answer, and what the wall clock cannot."""
 
+import functools
 import inspect
 
 import numpy as np
 import pytest
 
+from conftest import MEASURED, synthetic_task
 from msbgen.core.errors import ArgumentError
 from msbgen.generate.elapsed_law import ElapsedLaw
 from msbgen.generate.law import Law
-from msbgen.generate.model import DEFAULT, PAPER, fit_profiles
-from msbgen.generate.progress_law import ProgressLaw
+from msbgen.generate.model import PAPER, fit_profiles
+from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from msbgen.generate.size import most_rows
+
+QUICK = ProgressSettings(bins=80, segments=10, sharpenings=1)
 
 
 @pytest.mark.parametrize("law", [ProgressLaw, ElapsedLaw])
@@ -21,17 +25,25 @@ def test_every_law_has_the_arguments_of_the_protocol(law):
             assert list(got) == list(inspect.signature(wanted).parameters), name
 
 
-@pytest.mark.parametrize("settings", [DEFAULT, PAPER], ids=["default", "paper"])
-def test_durations_are_those_of_the_mean_profiles(measured, settings):
-    law = fit_profiles(measured, settings).law
+@functools.cache
+def fitted(settings=QUICK, clock="instructions"):
+    return fit_profiles(synthetic_task(MEASURED).assign_attrs(progress=clock), settings)
+
+
+presets = pytest.mark.parametrize("settings", [QUICK, PAPER], ids=["default", "paper"])
+
+
+@presets
+def test_durations_are_those_of_the_mean_profiles(settings):
+    law = fitted(settings).law
     query = np.array([[2.0, 1.0], [3.0, 1.5], [9.0, 2.5]])
     np.testing.assert_allclose(law.durations(query), law.profiles(query, "mean")[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("clock", ["time", "instructions"])
-@pytest.mark.parametrize("settings", [DEFAULT, PAPER], ids=["default", "paper"])
-def test_no_profile_is_longer_than_the_longest(measured, settings, clock):
-    model = fit_profiles(measured.assign_attrs(progress=clock), settings)
+@presets
+def test_no_profile_is_longer_than_the_longest(settings, clock):
+    model = fitted(settings, clock)
     query = np.array([[2.0, 1.0], [3.0, 1.5], [9.0, 2.5], [5.0, 1.2]])
     for part in (query, query[1:2]):
         longest = model.law.longest(part)
@@ -44,15 +56,15 @@ def test_no_profile_is_longer_than_the_longest(measured, settings, clock):
     assert longest < 2 * np.nanmax(model.law.duration)
 
 
-def test_a_law_without_a_trend_raises_an_error(measured):
-    law = fit_profiles(measured, PAPER).law
+def test_a_law_without_a_trend_raises_an_error():
+    law = fitted(PAPER).law
     for ask in (lambda: law.centre, lambda: law.residuals, law.known_states):
         with pytest.raises(ArgumentError, match="default preset is wanted"):
             ask()
 
 
 def test_known_states_hold_the_means_of_the_measured_amounts(measured):
-    law = fit_profiles(measured).law
+    law = fitted().law
     states = law.known_states()
     np.testing.assert_allclose(
         states[..., 0].sum(axis=1), measured["duration"].mean("run"), rtol=1e-9

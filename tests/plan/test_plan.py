@@ -111,7 +111,7 @@ def test_a_budget_of_contexts_starts_with_corners_of_any_cost():
 def test_plans_respect_the_largest_number_of_contexts():
     trace = read_trace(TRACES / "gzip.nc")
     model = fit_profiles(replay_trace(trace, platform_contexts("grid:2x2x2"), 2))
-    plan = plan_contexts(model, "30s", most_contexts=10)
+    plan = plan_contexts(model, "30s", most_contexts=10, levels=PLATFORM)
     known = {tuple(row) for row in model.law.contexts}
     assert len(known | {tuple(row) for row in plan.contexts}) == 10
     assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
@@ -218,6 +218,11 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
     assert len(given.runs) == 3
 
 
+def some_levels(model):
+    """Levels of six measured contexts, the fifth and the sixth among them."""
+    return dict(zip(model.resources, model.law.contexts[:6].T))
+
+
 def test_a_faulty_run_beside_others_is_not_repeated_first(gzip):
     model = gzip[1]
     level = tuple(model.law.contexts[5].tolist())
@@ -227,8 +232,10 @@ def test_a_faulty_run_beside_others_is_not_repeated_first(gzip):
     count = WrongCount(**place, interval=0, counter=0)
 
     def again(*faults):
-        law = replace(model.law, duration=duration)
-        return plan_contexts(replace(model, law=law, findings=Findings(faults)), 2).again
+        faulty = replace(
+            model, law=replace(model.law, duration=duration), findings=Findings(faults)
+        )
+        return plan_contexts(faulty, 2, levels=some_levels(model)).again
 
     assert [again(stretched), again(count), again(stretched, count)] == [0, 0, 0]
     duration[5, [0, 2]] = np.nan
@@ -240,14 +247,15 @@ def test_faulty_contexts_are_repeated_first(gzip):
     levels = tuple(model.law.contexts[5].tolist())
     fault = SlowContext(contexts=(5,), factor=2.0, weight=0.5, log_odds=9.0, levels=(levels,))
     spoilt = replace(model, findings=Findings((fault,)))
-    plan = plan_contexts(spoilt, 6)
+    some = {"levels": some_levels(model)}
+    plan = plan_contexts(spoilt, 6, **some)
     assert plan.again == 1
     assert plan.contexts[0].tolist() == list(levels)
     assert len(plan.contexts) == len(plan.runs) == len(plan.seconds) == len(plan.error) - 1 == 6
     assert "measure again" in plan.describe()
     marks = [row[-1] for row in plan.rows()]
     assert marks == ["again", 1, 0, 0, 0, 0, 0]
-    whole = plan_contexts(model, 5)
+    whole = plan_contexts(model, 5, **some)
     assert np.array_equal(plan.contexts[1:], whole.contexts)
     assert whole.again == 0
-    assert plan_contexts(spoilt, 1).contexts.tolist() == [list(levels)]
+    assert plan_contexts(spoilt, 1, **some).contexts.tolist() == [list(levels)]

@@ -13,25 +13,7 @@ from msbgen.trend.caps import throttled
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.search import ParameterChoice
 from msbgen.trend.time_law import Windows
-
-BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-
-
-def grid(*levels):
-    return np.stack([a.ravel() for a in np.meshgrid(*levels, indexing="ij")], axis=1)
-
-
-def roofline(contexts, cap=True, bins=24):
-    """Four phases: computing, missing, computing, missing hard; misses capped by bandwidth.
-
-    Resources are bandwidth [level] and clock; free time a / clock + b · misses.
-    """
-    level, clock = contexts[:, :1], contexts[:, 1:]
-    phase = np.repeat(np.arange(4), bins // 4)
-    misses = np.array([20.0, 400.0, 5.0, 1500.0])[phase] * np.ones((len(contexts), 1))
-    free = (np.array([1.0, 0.6, 1.5, 0.5])[phase] / clock) + 2e-4 * misses
-    time = np.maximum(free, misses / (300.0 * level)) if cap else free
-    return np.stack([time, misses], axis=2)
+from rooflines import BANDWIDTH, KNOWN, grid, noisy, roofline
 
 
 def log_log_multilinear(contexts, states, queries):
@@ -47,21 +29,16 @@ def relative(prediction, truth):
     return np.abs(prediction - truth)[..., 0].sum() / truth[..., 0].sum()
 
 
-def noisy(states, scale=0.002, seed=0):
-    return states * np.exp(scale * np.random.default_rng(seed).standard_normal(states.shape))
-
-
 def test_a_cap_is_found_and_beats_multilinear_interpolation_threefold():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    states = noisy(roofline(known))
+    states = noisy(roofline(KNOWN))
     queries = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
-    trend = fit_trend(known, states)
+    trend = fit_trend(KNOWN, states)
     (cap,) = trend.caps
     assert (cap.counter, cap.resource) == (1, 0)
     assert cap.rate == pytest.approx(300.0, rel=0.03)
     truth = roofline(queries)
     ours = relative(trend.predict(queries), truth)
-    assert ours <= relative(log_log_multilinear(known, states, queries), truth) / 3
+    assert ours <= relative(log_log_multilinear(KNOWN, states, queries), truth) / 3
 
 
 def misplaced(states, segments, scale=0.6):
@@ -79,13 +56,13 @@ def test_a_cap_is_found_in_segments_where_the_noise_of_bins_hides_it():
     (cap,) = fit_trend(known, states, segments=segments).caps
     assert (cap.counter, cap.resource) == (1, 0)
     assert cap.rate == pytest.approx(300.0, rel=0.05)
-    free = misplaced(roofline(known, cap=False), segments)
+    free = misplaced(roofline(known, np.inf), segments)
     assert fit_trend(known, free, segments=segments).caps == ()
 
 
 def test_a_wide_knee_is_found_with_its_width():
     known = grid(np.geomspace(1.0, 16.0, 7), [1.0, 1.5, 2.0])
-    states = roofline(known, cap=False)
+    states = roofline(known, np.inf)
     least = states[..., 1] / (300.0 * known[:, :1])
     states[..., 0] = throttled(states[..., 0], least, 0.6)[0]
     (cap,) = fit_trend(known, states).caps
@@ -102,7 +79,7 @@ def test_the_local_form_is_taken_where_held_out_contexts_gain():
     known = grid(np.geomspace(1.0, 16.0, 9), [1.0, 1.5, 2.0])
     # a chequerboard, which no product of smooth curves follows
     high = (known[:, :1] > 4) != (known[:, 1:] > 1.2)
-    states = noisy(np.where(high, 2.7, 1.0)[..., None] * np.ones((1, 6, 1)), 0.1, seed=1)
+    states = noisy(np.where(high, 2.7, 1.0)[..., None] * np.ones((1, 6, 1)), scale=0.1, seed=1)
     chosen = fit_trend(known, states, coordinates="linear")
     smooth = fit_trend(known, states, coordinates="linear", form="gaussian-process")
     assert chosen.form == "local-linear"
@@ -110,38 +87,35 @@ def test_the_local_form_is_taken_where_held_out_contexts_gain():
 
 
 def test_the_form_is_chosen_with_its_cap(monkeypatch):
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    states = noisy(roofline(known))
+    states = noisy(roofline(KNOWN))
     forms = [
-        fit_trend(known, states, coordinates="log", form=form)
+        fit_trend(KNOWN, states, coordinates="log", form=form)
         for form in ("gaussian-process", "local-linear")
     ]
     assert all(len(trend.caps) == 1 for trend in forms)
     monkeypatch.setattr(ParameterChoice, "error", -1.0)  # as if better without a cap
-    chosen = fit_trend(known, states, coordinates="log")
+    chosen = fit_trend(KNOWN, states, coordinates="log")
     better = min(forms, key=error_of)
     assert chosen.form == better.form
-    np.testing.assert_array_equal(chosen.predict(known), better.predict(known))
+    np.testing.assert_array_equal(chosen.predict(KNOWN), better.predict(KNOWN))
 
 
 def test_segments_need_not_divide_the_bins_nor_states_vary():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    (cap,) = fit_trend(known, roofline(known), segments=7).caps
+    (cap,) = fit_trend(KNOWN, roofline(KNOWN), segments=7).caps
     assert cap.rate == pytest.approx(300.0, rel=0.03)
     for segments in (0, 25):
         with pytest.raises(ArgumentError, match=f"segments is {segments}; 1 to 24"):
-            fit_trend(known, roofline(known), segments=segments)
-    same = fit_trend(known, np.full((len(known), 8, 2), 0.5), segments=2)
+            fit_trend(KNOWN, roofline(KNOWN), segments=segments)
+    same = fit_trend(KNOWN, np.full((len(KNOWN), 8, 2), 0.5), segments=2)
     np.testing.assert_allclose(same.predict([[3.0, 1.2]]), 0.5, rtol=1e-6)
 
 
 def test_a_task_without_a_cap_is_not_made_worse_by_the_search():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    states = noisy(roofline(known, cap=False))
+    states = noisy(roofline(KNOWN, np.inf))
     queries = grid([1.4, 2.8, 5.6], [1.2, 1.8])
-    truth = roofline(queries, cap=False)
-    with_search = relative(fit_trend(known, states).predict(queries), truth)
-    without = relative(fit_trend(known, states, find_caps=False).predict(queries), truth)
+    truth = roofline(queries, np.inf)
+    with_search = relative(fit_trend(KNOWN, states).predict(queries), truth)
+    without = relative(fit_trend(KNOWN, states, find_caps=False).predict(queries), truth)
     assert with_search <= 1.02 * without
 
 
@@ -180,7 +154,9 @@ def test_held_out_states_are_those_of_a_trend_of_the_others(form):
 
 def test_distances_discount_a_resource_without_effect():
     known = grid(BANDWIDTH, [1.0, 1.3, 1.6, 2.0, 2.5])
-    states = noisy(np.exp(np.sin(6 * np.log(known[:, 1:])))[:, None, :] * np.ones((1, 8, 1)), 0.001)
+    states = noisy(
+        np.exp(np.sin(6 * np.log(known[:, 1:])))[:, None, :] * np.ones((1, 8, 1)), scale=0.001
+    )
     trend = fit_trend(known, states, coordinates="log", form="gaussian-process")
     ends = trend.distance([[16.0, 1.0], [1.0, 2.5]])[:, 0]
     assert trend.distance(known)[0, 0] == 0.0
@@ -188,13 +164,12 @@ def test_distances_discount_a_resource_without_effect():
 
 
 def test_the_free_share_is_low_where_a_cap_binds():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    capped = fit_trend(known, noisy(roofline(known)))
+    capped = fit_trend(KNOWN, noisy(roofline(KNOWN)))
     share = capped.free_share([[1.0, 1.5], [16.0, 1.5]])
     assert share.shape == (2, 24)
     assert share[0, -1] < 0.05 < 0.95 < share[1, -1]
-    plain = fit_trend(known, roofline(known, cap=False))
-    assert np.all(plain.free_share(known) == 1.0)
+    plain = fit_trend(KNOWN, roofline(KNOWN, np.inf))
+    assert np.all(plain.free_share(KNOWN) == 1.0)
     # it is how far the time follows that of everything but the cap
     slower = replace(capped.caps[0], mean=capped.caps[0].mean + 1e-4)
     query = grid([1.4, 2.8, 5.6], [1.2])
@@ -206,8 +181,7 @@ def test_the_free_share_is_low_where_a_cap_binds():
 
 @pytest.mark.parametrize("cap", [True, False])
 def test_a_context_alone_is_predicted_as_among_many(cap):
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    trend = fit_trend(known, noisy(roofline(known, cap=cap)))
+    trend = fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)))
     queries = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.5, 1.8])
     alone = np.concatenate([trend.predict(query[None]) for query in queries])
     np.testing.assert_allclose(alone, trend.predict(queries), rtol=1e-9)
@@ -231,9 +205,8 @@ def test_few_contexts_are_interpolated_without_a_choice(known):
 
 
 def test_far_extrapolation_stays_near_the_known_range():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    states = roofline(known, cap=False)
-    trend = fit_trend(known, states)
+    states = roofline(KNOWN, np.inf)
+    trend = fit_trend(KNOWN, states)
     far = np.array([[1000.0, 50.0], [4.0, 1.2], [1.0, 0.5]])
     prediction = trend.predict(far)
     assert np.all(np.isfinite(prediction) & (prediction >= 0))
@@ -241,12 +214,11 @@ def test_far_extrapolation_stays_near_the_known_range():
 
 
 def test_missing_values_are_ignored():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    full = roofline(known, cap=False)
+    full = roofline(KNOWN, np.inf)
     holes = full.copy()
     holes[3, :, 1] = np.nan
     holes[7, :10, 0] = np.nan
-    with_holes, without = fit_trend(known, holes), fit_trend(known, full)
+    with_holes, without = fit_trend(KNOWN, holes), fit_trend(KNOWN, full)
     queries = grid([1.4, 5.6], [1.2])
     np.testing.assert_allclose(with_holes.predict(queries), without.predict(queries), rtol=0.05)
 
@@ -291,15 +263,16 @@ def test_the_trend_of_the_sums_is_used_where_bins_are_noise():
 
 
 def test_the_trend_of_the_sums_is_not_used_where_bins_are_accurate():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     for cap in (True, False):
-        assert fit_trend(known, noisy(roofline(known, cap=cap)), segments=8).sums == ()
+        assert (
+            fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)), segments=8).sums
+            == ()
+        )
 
 
 @pytest.mark.parametrize("cap", [True, False])
 def test_a_trend_survives_as_plain_arrays(cap):
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    trend = fit_trend(known, noisy(roofline(known, cap=cap)))
+    trend = fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)))
     assert len(trend.caps) == cap
     arrays = trend.to_arrays()
     assert all(a.dtype.kind in "fi" for a in arrays.values())
@@ -345,7 +318,6 @@ def test_refitting_to_the_same_states_is_the_same_trend():
 
 INTERVAL = 0.01  # s
 KNOTS = uniform_knots(48)
-LEVELS = grid(BANDWIDTH, [1.0, 1.5, 2.0])
 # on both sides of the knees; computing phases have none.  Both methods have the task's own bins.
 UNSEEN = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
 
@@ -356,9 +328,9 @@ def wall_time(states):
     return to_wall_time(states, total, INTERVAL, knots=KNOTS, clock=1)
 
 
-def slowed(contexts, cap=True):
+def slowed(contexts):
     """The roofline in bins of some 20 ms."""
-    return roofline(contexts, cap, bins=48) * [0.02, 1.0]
+    return roofline(contexts, bins=48) * [0.02, 1.0]
 
 
 def scaled_distances(profiles, truth):
@@ -370,11 +342,11 @@ def scaled_distances(profiles, truth):
 
 def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones():
     runs = 3
-    states = slowed(np.repeat(LEVELS, runs, axis=0))
+    states = slowed(np.repeat(KNOWN, runs, axis=0))
     counts, duration = wall_time(noisy(states))
-    shape = (len(LEVELS), runs)
+    shape = (len(KNOWN), runs)
     task = make_profiles(
-        counts.reshape(*shape, -1, 2), duration.reshape(shape), LEVELS, interval=INTERVAL,
+        counts.reshape(*shape, -1, 2), duration.reshape(shape), KNOWN, interval=INTERVAL,
         resources={"bandwidth": {"units": "1"}, "clock": {"units": "GHz"}},
         counters={"instructions": {}, "misses": {}},
     )  # fmt: skip
@@ -382,7 +354,7 @@ def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones(
     ours = count_array(model.generate(UNSEEN, kind="mean"))[:, 0]
     means = to_progress(counts, duration, INTERVAL, knots=KNOTS, clock=1).state
     means = means.reshape(*shape, 48, 2).mean(axis=1)
-    theirs, _ = wall_time(log_log_multilinear(LEVELS, means, UNSEEN))
+    theirs, _ = wall_time(log_log_multilinear(KNOWN, means, UNSEEN))
     truth, _ = wall_time(slowed(UNSEEN))
     mine, multilinear = scaled_distances(ours, truth), scaled_distances(theirs, truth)
     low = UNSEEN[:, 0] < 3  # the knees lie at levels of about 2.5 and 7
@@ -391,9 +363,8 @@ def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones(
 
 
 def test_under_a_time_law_sums_of_counters_follow_their_trend():
-    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
-    state = noisy(roofline(known))
-    trend = fit_trend(known, state, segments=8)
+    state = noisy(roofline(KNOWN))
+    trend = fit_trend(KNOWN, state, segments=8)
     under_law = trend.with_time_law(Windows.of_bins(state[..., 0]))
     (law,), (of_sums,) = under_law.time_law, under_law.sums
     assert np.all((law.summed >= 0) & (law.summed <= 1))

@@ -10,11 +10,7 @@ from msbgen.trend.coordinates import Coordinates
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import Problem, offsets
 from msbgen.trend.search import LENGTHS, NUGGETS, ParameterSearch, default_choice
-
-
-def grid(*levels):
-    return np.stack([a.ravel() for a in np.meshgrid(*levels, indexing="ij")], axis=1)
-
+from rooflines import grid
 
 KNOWN = grid([1.0, 2.0, 4.0, 8.0], [1.0, 1.3, 1.6, 2.0])
 
