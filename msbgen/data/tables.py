@@ -58,14 +58,6 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
     return read_plan(path, resources).contexts
 
 
-def read_planned_contexts(
-    path: str | os.PathLike[str], resources: Sequence[str], runs: int = 1
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Read contexts (n_contexts, n_resources) and their numbers of runs as :func:`read_plan`."""
-    planned = read_plan(path, resources, runs)
-    return planned.contexts, planned.runs
-
-
 def read_plan(
     path: str | os.PathLike[str], resources: Sequence[str], runs: int = 1
 ) -> PlannedContexts:

@@ -9,7 +9,7 @@ from broken import BROKEN
 from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.data.tables import read_planned_contexts
+from msbgen.data.tables import read_contexts
 
 
 def test_check_says_what_a_file_holds(folder, msbgen):
@@ -142,5 +142,5 @@ def test_a_file_with_every_fault_goes_through_every_verb(tmp_path, msbgen):
         # what comes of an absurd count is not told as something else, with another remedy
         assert not any(said in done.stdout for said in ("wrapped", "spread by more than 5%"))
     assert sum(map(len, read_profiles(tmp_path / "made.nc").attrs["faults"])) > 0
-    planned, _ = read_planned_contexts(tmp_path / "plan.csv", ["cache_ways", "frequency"])
+    planned = read_contexts(tmp_path / "plan.csv", ["cache_ways", "frequency"])
     assert {tuple(row) for row in planned} <= {tuple(row) for row in grid[[2, 5, 9, 12, 16]]}

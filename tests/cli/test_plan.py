@@ -8,7 +8,7 @@ import partials
 from msbgen.cli.plan import _hint_at_groups
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
-from msbgen.data.tables import read_plan, read_planned_contexts
+from msbgen.data.tables import read_plan
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 RESOURCES = ["cache_ways", "bandwidth", "frequency"]
@@ -26,7 +26,7 @@ def test_measure_plan_measure(tmp_path, msbgen):
     done = msbgen("plan", "measured.nc", "--budget", "5s", "-o", "next.csv")
     assert done.returncode == 0, done.stderr
     assert "expected error of profiles" in done.stdout
-    planned, _ = read_planned_contexts(tmp_path / "next.csv", RESOURCES)
+    planned = read_plan(tmp_path / "next.csv", RESOURCES).contexts
     assert not {tuple(r) for r in planned} & {tuple(r) for r in context_table(measured)}
 
 
@@ -41,7 +41,7 @@ def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen
     assert plans[0].returncode == 0, plans[0].stderr
     assert plans[0].stdout == plans[1].stdout
     (tmp_path / "p.csv").write_text(plans[0].stdout)
-    _, runs = read_planned_contexts(tmp_path / "p.csv", RESOURCES)
+    runs = read_plan(tmp_path / "p.csv", RESOURCES).runs
     assert runs.min() >= 2
     assert f"msbgen: {len(runs)} contexts" in plans[0].stderr
     assert not (tmp_path / "-").exists()

@@ -11,7 +11,6 @@ from msbgen.data.tables import (
     plan_rows,
     read_contexts,
     read_plan,
-    read_planned_contexts,
     shown,
     write_table,
 )
@@ -72,9 +71,9 @@ def test_columns_come_in_any_order_and_blank_lines_count_for_nothing(path):
 
 def test_runs_are_what_the_table_says_or_what_the_caller_says(path):
     path.write_text("ways,clock,runs\n2,1,3\n4,1,1\n")
-    assert read_planned_contexts(path, NAMES, 10)[1].tolist() == [3, 1]
+    assert read_plan(path, NAMES, 10).runs.tolist() == [3, 1]
     path.write_text("ways,clock\n2,1\n4,1\n")
-    assert read_planned_contexts(path, NAMES, 10)[1].tolist() == [10, 10]
+    assert read_plan(path, NAMES, 10).runs.tolist() == [10, 10]
 
 
 def test_groups_are_of_each_context_and_what_names_none_counts_all(path):
@@ -124,7 +123,8 @@ def test_a_plan_that_is_written_is_read_back(tmp_path_factory, contexts, data):
     seconds = data.draw(arrays(float, n, elements=st.floats(1e-3, 1e6)))
     path = tmp_path_factory.mktemp("plans") / "plan.csv"
     write_table(plan_rows(NAMES, contexts, runs, seconds, np.full(n, 0.25)), path)
-    read, wanted = read_planned_contexts(path, NAMES)
+    planned = read_plan(path, NAMES)
+    read, wanted = planned.contexts, planned.runs
     np.testing.assert_allclose(read, contexts, rtol=1e-14)
     np.testing.assert_array_equal(wanted, runs)
     with pytest.raises(FileExistsError):

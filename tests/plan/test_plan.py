@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import duration_array
-from msbgen.data.tables import read_contexts, read_plan, read_planned_contexts
+from msbgen.data.tables import read_contexts, read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_contexts
@@ -130,7 +130,8 @@ def test_a_plan_is_written_and_replayed_with_its_runs(tmp_path):
     header = "cache_ways,bandwidth,frequency,runs,seconds,cumulative_seconds,expected_error"
     assert lines[0] == header
     assert float(lines[-1].split(",")[5]) == pytest.approx(plan.seconds.sum(), rel=1e-5)
-    contexts, runs = read_planned_contexts(tmp_path / "plan.csv", plan.resources)
+    planned = read_plan(tmp_path / "plan.csv", plan.resources)
+    contexts, runs = planned.contexts, planned.runs
     np.testing.assert_array_equal(contexts, plan.contexts)
     np.testing.assert_array_equal(runs, plan.runs)
     np.testing.assert_array_equal(read_contexts(tmp_path / "plan.csv", plan.resources), contexts)

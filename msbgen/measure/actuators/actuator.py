@@ -91,16 +91,16 @@ class Actuator(Protocol):
         ...
 
     def place(self, pid: int) -> None:
-        """Apply the setting to a process."""
-        ...
+        """Apply the setting to a process; nothing by default, as the program is pinned to cores."""
+        return
 
     def watch(self) -> None:
         """Sample what the running program gets; called several times during a run."""
-        ...
+        return
 
     def achieved(self, usage: Usage) -> float:
-        """Achieved level of the run, in the resource's unit."""
-        ...
+        """Achieved level of the run, in the resource's unit; by default the level, read again."""
+        return self.read()
 
 
 def listed(levels: Sequence[float]) -> str:

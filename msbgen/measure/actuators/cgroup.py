@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
+from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError, Usage
 from msbgen.measure.actuators.kernel_files import KernelFiles
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 
@@ -32,7 +32,7 @@ class _Place:
     above: tuple[str, ...]  # the parent and its parents, up to the mount point
 
 
-class CpuQuota:
+class CpuQuota(Actuator):
     """Share of one core's time [percent], by the CPU quota of a control group, the folder `group`.
 
     If the period of the quota [s] is the sampling interval, each sample holds one period.
@@ -102,9 +102,6 @@ class CpuQuota:
         """Put a process into the group."""
         self._create_group()
         self._write("cgroup.procs", str(pid), 0.0)
-
-    def watch(self) -> None:
-        """There is nothing to sample."""
 
     def achieved(self, usage: Usage) -> float:
         """CPU time per wall-clock time [percent]."""

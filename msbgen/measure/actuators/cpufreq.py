@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
+from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError, Usage
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 _ROOT = "/sys/devices/system/cpu"
 _LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
 
 
-class CoreClock:
+class CoreClock(Actuator):
     """Clock frequency of the cores that a program runs on [MHz]."""
 
     units = "MHz"
@@ -71,9 +71,6 @@ class CoreClock:
                 f"{self._folders[0]}; end that first."
             )
         return high
-
-    def place(self, pid: int) -> None:
-        """No process needs to be moved: the program is pinned to its cores."""
 
     def watch(self) -> None:
         """Sample the actual clocks of the cores."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
+from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError
 from msbgen.measure.actuators.kernel_settings import NORMALISERS, KernelSettings
 
 FOLDER = "/sys/kernel/debug/memguard"
@@ -18,10 +18,11 @@ _HIGHEST = 100_000.0
 _CORE = re.compile(r"^CPU(\d+):", re.MULTILINE)
 
 
-class MemGuard:
+class MemGuard(Actuator):
     """Bandwidth of last-level misses of the cores that a program runs on [MB/s].
 
-    The other cores keep their limits.  `direction` is the limit to set, "read" or "write".
+    The other cores keep their limits; the bandwidth used is in the program's counters.  `direction`
+    is the limit to set, "read" or "write".
     """
 
     units = "MB s-1"
@@ -79,16 +80,6 @@ class MemGuard:
         """The lowest limit of our cores [MB/s]."""
         limits = self._limits()
         return float(min(limits[core] for core in self._cores))
-
-    def place(self, pid: int) -> None:
-        """No process needs to be moved: the program is pinned to its cores."""
-
-    def watch(self) -> None:
-        """There is nothing to sample."""
-
-    def achieved(self, usage: Usage) -> float:
-        """The limit, read again; the bandwidth used is in the program's counters."""
-        return self.read()
 
     def _limits(self) -> dict[int, int]:
         """Limit of every core [MB/s]."""

@@ -11,7 +11,7 @@ import errno
 import re
 from collections.abc import Callable
 
-from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
+from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 ROOT = "/sys/fs/resctrl"
@@ -150,7 +150,7 @@ class ResctrlGroup:
         return "" if status == "ok" else ", ".join(status.splitlines())
 
 
-class CacheWays:
+class CacheWays(Actuator):
     """Ways of the last-level cache that a program may fill [1], by CAT.
 
     Other programs on the machine may use the same ways.  A program's lines in other ways stay there
@@ -197,13 +197,6 @@ class CacheWays:
         """Move a process into the group."""
         self.group.place(self.name, pid)
 
-    def watch(self) -> None:
-        """There is nothing to sample."""
-
-    def achieved(self, usage: Usage) -> float:
-        """The ways, read again."""
-        return self.read()
-
     def _resources(self) -> list[str]:
         """Schemata lines of the cache: one, or two if code and data are apart."""
         return [name for name in self.group.lines(ROOT) if name in ("L3", "L3CODE", "L3DATA")]
@@ -221,7 +214,7 @@ class CacheWays:
         return min(places, key=lambda mask: (mask & shared).bit_count(), default=piece)
 
 
-class MemoryBandwidth:
+class MemoryBandwidth(Actuator):
     """Memory bandwidth of a program, by MBA: percent, or MB/s by the kernel's software controller.
 
     The limit is approximate and not linear, and acts on a whole core with its sibling thread.  The
@@ -276,10 +269,3 @@ class MemoryBandwidth:
     def place(self, pid: int) -> None:
         """Move a process into the group."""
         self.group.place(self.name, pid)
-
-    def watch(self) -> None:
-        """There is nothing to sample."""
-
-    def achieved(self, usage: Usage) -> float:
-        """The limit, read again."""
-        return self.read()

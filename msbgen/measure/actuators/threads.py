@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msbgen.measure.actuators.actuator import Capability, Usage
+from msbgen.measure.actuators.actuator import Actuator, Capability
 
 
-class Threads:
+class Threads(Actuator):
     """Number of threads of a program that reads its context at its start; at most one per core."""
 
     units = "1"
@@ -27,15 +27,5 @@ class Threads:
         self._level = level
 
     def read(self) -> float:
-        """The stored level."""
-        return self._level
-
-    def place(self, pid: int) -> None:
-        """No process needs to be moved."""
-
-    def watch(self) -> None:
-        """There is nothing to sample."""
-
-    def achieved(self, usage: Usage) -> float:
         """The stored level."""
         return self._level

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.tables import shown
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
 # Places as perf writes them: those followed by a number of CPUs, and those without.
@@ -27,8 +28,6 @@ _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
 _LONGEST = 8
 # Number of lines on which separators and layouts are tried first.
 _TRIED = 30
-# Characters of a line in a message.
-_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,8 @@ def _refuse_other_formats(
         )
     if not timed:
         raise ProfileError(
-            f"{source}: line {lines[0][0]} is {_shown(lines[0][1])}, without a time; record with "
-            f"'perf stat -I 10 -x\\;'."
+            f"{source}: line {lines[0][0]} is {shown([lines[0][1].strip()])}, without a time; "
+            f"record with 'perf stat -I 10 -x\\;'."
         )
     if lines[0][1].split()[:1] in (["time"], ["time,"]):  # a header, which only metrics have
         raise ProfileError(f"{source}: has metrics only; record without --metric-only.")
@@ -158,8 +157,8 @@ def _layout(source: str, lines: list[str]) -> Layout:
         ]
     if not fitting:
         raise ProfileError(
-            f"{source}: {_shown(first)} is no line of perf; record with 'LC_ALL=C perf stat -I "
-            f"10 -x\\;'."
+            f"{source}: {shown([first.strip()])} is no line of perf; record with 'LC_ALL=C perf "
+            f"stat -I 10 -x\\;'."
         )
     text = "\n".join(lines) if len(fitting) > 1 else ""
     return max(fitting, key=lambda layout: len(layout.pattern().findall(text)))
@@ -178,8 +177,8 @@ def _without_metrics(
             kept.append((number, line))
         elif not metric.match(line):
             raise ProfileError(
-                f"{source}: line {number} is {_shown(line)}, which cannot be read; measure again, "
-                f"with 'LC_ALL=C perf stat -I 10 -x\\;'."
+                f"{source}: line {number} is {shown([line.strip()])}, which cannot be read; "
+                f"measure again, with 'LC_ALL=C perf stat -I 10 -x\\;'."
             )
     return found, kept
 
@@ -196,16 +195,10 @@ def _summary(
         match = named.match(line) or bare.match(line)
         if match is None or number < last:
             raise ProfileError(
-                f"{source}: line {number} is {_shown(line)}, which is neither a count nor a "
-                f"summary after all counts; measure again."
+                f"{source}: line {number} is {shown([line.strip()])}, which is neither a count "
+                f"nor a summary after all counts; measure again."
             )
         value, event = match[3], match[5]
         if value[0] != "<":
             totals[event] = totals.get(event, 0.0) + float(value.translate(point))
     return totals
-
-
-def _shown(line: str) -> str:
-    """A line as messages show it."""
-    text = line.strip()
-    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.tables import shown
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
 # Keys of the time (the manual has one, perf writes the other), and keys of places.
@@ -25,7 +26,7 @@ _TEXTS, _NUMERIC = ("counter-value", "unit", "event"), {int, float}
 # All numbers are smaller, in any unit.
 _LARGEST = 1e18
 _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
-# Characters of a line in a message.
+# Characters of a value in a message.
 _SHOWN = 60
 
 
@@ -95,10 +96,9 @@ def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):  # a ValueError: a number too long
             one = None
         if not isinstance(one, dict):
-            text = line if len(line) <= _SHOWN else f"{line[: _SHOWN - 4]} ..."
             raise ProfileError(
-                f"{source}: line {number} is {text!r}, which is no JSON object; measure again, "
-                f"with 'LC_ALL=C perf stat -I 10 -j'."
+                f"{source}: line {number} is {shown([line])}, which is no JSON object; measure "
+                f"again, with 'LC_ALL=C perf stat -I 10 -j'."
             )
     raise ProfileError(f"{source}: is no list of JSON objects, one a line; measure again.")
 
@@ -140,9 +140,9 @@ def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
         if key == "event" and good:
             good = bool(value) and str(value).isprintable()
         if not good:
-            shown = repr(value)[:_SHOWN]
+            text = repr(value)[:_SHOWN]
             raise ProfileError(
-                f"{source}: line {number}: '{key}' is {shown}, which perf does not write; measure "
+                f"{source}: line {number}: '{key}' is {text}, which perf does not write; measure "
                 f"again."
             )
 
