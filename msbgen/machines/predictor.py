@@ -71,16 +71,15 @@ class RelativePredictor(Parameters):
     Examples
     --------
     >>> import numpy as np
-    >>> from msbgen.machines.dataset import make_relative
-    >>> from msbgen.machines.predictor import RelativePredictor
+    >>> from msbgen import machines
     >>> rng = np.random.default_rng(0)
     >>> work, loads = np.exp(rng.normal(10, 2, 60)), rng.random(60)
     >>> time = np.stack([1e-6 * work, 1e-6 * work * (0.3 + loads)], axis=1)  # [s]
-    >>> runs = make_relative(
+    >>> runs = machines.make(
     ...     time, ["old", "new"], program=[f"p{i}" for i in range(60)],
     ...     counters={"instructions": work, "loads": loads * work}, work="instructions",
     ... )
-    >>> predictor = RelativePredictor().fit(runs.isel(run=slice(50)))
+    >>> predictor = machines.RelativePredictor().fit(runs.isel(run=slice(50)))
     >>> seconds = predictor.predict(runs.isel(run=slice(50, 60)), "old")
     >>> bool(np.abs(np.log(seconds / time[50:])).mean() < 0.1)
     True
