@@ -2,10 +2,13 @@
 
 import numpy as np
 
+import queues
 from msbgen.learn.boosting import BoostingSettings
 from msbgen.learn.randomised import TreesSettings
 from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.kriging import KrigingSettings
+from msbgen.machines.predictions import PartPredictions
+from msbgen.machines.queue import make_jobs
 
 # Seconds an instruction, and what a share of loads adds to it.
 MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}
@@ -37,3 +40,27 @@ def made_runs(programs=24, scales=("small", "large"), noise=0.0, seed=0, per_mac
         counters=dict(zip(("instructions", "loads"), counted)),
         work="instructions",
     )
+
+
+def made_predictions(ratio, **fields):
+    """Predictions with log ratios (n, sources, machines) by boosting; all times are 1 s."""
+    n, machines, _ = ratio.shape
+    default = {
+        "seconds": np.ones((n, machines)), "ratio": ratio, "kriged": 0 * ratio, "prior": 0 * ratio,
+        "spread": np.ones_like(ratio), "context": np.empty((n, 0)),
+        "covariance": np.eye(machines)[None], "fit": np.zeros(n, dtype=int),
+        "parts": ("boosting",), "source_time": True,
+    }  # fmt: skip
+    return PartPredictions(**default | fields)
+
+
+def queue_of(arrays):
+    """Jobs and nodes by machine of the arrays of :func:`queues.instance`."""
+    submission, nodes, runtime, estimate, suits, sizes = arrays
+    jobs = make_jobs(submission, nodes, runtime, estimate=estimate, suits=suits)
+    return jobs, {f"m{i}": int(n) for i, n in enumerate(sizes)}
+
+
+def made_queue(seed):
+    """Random jobs and machines."""
+    return queue_of(queues.instance(seed))

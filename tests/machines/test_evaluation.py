@@ -10,20 +10,14 @@ from machines import QUICK, made_runs
 from msbgen.core.errors import MeasurementError
 from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.dataset import runtimes_of
-from msbgen.machines.evaluation import (
-    complete_runs,
-    constant_times,
-    evaluate,
-    score_rows,
-    scores,
-)
+from msbgen.machines.evaluation import complete_runs, constant_times, evaluate, score_rows, scores
 from msbgen.machines.predictor import RelativePredictor
 
 
 def test_scores_of_a_case_worked_by_hand():
     truth = np.array([[10.0, 8.0, 21.0], [4.0, 2.0, 1.0]])
-    said = np.array([[10.0, 12.0, 20.0], [4.0, 1.0, 2.0]])
-    got = scores(said, truth, 0)
+    predicted = np.array([[10.0, 12.0, 20.0], [4.0, 1.0, 2.0]])
+    got = scores(predicted, truth, 0)
     assert got["error"] == pytest.approx((0.4 + 0.1 + 0.25 + 0.25) / 6)
     assert got["error_elsewhere"] == pytest.approx((0.4 + 0.1 + 0.25 + 0.25) / 4)
     assert got["same_order"] == 0.0
@@ -42,8 +36,8 @@ def test_the_truth_scores_best(truth, source):
 
 def test_scores_of_all_sources_are_the_mean_of_each():
     truth = runtimes_of(made_runs(5))
-    said = np.random.default_rng(0).random((10, 3, 3))
-    *each, mean = score_rows(said, truth, ["a", "b", "c"])
+    predicted = np.random.default_rng(0).random((10, 3, 3))
+    *each, mean = score_rows(predicted, truth, ["a", "b", "c"])
     assert mean["rows"] == 30
     assert mean["error"] == pytest.approx(np.mean([row["error"] for row in each]))
 
@@ -63,7 +57,7 @@ def test_constants_are_the_papers_mean_and_the_median_of_each_source():
 
 @pytest.mark.parametrize("split", ["programs", "runs", "scales", "rows"])
 def test_the_predictor_beats_the_constants_on_every_split(split):
-    rows = evaluate(made_runs(40), split=split, folds=4, predictor=RelativePredictor(**QUICK))
+    rows = evaluate(made_runs(30), split=split, folds=3, predictor=RelativePredictor(**QUICK))
     all_ = {row["method"]: row for row in rows if row["source"] == "all"}
     assert all_["default"]["error"] < 0.6 * all_["median per source"]["error"]
     assert all_["median per source"]["error"] < all_["mean"]["error"]

@@ -3,37 +3,24 @@
 import numpy as np
 import pytest
 
+from machines import made_predictions
 from msbgen.core.errors import MeasurementError
 from msbgen.learn.randomised import Trees
 from msbgen.learn.trees import Nodes
 from msbgen.machines.intervals import MachineCalibration
-from msbgen.machines.predictions import PartPredictions
 from msbgen.machines.widths import IntervalWidths, count_width_features
 
 
 def calibration(n=99, each=1, seed=0, scale=1.0):
-    rng = np.random.default_rng(seed)
-    seconds = np.ones((n * each, 2))
-    ratio = scale * rng.normal(size=(n * each, 2, 2))
-    answers = PartPredictions(
-        seconds=seconds,
-        ratio=ratio,
-        kriged=np.zeros_like(ratio),
-        prior=np.zeros_like(ratio),
-        spread=np.ones_like(ratio),
-        context=np.empty((n * each, 0)),
-        covariance=np.eye(2)[None],
-        fit=np.zeros(n * each, dtype=int),
-        parts=("boosting",),
-        source_time=True,
-    )
+    ratio = scale * np.random.default_rng(seed).normal(size=(n * each, 2, 2))
+    predictions = made_predictions(ratio)
     # trees of one leaf: all widths are one, of typical distances and of mean ones
     leaf, none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint8)
-    columns = count_width_features(answers.parts, 2, 0)
+    columns = count_width_features(predictions.parts, 2, 0)
     nodes = Nodes(leaf, leaf.astype(np.float32), leaf, leaf, none, leaf, columns)
     trees = Trees(nodes, np.array([[0.0, 9.9]], dtype=np.float32))
     return MachineCalibration(
-        answers, np.repeat(np.arange(n), each), IntervalWidths(trees), np.zeros_like(ratio)
+        predictions, np.repeat(np.arange(n), each), IntervalWidths(trees), np.zeros_like(ratio)
     )
 
 

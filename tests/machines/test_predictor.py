@@ -79,15 +79,13 @@ def test_renaming_machines_renames_the_result():
     )
 
 
-@pytest.mark.parametrize("per_machine", [False, True])
-def test_runs_that_were_not_run_everywhere_are_learned_from(per_machine):
-    runs = made_runs(30, per_machine=per_machine).copy(deep=True)
+def test_runs_that_were_not_run_everywhere_are_learned_from():
+    runs = made_runs(30, per_machine=True).copy(deep=True)
     times = runs["runtime"].values
     times[::3, 2] = np.nan
     times[1::5, 0] = np.nan
-    if per_machine:
-        runs["counters"].values[np.isnan(times)] = np.nan
-    new = made_runs(10, seed=9, per_machine=per_machine)
+    runs["counters"].values[np.isnan(times)] = np.nan
+    new = made_runs(10, seed=9, per_machine=True)
     truth = runtimes_of(new)
     predictor = RelativePredictor(**QUICK).fit(runs)
     for name in MACHINES:
@@ -104,12 +102,12 @@ def test_each_part_predicts_alone(ablated):
     assert predictor.get_params()["random_state"] == 0
 
 
-def test_beyond_the_work_that_was_learned_from_kriging_says_what_boosting_says(fitted):
+def test_beyond_the_range_of_known_work_kriging_is_replaced_by_boosting(fitted):
     far = NEW.copy(deep=True)
     far["counters"][{"counter": 0, "run": slice(4)}] *= 1e6
-    told = fitted.predict_parts(far)
-    np.testing.assert_array_equal(told.kriged[:4], told.ratio[:4])
-    assert not np.allclose(told.kriged[4:], told.ratio[4:])
+    parts = fitted.predict_parts(far)
+    np.testing.assert_array_equal(parts.kriged[:4], parts.ratio[:4])
+    assert not np.allclose(parts.kriged[4:], parts.ratio[4:])
     alone = RelativePredictor(**QUICK, parts="kriging").fit(made_runs(10))
     assert np.isfinite(alone.predict(far, "old")).all()
 
@@ -132,23 +130,23 @@ def test_importances_are_shares_of_the_gain(fitted):
         RelativePredictor(**QUICK, parts="trees").fit(made_runs(4)).importances()
 
 
-def test_predictions_crosswise_know_nothing_of_the_program():
+def test_cross_predictions_do_not_use_the_left_out_program():
     runs = made_runs(12)
     predictor = RelativePredictor(**QUICK)
-    found = cross_predict(runs, predictor, folds=4)
-    assert found.shape == (24, 3, 3)
-    np.testing.assert_array_equal(found[:, [0, 1, 2], [0, 1, 2]], runtimes_of(runs))
+    predicted = cross_predict(runs, predictor, folds=4)
+    assert predicted.shape == (24, 3, 3)
+    np.testing.assert_array_equal(predicted[:, [0, 1, 2], [0, 1, 2]], runtimes_of(runs))
     # the times of a program that is held back on other machines do not matter to it
     other = runs.copy(deep=True)
     other["runtime"][:2, 1:] = 1.0
     again = cross_predict(other, predictor, folds=4)
-    np.testing.assert_array_equal(again[:2, 0], found[:2, 0])
+    np.testing.assert_array_equal(again[:2, 0], predicted[:2, 0])
 
 
 def test_caution_adds_more_where_predictions_miss_more():
     runs = made_runs(40, noise=0.02).copy(deep=True)
     rng = np.random.default_rng(3)
-    runs["runtime"][:, 2] *= np.exp(0.5 * rng.standard_normal(80))  # nobody can tell
+    runs["runtime"][:, 2] *= np.exp(0.5 * rng.standard_normal(80))  # unpredictable
     plain, careful, more = (
         cross_predict(runs, RelativePredictor(**QUICK), folds=4, caution=c) for c in (0, 1, 2)
     )
@@ -160,16 +158,11 @@ def test_caution_adds_more_where_predictions_miss_more():
     assert (truth[:, 2] > plain[:, 0, 2]).mean() - (truth[:, 2] > more[:, 0, 2]).mean() > 0.25
 
 
-@pytest.mark.parametrize(
-    ("asked", "sentence"),
-    [
-        ({"caution": -1.0}, "caution is -1"),
-        ({"caution": 1.0, "split": "rows"}, "by rows|rows hold"),
-    ],
-)
-def test_caution_out_of_range_is_refused(asked, sentence):
-    with pytest.raises(ArgumentError, match=sentence):
-        cross_predict(made_runs(4), RelativePredictor(**QUICK), **asked)
+def test_caution_out_of_range_is_refused():
+    with pytest.raises(ArgumentError, match="caution is -1"):
+        cross_predict(made_runs(4), RelativePredictor(**QUICK), caution=-1.0)
+    with pytest.raises(ArgumentError, match="rows hold"):
+        cross_predict(made_runs(4), RelativePredictor(**QUICK), caution=1.0, split="rows")
 
 
 def test_what_does_not_support_predictions_is_refused(fitted):
@@ -185,8 +178,6 @@ def test_what_does_not_support_predictions_is_refused(fitted):
     once["runtime"][2:, 2] = np.nan  # one program alone ran there
     with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
         RelativePredictor(**QUICK).fit(once).calibrate(once, folds=3)
-    with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
-        cross_predict(once, RelativePredictor(**QUICK), folds=3)
     pair = runs.isel(run=slice(4))
     with pytest.raises(MeasurementError, match="1 program beside those held back; at least two"):
         RelativePredictor(**QUICK).fit(pair).calibrate(pair, folds=2)
@@ -197,9 +188,7 @@ def test_what_does_not_support_predictions_is_refused(fitted):
         RelativePredictor(**QUICK).fit(runs.isel(run=[0, 1]))
     with pytest.raises(ArgumentError, match=r"source is 'oldd'.* the nearest name is 'old'"):
         fitted.predict(NEW, "oldd")
-    with pytest.raises(
-        MeasurementError, match="run 0, of program 'p0', has no time on machine 'old'"
-    ):
+    with pytest.raises(MeasurementError, match="run 0, of program 'p0', has no time on machine"):
         fitted.predict(NEW.sel(machine=["new"]), "old")
     with pytest.raises(ArgumentError, match="not fitted"):
         RelativePredictor().predict(NEW, "old")
