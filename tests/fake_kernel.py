@@ -120,14 +120,14 @@ class FakeKernel:
     # ------------------------------------------------------------------ resctrl
 
     def with_resctrl(
-        self, *, ways=20, caches=(0, 1), least=1, shareable=0, sparse=0, options="rw",
+        self, *, ways=20, caches=(0, 1), least=1, shareable=0, options="rw",
         bandwidth=(10, 10, 100), closids=16, rmids=64, cdp=False, width=6,
     ):  # fmt: skip
         """A machine with CAT and MBA; `bandwidth` is least, step, whole, or None for none."""
         mask = (1 << ways) - 1
         resources = ["L3CODE", "L3DATA"] if cdp else ["L3"]
         self.know(
-            ways=ways, caches=list(caches), least=least, sparse=sparse, closids=closids,
+            ways=ways, caches=list(caches), least=least, closids=closids,
             rmids=rmids, bandwidth=bandwidth, sc="mba_MBps" in options, resources=resources,
             width=width, limbo=0,
         )  # fmt: skip
@@ -217,120 +217,61 @@ class FakeKernel:
             self.at(path).mkdir()
             self._new_group(path, masks)
 
+    def refuse(self, number, sentence=None):
+        """Refuse every further write below resctrl, with the kernel's sentence if it has one."""
+        self.know(refusing=[number, sentence])
+
     def _write_resctrl(self, path, text):
         folder, _, file = path.rpartition("/")
         with self._refusing(path):
+            self.say("ok")
+            if "refusing" in self.facts:
+                raise _Refused(*self.facts["refusing"])
             if file == "schemata":
                 self._write_schemata(folder, text)
             elif file == "tasks":
-                self._write_tasks(folder, text)
+                self._write_tasks(folder, int(text))
             else:
                 raise _Refused(errno.EACCES, None)
 
     def _write_schemata(self, folder, text):
+        values = self.values(folder)
         if not text.endswith("\n"):
             raise _Refused(errno.EINVAL, None)
-        self.say("ok")
-        if self.mode(folder) == "pseudo-locked":
-            raise _Refused(errno.EINVAL, "Resource group is pseudo-locked")
-        values = self.values(folder)
         for line in text[:-1].split("\n"):
-            name, colon, rest = line.partition(":")
-            name = name.strip()
-            if not colon:
-                raise _Refused(errno.EINVAL, "Missing ':'")
-            if not rest:
-                raise _Refused(errno.EINVAL, f"Missing '{name}' value")
-            if name not in values:
-                raise _Refused(errno.EINVAL, f"Unknown or unsupported resource name '{name}'")
-            self._parse_line(folder, name, rest, values)
+            name, _, pairs = line.partition(":")
+            for cache, value in (pair.split("=") for pair in pairs.split(";")):
+                assert int(cache) in values[name]
+                limit = self._bandwidth if name == "MB" else self._mask
+                values[name][int(cache)] = limit(value)
         self._show(folder, values)
 
-    def _parse_line(self, folder, name, rest, values):
-        mode, seen = self.mode(folder), set()
-        if mode == "pseudo-locksetup" and name == "MB":
-            raise _Refused(errno.EINVAL, "Cannot pseudo-lock MBA resource")
-        for pair in rest.split(";"):
-            cache, equals, value = pair.partition("=")
-            if not equals or not cache.isdigit():
-                raise _Refused(errno.EINVAL, "Missing '=' or non-numeric domain")
-            cache, value = int(cache), value.strip()
-            if cache not in values[name]:
-                raise _Refused(errno.EINVAL, None)
-            if cache in seen:
-                raise _Refused(errno.EINVAL, f"Duplicate domain {cache}")
-            seen.add(cache)
-            found = self._bandwidth(value) if name == "MB" else self._mask(
-                folder, mode, name, cache, value
-            )  # fmt: skip
-            values[name][cache] = found
-
     def _bandwidth(self, value):
-        facts = self.facts
-        if facts.get("nonlinear"):
-            raise _Refused(errno.EINVAL, "No support for non-linear MB domains")
-        if not re.fullmatch(r"\+?\d+", value) or int(value) >= 2**32:
-            raise _Refused(errno.EINVAL, f"Invalid MB value {value}")
-        least, step, whole = facts["bandwidth"]
-        if facts["sc"]:
-            return int(value)
-        if not least <= int(value) <= whole:
-            said = f"MB value {int(value)} out of range [{least},{whole}]"
-            raise _Refused(errno.EINVAL, said)
-        return -(-int(value) // step) * step
+        least, step, whole = self.facts["bandwidth"]
+        if not self.facts["sc"] and not least <= int(value) <= whole:
+            raise _Refused(errno.EINVAL, f"MB value {value} out of range [{least},{whole}]")
+        return int(value) if self.facts["sc"] else -(-int(value) // step) * step
 
-    def _mask(self, folder, mode, name, cache, value):
-        facts = self.facts
-        if mode == "pseudo-locksetup" and facts.get("locked"):
-            raise _Refused(errno.EINVAL, "Pseudo-locked region in hierarchy")
-        if not re.fullmatch(r"(0x)?[0-9a-fA-F]+", value):
-            raise _Refused(errno.EINVAL, f"Non-hex character in the mask {value}")
+    def _mask(self, value):
         mask = int(value, 16)
-        if (facts["least"] > 0 and mask == 0) or mask >= 1 << facts["ways"]:
+        if mask == 0 or mask >= 1 << self.facts["ways"]:
             raise _Refused(errno.EINVAL, "Mask out of range")
-        first = _in_one_piece(mask)
-        if not facts["sparse"] and first != mask:
+        if _in_one_piece(mask) != mask:
             raise _Refused(errno.EINVAL, f"The mask {mask:x} has non-consecutive 1-bits")
-        if first.bit_count() < facts["least"]:
-            raise _Refused(errno.EINVAL, f"Need at least {facts['least']} bits in the mask")
-        others = [g for g in self.groups() if g != folder]
-        overlapping = {
-            self.mode(g) for g in others for n in facts["resources"]
-            if self.values(g)[n][cache] & mask
-        }  # fmt: skip
-        if "pseudo-locked" in overlapping and mode in ("exclusive", "shareable"):
-            raise _Refused(errno.EINVAL, "CBM overlaps with pseudo-locked region")
-        if "exclusive" in overlapping:
-            raise _Refused(errno.EINVAL, "Overlaps with exclusive group")
-        if overlapping and mode in ("exclusive", "pseudo-locksetup"):
-            raise _Refused(errno.EINVAL, "Overlaps with other group")
+        if mask.bit_count() < self.facts["least"]:
+            raise _Refused(errno.EINVAL, f"Need at least {self.facts['least']} bits in the mask")
         return mask
 
-    def _write_tasks(self, folder, text):
-        self.say("ok")
-        if self.mode(folder).startswith("pseudo-lock"):
-            raise _Refused(errno.EINVAL, "Pseudo-locking in progress")
-        for word in text.partition("\n")[0].split(","):
-            word = word.strip()
-            if not re.fullmatch(r"[+-]?\d+", word):
-                raise _Refused(errno.EINVAL, f"Task list parsing error pid {word}")
-            pid = int(word)
-            if pid < 0:
-                raise _Refused(errno.EINVAL, f"Invalid pid {pid}")
-            after = f"\nError while processing task {pid}"
-            if pid in self.facts.get("foreign", []):
-                raise _Refused(errno.EPERM, f"No permission to move task {pid}{after}")
-            if not os.path.exists(f"/proc/{pid}"):
-                raise _Refused(errno.ESRCH, f"No task {pid}{after}")
-            if self.facts.get("monitoring"):
-                said = f"Can't move task to different control group{after}"
-                raise _Refused(errno.EINVAL, said)
-            for group in self.groups():
-                words = self.at(f"{group}/tasks").read_text().split()
-                self.put(f"{group}/tasks", "".join(f"{w}\n" for w in words if w != str(pid)))
-            if folder != RESCTRL:
-                with self.at(f"{folder}/tasks").open("a") as stream:
-                    stream.write(f"{pid}\n")
+    def _write_tasks(self, folder, pid):
+        if not os.path.exists(f"/proc/{pid}"):
+            said = f"No task {pid}\nError while processing task {pid}"
+            raise _Refused(errno.ESRCH, said)
+        for group in self.groups():
+            words = self.at(f"{group}/tasks").read_text().split()
+            self.put(f"{group}/tasks", "".join(f"{w}\n" for w in words if w != str(pid)))
+        if folder != RESCTRL:
+            with self.at(f"{folder}/tasks").open("a") as stream:
+                stream.write(f"{pid}\n")
 
     # ------------------------------------------------------------------ cpufreq
 

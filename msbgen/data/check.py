@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from msbgen.data.schema import (
     SCHEMA,
     STARTED,
     context_table,
+    counter_dims,
     counter_names,
     describe_context,
     duration_array,
@@ -234,15 +235,13 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
 
 
 def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
-    misplaced = [str(name) for name, data in ds.data_vars.items() if role(data) == "resource"]
-    for name in misplaced:
-        yield f"resource '{name}' is a data variable: make it a coordinate of 'context'."
     names = resource_names(ds)
-    if not names and not misplaced:
-        yield (
-            "no resource found: give each resource a coordinate along 'context' with attribute "
-            "role='resource' (cache ways, memory bandwidth, clock, ...)."
-        )
+    yield from _role_errors(
+        "resource", names, ds.data_vars,
+        "a data variable: make it a coordinate of 'context'",
+        "give each resource a coordinate along 'context' with attribute role='resource' (cache "
+        "ways, memory bandwidth, clock, ...)",
+    )  # fmt: skip
     for name in names:
         coord = ds[name]
         if coord.dims != ("context",):
@@ -279,6 +278,17 @@ def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any])
         yield from other_unit(name, values, attrs)
 
 
+def _role_errors(
+    what: str, names: list[str], others: Mapping[Any, xr.DataArray], misplaced: str, remedy: str
+) -> Iterator[str]:
+    """Sentences about a role at variables of the other kind, or at none."""
+    wrong = [str(name) for name, data in others.items() if role(data) == what]
+    for name in wrong:
+        yield f"{what} '{name}' is {misplaced}."
+    if not names and not wrong:
+        yield f"no {what} found: {remedy}."
+
+
 def _label_errors(what: str, name: str, variable: xr.DataArray) -> Iterator[str]:
     """Sentences about errors that resources and counters have in common."""
     if name in RESERVED:
@@ -289,15 +299,12 @@ def _label_errors(what: str, name: str, variable: xr.DataArray) -> Iterator[str]
 
 
 def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
-    misplaced = [str(name) for name, coord in ds.coords.items() if role(coord) == "counter"]
-    for name in misplaced:
-        yield f"counter '{name}' is a coordinate: make it a data variable (reset_coords does)."
     names = counter_names(ds)
-    if not names and not misplaced:
-        yield (
-            "no counter found: give each counter variable the attribute role='counter' "
-            "(instructions, cache misses, ...)."
-        )
+    yield from _role_errors(
+        "counter", names, ds.coords,
+        "a coordinate: make it a data variable (reset_coords does)",
+        "give each counter variable the attribute role='counter' (instructions, cache misses, ...)",
+    )  # fmt: skip
     clock = ds.attrs.get("progress", "time")
     if not any(_is(clock, name) for name in ("time", *names)):
         yield f"attribute 'progress' is {_shown(clock)}; 'time' or {', '.join(names)} is wanted."
@@ -331,9 +338,7 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
 
 def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     """Sentences about the values of a few contexts; PLACE stands for the place."""
-    dim = replicate_dim(ds)
-    names = counter_names(ds)
-    order = ("context", dim, "time") if dim else ("context", "time")
+    names, order = counter_names(ds), counter_dims(ds)
     duration = duration_array(ds)
     present = np.isfinite(duration)
     largest = float(np.finfo(np.float32).max)
@@ -388,7 +393,7 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     with np.errstate(over="ignore"):
         wanted = np.ceil(np.nan_to_num(duration) / sampling_interval(ds) * (1 - 1e-9))
     off = longest - wanted
-    if dim is None:  # a mean profile goes on until its longest run ends
+    if len(order) == 2:  # a mean profile goes on until its longest run ends
         off = np.minimum(off, 0)
     found(
         "'duration' and counts disagree by more than one interval PLACE: counts must go on until "

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import (
     ENERGY_UNITS,
+    counter_dims,
     counter_names,
     describe_context,
     duration_array,
-    replicate_dim,
     sampling_interval,
 )
 
@@ -77,7 +77,7 @@ def add_energy(dataset: xr.Dataset, power: str, name: str = "energy") -> xr.Data
             + (f": {', '.join(watts)}." if watts else ", and there is none.")
         )
     attrs = {"units": ENERGY_UNITS, "long_name": "energy per interval", "role": "counter"}
-    joules = dataset[power].transpose(*_order(dataset)) * _seconds(dataset)
+    joules = dataset[power].transpose(*counter_dims(dataset)) * _seconds(dataset)
     return dataset.drop_vars(power).assign({name: joules.astype(np.float32).assign_attrs(attrs)})
 
 
@@ -86,7 +86,7 @@ def total_energy(dataset: xr.Dataset) -> Floats:
 
     Errors as :func:`energy_counter`.
     """
-    counts = dataset[energy_counter(dataset)].transpose(*_order(dataset)).values
+    counts = dataset[energy_counter(dataset)].transpose(*counter_dims(dataset)).values
     total = np.nansum(counts, axis=-1, dtype=float).reshape(dataset.sizes["context"], -1)
     return np.where(np.isfinite(duration_array(dataset)), total, np.nan)
 
@@ -96,7 +96,7 @@ def power_over_time(dataset: xr.Dataset) -> xr.DataArray:
 
     NaN once a run has ended; errors as :func:`energy_counter`.
     """
-    joules = dataset[energy_counter(dataset)].transpose(*_order(dataset))
+    joules = dataset[energy_counter(dataset)].transpose(*counter_dims(dataset))
     seconds = _seconds(dataset)
     watts = (joules / seconds.where(seconds > 0)).astype(float)
     return watts.assign_attrs(units="W", long_name="mean power in the interval").rename("power")
@@ -144,14 +144,9 @@ def scale_energy(dataset: xr.Dataset, joules: ArrayLike) -> xr.Dataset:
     return dataset.assign({name: scaled})
 
 
-def _order(dataset: xr.Dataset) -> list[str]:
-    dim = replicate_dim(dataset)
-    return ["context", *([dim] if dim else []), "time"]
-
-
 def _seconds(dataset: xr.Dataset) -> xr.DataArray:
     """How long each interval lasts within the run [s], over the dimensions of the counters."""
-    dims, interval = _order(dataset), sampling_interval(dataset)
+    dims, interval = counter_dims(dataset), sampling_interval(dataset)
     start = interval * np.arange(dataset.sizes["time"])
     duration = dataset["duration"].transpose(*dims[:-1]).values.astype(float)
     lasted = np.clip(duration[..., None] - start, 0.0, interval)

@@ -19,6 +19,7 @@ from msbgen.data.schema import (
     clock_name,
     complete_array,
     count_array,
+    counter_dims,
     counter_names,
     describe_context,
     duration_array,
@@ -39,7 +40,7 @@ _NAMED = 3
 def held_counters(dataset: xr.Dataset) -> Bools:
     """Which runs hold which counters, (n_contexts, n_runs, n_counters)."""
     shape = duration_array(dataset).shape
-    dims = [dim for dim in ("context", replicate_dim(dataset), "time") if dim]
+    dims = counter_dims(dataset)
     largest = [
         np.fmax.reduce(dataset[name].transpose(*dims).values, axis=-1).reshape(shape)
         for name in counter_names(dataset)
@@ -269,7 +270,7 @@ def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
     """Sentences about carried gaps at the end of a run, after which no count follows."""
     violations, length = Violations(ds), interval_counts(duration_array(ds), sampling_interval(ds))
     final = np.clip(length, 1, ds.sizes["time"]) - 1
-    dims = [dim for dim in ("context", replicate_dim(ds), "time") if dim]
+    dims = counter_dims(ds)
     for name in counter_names(ds):
         if ds[name].attrs.get("gaps") != CARRIED:
             continue

@@ -101,6 +101,12 @@ def replicate_dim(dataset: xr.Dataset) -> str | None:
     return next((d for d in REPLICATES if d in dataset.dims), None)
 
 
+def counter_dims(dataset: xr.Dataset) -> list[str]:
+    """Dimensions of the counters: context, run or sample where there is one, time."""
+    dim = replicate_dim(dataset)
+    return ["context", *([dim] if dim else []), "time"]
+
+
 def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Contexts of the dataset, (n_contexts, n_resources), each column in its resource's unit."""
     columns = [np.asarray(dataset[name].values, dtype=float) for name in resource_names(dataset)]
@@ -138,11 +144,10 @@ def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     A dataset without a replicate dimension counts as one run a context.  A counter is NaN
     throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
     """
-    dim = replicate_dim(dataset)
-    order = ("context", dim, "time") if dim else ("context", "time")
-    arrays = [dataset[name].transpose(*order).values for name in counter_names(dataset)]
+    dims = counter_dims(dataset)
+    arrays = [dataset[name].transpose(*dims).values for name in counter_names(dataset)]
     counts = np.stack(arrays, axis=-1).astype(float)
-    counts = counts if dim else counts[:, None]
+    counts = counts if len(dims) == 3 else counts[:, None]
     for k, name in enumerate(counter_names(dataset)):
         if "gaps" in dataset[name].attrs:
             counts[..., k] = fill_gaps(
@@ -163,15 +168,13 @@ def missing_array(
     dataset: xr.Dataset, kinds: Collection[str] = (CARRIED, LOST)
 ) -> NDArray[np.bool_]:
     """Samples in gaps of some kinds, shaped as what :func:`count_array` fills in there."""
-    dim = replicate_dim(dataset)
-    order = ("context", dim, "time") if dim else ("context", "time")
-    names = counter_names(dataset)
+    names, dims = counter_names(dataset), counter_dims(dataset)
     shape = (*duration_array(dataset).shape, dataset.sizes["time"])
     gaps = np.zeros((*shape, len(names)), dtype=bool)
     ends = interval_counts(duration_array(dataset), sampling_interval(dataset))[..., None]
     for k, name in enumerate(names):
         if dataset[name].attrs.get("gaps") in kinds:
-            missing = np.isnan(dataset[name].transpose(*order).values.reshape(shape))
+            missing = np.isnan(dataset[name].transpose(*dims).values.reshape(shape))
             inside = np.arange(shape[2]) < ends
             gaps[..., k] = missing & inside & (~missing).any(axis=2, keepdims=True)
     return gaps
@@ -179,8 +182,7 @@ def missing_array(
 
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Execution times [s], (n_contexts, n_runs), NaN where a run is missing."""
-    dim = replicate_dim(dataset)
-    duration = dataset["duration"].transpose("context", *([dim] if dim else [])).values
+    duration = dataset["duration"].transpose(*counter_dims(dataset)[:-1]).values
     return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
 
 

@@ -146,130 +146,67 @@ def refused(kernel, sentence, act):
     return message
 
 
-def raw(kernel, text):
-    """Have our group write a line as it stands, as a mask or bandwidth gone wrong would be."""
-    one = group(kernel)
-    one.create("cache_ways = 1")
-    one._try("cache_ways = 1", text.strip(), lambda: kernel.write(f"{GROUP}/schemata", text))
-
-
-LINES = {
-    "Non-hex character in the mask fg": "L3:0=fg\n",
-    "Mask out of range": "L3:0=100000\n",
-    "The mask 5 has non-consecutive 1-bits": "L3:0=5\n",
-    "Need at least 2 bits in the mask": "L3:0=1\n",
-    "Duplicate domain 0": "L3:0=f;0=f\n",
-    "Missing '=' or non-numeric domain": "L3:0f\n",
-    "Missing ':'": "L3\n",
-    "Missing 'L3' value": "L3:\n",
-    "Unknown or unsupported resource name 'L2'": "L2:0=f\n",
-    "Invalid MB value fast": "MB:0=fast\n",
-    "MB value 5 out of range [10,100]": "MB:0=5\n",
-    "MB value 200 out of range [10,100]": "MB:1=200\n",
+# The kernel's sentences about a line or a task, and the remedies that users see.
+LOCKED = "a group has locked a part of the cache"
+REMEDIES = {
+    "Non-hex character in the mask fg": "a mask in hexadecimal digits",
+    "Mask out of range": "a number of ways between",
+    "The mask 5 has non-consecutive 1-bits": "ways in one piece",
+    "Need at least 2 bits in the mask": "ask for more ways",
+    "Duplicate domain 0": "one value a cache",
+    "Missing '=' or non-numeric domain": "a line as 'L3:0=ff;1=ff'",
+    "Missing ':'": "a line as 'L3:0=ff;1=ff'",
+    "Missing 'L3' value": "a line as 'L3:0=ff;1=ff'",
+    "Unknown or unsupported resource name 'L2'": "mount resctrl with what the processor has",
+    "Invalid MB value fast": "a whole number",
+    "MB value 5 out of range [10,100]": "ask for a bandwidth in that range",
+    "No support for non-linear MB domains": "this processor's bandwidth cannot be set",
+    "Overlaps with exclusive group": "another group holds these ways exclusively",
+    "Overlaps with other group": "our group was made exclusive",
+    "CBM overlaps with pseudo-locked region": LOCKED,
+    "Resource group is pseudo-locked": LOCKED,
+    "Cannot pseudo-lock MBA resource": LOCKED,
+    "Pseudo-locked region in hierarchy": LOCKED,
+    "Pseudo-locking in progress": LOCKED,
+    "No permission to move task 7\nError while processing task 7": "run as root",
+    "No task 7\nError while processing task 7": "the program ended before it was placed",
+    "Invalid pid -5": "a process number",
+    "Task list parsing error pid me": "a process number",
+    "Can't move task to different control group": "leave the task to its own group",
 }
 
 
-@pytest.mark.parametrize(("sentence", "line"), LINES.items(), ids=LINES)
-def test_every_sentence_about_a_line_reaches_the_user(tmp_path, sentence, line):
-    kernel = FakeKernel(tmp_path).with_resctrl(least=2)
-    before = None
+@pytest.mark.parametrize(("sentence", "remedy"), REMEDIES.items(), ids=REMEDIES)
+def test_every_sentence_of_the_kernel_reaches_the_user_with_its_remedy(kernel, sentence, remedy):
+    actuator = bandwidth(kernel) if "MB" in sentence else ways(kernel)
+    actuator.group.create("x")
+    kernel.refuse(errno.EINVAL, sentence)
+    for act in (lambda: actuator.apply(50 if "MB" in sentence else 4), lambda: actuator.place(7)):
+        assert f"; {remedy}" in refused(kernel, ", ".join(sentence.split("\n")), act)
 
-    def act():
-        nonlocal before
-        group(kernel).create("x")
-        before = kernel.values(GROUP)
-        raw(kernel, line)
 
-    assert line.strip() in refused(kernel, sentence, act)
-    assert kernel.values(GROUP) == before  # and nothing of the line was taken
+@pytest.mark.parametrize(
+    ("number", "remedy"), [(errno.EINVAL, "no reason given"), (errno.EROFS, "remount,rw")]
+)
+def test_refusals_without_a_sentence_are_explained(kernel, number, remedy):
+    ways(kernel).apply(4)
+    kernel.refuse(number)
+    assert remedy in refused(kernel, None, lambda: ways(kernel).apply(4))
 
 
 def test_a_mask_of_no_bits_is_out_of_range(kernel):
-    assert "a number of ways between" in refused(
-        kernel, "Mask out of range", lambda: ways(kernel).apply(0)
-    )
-    refused(kernel, "Mask out of range", lambda: ways(kernel).apply(21))
-
-
-def test_sparse_masks_are_taken_where_the_processor_can(tmp_path):
-    kernel = FakeKernel(tmp_path).with_resctrl(sparse=1)
-    raw(kernel, "L3:0=5;1=5\n")
-    assert ways(kernel).read() == 2
-
-
-MODES = {
-    "Overlaps with exclusive group": ("exclusive", "shareable"),
-    "CBM overlaps with pseudo-locked region": ("pseudo-locked", "shareable"),
-    "Overlaps with other group": ("shareable", "exclusive"),
-    "Resource group is pseudo-locked": ("shareable", "pseudo-locked"),
-}
-
-
-@pytest.mark.parametrize(("sentence", "modes"), MODES.items(), ids=MODES)
-def test_groups_in_the_way_are_named_by_the_kernel(kernel, sentence, modes):
-    theirs, ours = modes
-    group(kernel).create("x")
-    kernel.make(f"{RESCTRL}/other")
-    kernel.put(f"{RESCTRL}/other/mode", f"{theirs}\n")
-    kernel.put(f"{GROUP}/mode", f"{ours}\n")
-    refused(kernel, sentence, lambda: ways(kernel).apply(4))
-
-
-def test_a_group_that_is_being_locked_takes_neither_bandwidth_nor_tasks(kernel, child):
-    group(kernel).create("x")
-    kernel.put(f"{GROUP}/mode", "pseudo-locksetup\n")
-    refused(kernel, "Cannot pseudo-lock MBA resource", lambda: bandwidth(kernel).apply(50))
-    refused(kernel, "Pseudo-locking in progress", lambda: ways(kernel).place(child.pid))
-    kernel.know(locked=True)
-    refused(kernel, "Pseudo-locked region in hierarchy", lambda: ways(kernel).apply(4))
-    child.kill()
-
-
-def test_a_bandwidth_that_is_not_linear_cannot_be_set(kernel):
-    kernel.know(nonlinear=True)
-    refused(kernel, "No support for non-linear MB domains", lambda: bandwidth(kernel).apply(50))
-
-
-NOT_RECORDED = {"no line's end": "L3:0=f", "an unknown cache": "L3:7=f\n", "nothing": ""}
-
-
-@pytest.mark.parametrize("text", NOT_RECORDED.values(), ids=NOT_RECORDED)
-def test_refusals_without_a_word_are_explained(kernel, text):
-    message = refused(kernel, None, lambda: raw(kernel, text))
-    assert "invalid argument" in message
-    assert "no reason given" in message
+    for level in (0, 21):
+        refused(kernel, "Mask out of range", lambda level=level: ways(kernel).apply(level))
 
 
 # --------------------------------------------------------------------------- tasks and groups
 
 
-def test_a_task_that_is_gone_or_anothers_is_said(kernel, child):
+def test_a_task_that_is_gone_is_named(kernel, child):
     child.kill()
     child.wait()
-    pid = child.pid
-    place = ways(kernel).place
-    refused(kernel, f"No task {pid}, Error while processing task {pid}", lambda: place(pid))
-    kernel.know(foreign=[pid])
-    message = refused(
-        kernel, f"No permission to move task {pid}, Error while processing task {pid}",
-        lambda: place(pid),
-    )  # fmt: skip
-    assert "run as root" in message
-    refused(kernel, "Invalid pid -5", lambda: place(-5))
-
-
-def test_a_list_that_is_none_and_a_monitoring_group(kernel, child):
-    one = group(kernel)
-    one.create("x")
-    refused(
-        kernel,
-        "Task list parsing error pid me",
-        lambda: one._try("x", "me", lambda: kernel.write(f"{GROUP}/tasks", "me\n")),
-    )
-    kernel.know(monitoring=True)
-    message = f"Can't move task to different control group, Error while processing task {child.pid}"
-    refused(kernel, message, lambda: ways(kernel).place(child.pid))
-    child.kill()
+    sentence = f"No task {child.pid}, Error while processing task {child.pid}"
+    refused(kernel, sentence, lambda: ways(kernel).place(child.pid))
 
 
 def test_a_write_that_changed_nothing_is_noticed(kernel, child):
