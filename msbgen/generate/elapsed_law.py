@@ -363,17 +363,15 @@ class ElapsedLaw:
 
     def _segment(self, j: int) -> Segment:
         first, second = self.snapshots[j], self.snapshots[j + 1]
+        start, end = (_scaled_points(s, self.contexts, self.settings) for s in (first, second))
         return make_segment(
-            (self._points(first), self._points(second)),
+            (start, end),
             self.potentials[j],
             self.settings.epsilon,
             (first.states, second.states),
             (first.context, second.context),
             self._in_bandwidths(self.contexts),
         )
-
-    def _points(self, snapshot: Snapshot) -> Floats:
-        return _scaled_points(snapshot, self.contexts, self.settings)
 
 
 def _means(weights: Floats, values: Floats) -> Floats:

@@ -65,7 +65,10 @@ def find_donors(
     finite = np.isfinite(coarse)
     measured, ends = np.asarray(finite.any(axis=1)), np.asarray(finite.any(axis=2)).sum(axis=1)
     shared = np.asarray(measured[ends > 0].all(axis=0))
-    clouds = _Clouds.of(coarse, lag, scaled_contexts, run_context, SolverConfig(tol=tol), epsilon)
+    both = np.stack([coarse, lag])
+    deviation = np.nanstd(both, axis=(1, 2), keepdims=True)
+    coarse, lag = both / (np.where(deviation > 0, deviation, 1.0) / _DEVIATION_WEIGHT)
+    clouds = _Clouds(coarse, lag, scaled_contexts, run_context, SolverConfig(tol=tol), epsilon)
     rng = np.random.default_rng(_SEED)
     for group in _groups(measured[:, ~shared]):
         quantities = np.flatnonzero(~shared)[group]
@@ -106,28 +109,12 @@ def _groups(measured: Bools) -> list[Indices]:
 class _Clouds:
     """Runs as points of the coordinates that two groups of them share, segment by segment."""
 
-    coarse: Floats
+    coarse: Floats  # in weighted standard deviations, as `lag`
     lag: Floats
     scaled_contexts: Floats
     run_context: Indices
     config: SolverConfig
     epsilon: float
-
-    @classmethod
-    def of(
-        cls,
-        coarse: Floats,
-        lag: Floats,
-        scaled_contexts: Floats,
-        run_context: Indices,
-        config: SolverConfig,
-        epsilon: float,
-    ) -> _Clouds:
-        """Clouds of residuals and lags in weighted standard deviations."""
-        both = np.stack([coarse, lag])
-        deviation = np.nanstd(both, axis=(1, 2), keepdims=True)
-        coarse, lag = both / (np.where(deviation > 0, deviation, 1.0) / _DEVIATION_WEIGHT)
-        return cls(coarse, lag, scaled_contexts, run_context, config, epsilon)
 
     def points(self, runs: Indices, segment: int, quantities: Bools) -> Floats:
         """Residual and lag of some quantities, and the context, (runs, 2·quantities + m)."""

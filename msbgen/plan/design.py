@@ -57,22 +57,20 @@ _BLOCK = 256
 class Posterior:
     """Posterior variance of one quantity over a product of levels, and gains of observations.
 
-    `axes` are the scaled coordinates of the levels, one array a resource; contexts are their
-    product, the last resource fastest.  `lengths` are (m,), `weight` (N,) weighs the variance at
-    each context. Earlier observations, at any contexts, have scaled coordinates `points` (n, m) and
-    variances `noise` (n,).  The attributes are `variance` (N,), and `reach` (N,), which is S(x) =
-    Σ_t w_t c(x, t)². O(N²) once, in blocks; O(N·(n + Σ levels)) an observation.
+    The posterior is given the earlier measurements of the quantity.  Contexts are the product of
+    its axes, the last resource fastest.  The attributes are `variance` (N,), and `reach` (N,),
+    which is S(x) = Σ_t w_t c(x, t)².  O(N²) once, in blocks; O(N·(n + Σ levels)) an observation.
     """
 
-    def __init__(
-        self, axes: Sequence[Floats], lengths: Floats, weight: Floats, points: Floats, noise: Floats
-    ) -> None:
+    def __init__(self, quantity: Quantity) -> None:
+        axes, lengths, points = quantity.axes, quantity.lengths, quantity.points
         self._factors = [matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
         self._z = all_points(axes)
-        self._weight = weight
+        self._weight = quantity.weight
         self._n = len(points)
         self._rows = np.empty((max(64, 2 * self._n), len(self._z)))
         if self._n:
+            noise = quantity.measured_noise
             self._rows[: self._n] = _updates(points, noise, self._z, lengths)
         self.variance = np.empty(len(self._z))
         self.reach = np.empty(len(self._z))
@@ -86,14 +84,6 @@ class Posterior:
             self.variance[rows] = np.maximum(covariance[np.arange(len(rows)), rows], 0.0)
             self.reach[rows] = covariance**2 @ self._weight
         self._largest = float(self.reach.max())
-
-    @classmethod
-    def of(cls, quantity: Quantity) -> Posterior:
-        """Posterior given the earlier measurements of a quantity."""
-        return cls(
-            quantity.axes, quantity.lengths, quantity.weight, quantity.points,
-            quantity.measured_noise,
-        )  # fmt: skip
 
     @property
     def error(self) -> float:
@@ -228,7 +218,7 @@ def greedy_design(
     where no new context may be measured; otherwise a new one lowers the error more nearly always.
     """
     overhead, least_runs, seconds = limits.overhead, limits.least_runs, limits.seconds
-    posteriors = [Posterior.of(quantity) for quantity in quantities]
+    posteriors = [Posterior(quantity) for quantity in quantities]
     planned = np.zeros(len(run_seconds), dtype=np.int64)
     waiting = proposals[before[proposals] == 0]
     order: list[int] = []

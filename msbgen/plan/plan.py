@@ -288,20 +288,13 @@ def plan_contexts(
             f"budget is {budget!r}, and no context is left: every allowed one is measured, or "
             f"as many as a model may hold; give a time to repeat runs."
         )
-    first = replace(
-        design,
-        index=np.concatenate([again, design.index]),
-        runs=np.concatenate([np.full(len(again), least_runs), design.runs]),
-        seconds=np.concatenate([seconds, overhead + design.runs * prior.cost[design.index]]),
-        # their gain is not known: the model has no reliable runs there
-        error=np.concatenate([np.repeat(design.error[:1], len(again)), design.error]),
-    )
     return Plan(
         names,
-        all_points(axes)[first.index],
-        round_runs * first.runs,
-        first.seconds,
-        first.error,
+        all_points(axes)[np.concatenate([again, design.index])],
+        round_runs * np.concatenate([np.full(len(again), least_runs), design.runs]),
+        np.concatenate([seconds, overhead + design.runs * prior.cost[design.index]]),
+        # the gain of repeated contexts is not known: the model has no reliable runs there
+        np.concatenate([np.repeat(design.error[:1], len(again)), design.error]),
         prior.noise,
         prior.calibrated,
         len(again),

@@ -181,7 +181,7 @@ class Trend:
                 f"states has {amounts.shape[2]} quantities; the {len(self.offset)} of the trend "
                 f"are wanted."
             )
-        problem = self._problem(amounts, weight)
+        problem = Problem(self._known, amounts, weight, self.offset, Folds.alone(len(amounts)))
         caps = tuple(refit_cap(problem, known, cap) for cap in self.caps)
         sums = amounts.sum(axis=1, keepdims=True)
         refitted = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
@@ -243,10 +243,6 @@ class Trend:
         for sums in self.sums:
             _scale_sums(left_out[..., :1], sums.left_out(folds)[..., :1])
         return left_out
-
-    def _problem(self, amounts: Floats, weights: Floats) -> Problem:
-        """The problem of other states of the known contexts, each of which is a fold."""
-        return Problem(self._known, amounts, weights, self.offset, Folds.alone(len(amounts)))
 
     def _problem_of(self, folds: Folds) -> Problem:
         """The fitted problem, with other folds."""

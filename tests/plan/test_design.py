@@ -64,7 +64,7 @@ def total_error(quantities, index, noises):
 @given(st.integers(0, 10**6), st.integers(0, 4), st.integers(0, 6))
 def test_updates_equal_one_factorisation(seed, n, steps):
     q, rng = quantity(seed, n=n), np.random.default_rng(seed)
-    posterior = Posterior.of(q)
+    posterior = Posterior(q)
     index, noise = rng.integers(0, 24, steps), rng.uniform(0.01, 0.2, steps)
     for i, variance in zip(index, noise):
         posterior.observe(int(i), float(variance))
@@ -79,9 +79,9 @@ def test_updates_equal_one_factorisation(seed, n, steps):
 def test_the_gain_is_the_decrease_of_the_error():
     q = quantity(3)
     noise = np.full(24, 0.07)
-    gain = Posterior.of(q).gain(noise)
+    gain = Posterior(q).gain(noise)
     for i in range(24):
-        posterior = Posterior.of(q)
+        posterior = Posterior(q)
         before = posterior.error
         posterior.observe(i, 0.07)
         assert before - posterior.error == pytest.approx(gain[i], rel=1e-6)
@@ -89,7 +89,7 @@ def test_the_gain_is_the_decrease_of_the_error():
 
 def test_many_observations_equal_one_factorisation():
     q, rng = quantity(1, sizes=(6, 5, 4)), np.random.default_rng(1)
-    posterior, index = Posterior.of(q), rng.permutation(120)[:90]
+    posterior, index = Posterior(q), rng.permutation(120)[:90]
     for i in index:
         posterior.observe(int(i), 1e-3)
     covariance = dense_covariance(q, index, np.full(90, 1e-3))
