@@ -38,7 +38,7 @@ def _reduction(function: Callable[..., Any]) -> Any:
 
 # `ground` is the triple (x, yt, cost). Where `cost` is empty the costs are the squared distances of
 # the points x (n, d) and yt (d, m). Otherwise `cost` (n, m) is the cost matrix itself.
-# Potentials f (n,) and g (m,) give the plan exp((f_i + g_j - C_ij) / epsilon).
+# Potentials f (n,) and g (m,) give the coupling exp((f_i + g_j - C_ij) / epsilon).
 
 # exp(r) on |r| <= log(2)/2: Chebyshev interpolation of degree 11, relative error 1.7e-16
 _P2 = 0.5000000000000019
@@ -495,7 +495,7 @@ def _scaled_row(kernel, i, left, right, row):
 def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares):
     """Number of the entries of S = diag(a)^-1/2 P diag(c)^-1/2 above the threshold, by rows.
 
-    P = diag(u) K diag(v) is the plan, so S has singular values in [0, 1]. Row i has the entries
+    P = diag(u) K diag(v) is the coupling, so S has singular values in [0, 1]. Row i has the entries
     starts[i] to starts[i + 1]; squares (m,) receives the column sums of S^2. Returns -1 where the
     entries do not fit into `values`, estimated from some rows first.
     """
@@ -583,7 +583,7 @@ def sparse_direction(values, columns, starts, diagonal, damping, residual, reduc
 
 @_kernel
 def newton_factor(kernel, u, a, v, c, out):
-    """out = S = diag(u / sqrt(a)) K diag(v / sqrt(c)), the plan scaled by its marginals."""
+    """out = S = diag(u / sqrt(a)) K diag(v / sqrt(c)), the coupling scaled by its marginals."""
     right = v / np.sqrt(c)
     for i in range(u.size):
         _scaled_row(kernel, i, u[i] / np.sqrt(a[i]), right, out[i])
@@ -671,7 +671,7 @@ def cholesky_solve(matrix, x):
 
 @_kernel
 def plan_marginals(ground, f, g, epsilon, rows, columns):
-    """Row and column sums of the plan, which is not stored."""
+    """Row and column sums of the coupling, which is not stored."""
     x, yt, cost = ground
     row = np.empty(g.size)
     scratch = np.empty(g.size)
@@ -686,7 +686,7 @@ def plan_marginals(ground, f, g, epsilon, rows, columns):
 
 @_kernel
 def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
-    """For each rows[q] draw a column from that row of the plan by inverse distribution.
+    """For each rows[q] draw a column from that row of the coupling by inverse distribution.
 
     Equal rows in succession share the work, so that rows should be sorted.
     """
@@ -899,20 +899,20 @@ def _gather(points, runs, held):
 def draw_paths(points, f, g, epsilon, active, log_weight, uniform, path):
     """Draw whole paths of the chain at each context by ancestral sampling.
 
-    points (bins, n, d); f, g (bins − 1, n); uniform and path (n_query, n_draws, bins).  At query q
-    only the points active[q] (k,) take part, with log weights log_weight[q].  From r the chain
-    moves to s with probability proportional to Γ[r, s]·weight[s].
+    points (segments, n, d); f, g (segments − 1, n); uniform, path (n_query, n_draws, segments).  At
+    query q only the points active[q] (k,) take part, with log weights log_weight[q].  From r the
+    chain moves to s with probability proportional to Γ[r, s]·weight[s].
     """
-    bins = points.shape[0]
+    segments = points.shape[0]
     d = points.shape[2]
     k = active.shape[1]
     scale = 1.0 / epsilon
-    held = np.empty((bins, d, k))
+    held = np.empty((segments, d, k))
     step = np.empty(k)
     for q in range(active.shape[0]):
         _gather(points, active[q], held)
         for i in range(path.shape[1]):
-            for j in range(bins):
+            for j in range(segments):
                 # invariant: path[q, i, :j] is drawn, and r is its last point
                 if j == 0:
                     for a in range(k):
@@ -942,29 +942,29 @@ def draw_paths(points, f, g, epsilon, active, log_weight, uniform, path):
 
 @_kernel
 def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims, path):
-    """Most likely path of the chain at each context, by dynamic programming over the bins.
+    """Most likely path of the chain at each context, by dynamic programming over the segments.
 
     A path through points r_1 … r_σ has the density Π ρ_j(r_j) · Π Γ_j[r_j, r_{j+1}]/(μ μ) with
     respect to volume.  ρ_j is the kernel estimate of the density of the active points in their
     first `dims` coordinates (the residuals), with this bandwidth and these log weights.  Γ/(μ μ) is
     the density of the bridge relative to independent snapshots.
     """
-    bins = points.shape[0]
+    segments = points.shape[0]
     d = points.shape[2]
     k = active.shape[1]
     scale = 1.0 / epsilon
     half = 0.5 / (bandwidth * bandwidth)
-    held = np.empty((bins, d, k))
+    held = np.empty((segments, d, k))
     value = np.empty(k)
     following = np.empty(k)
     weight = np.empty(k)
     row = np.empty(k)
-    back = np.empty((bins, k), dtype=np.int64)
+    back = np.empty((segments, k), dtype=np.int64)
     for q in range(active.shape[0]):
         _gather(points, active[q], held)
         for a in range(k):
             weight[a] = np.exp(log_weight[q, a])
-        for j in range(bins):
+        for j in range(segments):
             # invariant: value[a] is the log density of the best path that ends in a at bin j − 1
             for b in range(k):
                 s = active[q, b]
@@ -988,6 +988,6 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
                 back[j, b] = best_a
             value, following = following, value
         end = int(np.argmax(value))
-        for j in range(bins - 1, -1, -1):
+        for j in range(segments - 1, -1, -1):
             path[q, j] = active[q, end]
             end = back[j, end]

@@ -1,13 +1,13 @@
-r"""One pair of snapshots: the two-marginal Schrödinger bridge, entropic optimal transport.
+r"""Solver of one pair of snapshots (the default): the two-marginal Schrödinger bridge.
 
-Find the plan with the marginals a (n,) and b (m,) that minimises
+Find the coupling with the marginals a (n,) and b (m,) that minimises
 
 .. math:: \langle C, \Gamma\rangle + \varepsilon \langle\Gamma, \log\Gamma\rangle.
 
 It is exp((f + g - C) / epsilon) with potentials f and g. Sinkhorn passes on an absorbed kernel
 solve it for a sequence of decreasing epsilon. Newton steps on the semi-dual follow. They use
-conjugate gradients on the plan, compressed once most of its entries are negligible, and a sparse or
-dense factor where these converge slowly.
+conjugate gradients on the coupling, compressed once most of its entries are negligible, and a
+sparse or dense factor where these converge slowly.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _REACH_MAX = 160.0  # last limit: two clusters that barely exchange mass need lo
 _ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
 _DENSE = 64  # size up to which a factorisation is faster than conjugate gradients
 _DAMPING = 1e-3  # first Levenberg damping, relative to the column sums
-_SPARSE = 0.25  # share of entries up to which a plan is compressed
+_SPARSE = 0.25  # share of entries up to which a coupling is compressed
 _SPARSE_GAIN = 0.15  # time per entry, full rows against compressed ones
 _SPARSE_DIRECT = 0.02  # share of entries up to which a sparse factor has little fill-in
 _PATIENCE = 60  # Newton steps without progress, after which rounding is the limit
@@ -76,7 +76,7 @@ def on_all_points(values: Array, has_mass: Array) -> Array:
 
 
 def marginals(ground: Ground, f: Array, g: Array, epsilon: float) -> tuple[Array, Array]:
-    """Row and column sums of the plan of the potentials."""
+    """Row and column sums of the coupling of the potentials."""
     rows, columns = np.empty(f.size), np.empty(g.size)
     _kernels.plan_marginals(ground, f, g, epsilon, rows, columns)
     return rows, columns
@@ -124,7 +124,7 @@ class Workspace:
         return self.kernel(n, m).reshape(-1).view(np.float32)[: n * m].reshape(n, m)
 
     def entries(self, size: int) -> tuple[Array, Array]:
-        """Arrays for the values and columns of a compressed plan."""
+        """Arrays for the values and columns of a compressed coupling."""
         if self._values.size < size:
             self._values, self._columns = np.empty(size), np.empty(size, np.int32)
         return self._values[:size], self._columns[:size]
@@ -163,7 +163,7 @@ def solve_pair(
 
 @dataclass(frozen=True, eq=False)
 class _SparsePlan:
-    """A plan scaled by its marginals, in compressed rows, and the column sums of its squares."""
+    """A coupling over its marginals, in compressed rows, and the column sums of its squares."""
 
     values: Array
     columns: Array
@@ -174,7 +174,7 @@ class _SparsePlan:
 class _PairSolver:
     r"""Maximises the semi-dual of one pair with positive weights.
 
-    The plan is diag(u) K diag(v) with the absorbed kernel K = exp((f0 + g0 - C)/epsilon). As
+    The coupling is diag(u) K diag(v) with the absorbed kernel K = exp((f0 + g0 - C)/epsilon). As
     u = a / (K v), its rows are always exact. The error is in the column sums c = v * (K^T u).
 
     In y = log v the semi-dual D = a . log(u/a) + b . log(v/b) + const is concave, with gradient
@@ -307,7 +307,7 @@ class _PairSolver:
         return max(scaling) > _ABSORB
 
     def _evaluate(self, v: Array) -> tuple[Array, float]:
-        """Column sums of the plan at v and their L1 error; sets u, t and v."""
+        """Column sums of the coupling at v and their L1 error; sets u, t and v."""
         _kernels.sinkhorn_pass(self.kernel, v, self.a, True, self.u, self.t)
         self.passes += 1
         self.v = v
@@ -436,7 +436,7 @@ class _PairSolver:
         return direction
 
     def _sparse_plan(self, columns: Array, error: float) -> _SparsePlan | None:
-        """The plan without negligible entries, or None where most entries are not negligible.
+        """The coupling without negligible entries, or None where most entries are not negligible.
 
         The omitted entries act as a damping of their size. It shrinks with the error, so that the
         steps still converge superlinearly.
@@ -492,7 +492,7 @@ class _PairSolver:
     def _sparse_factor(self, plan: _SparsePlan, scaled: Array) -> Array:
         """Newton direction from a sparse factor of the whole dual's Hessian [[I, S], [S^T, I]].
 
-        As epsilon goes to zero the support of the plan becomes a forest, which has no fill-in. So
+        As epsilon goes to zero the support of the coupling becomes a forest, without fill-in. So
         the factor is cheapest where the conditioning is worst.
         """
         import scipy.sparse as sp

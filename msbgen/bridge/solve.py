@@ -1,4 +1,4 @@
-r"""Path-structured multi-marginal Schrödinger bridge between weighted point clouds.
+r"""Schrödinger bridge along a path of snapshots: all pairs, or the multimarginal solver.
 
 Given snapshots :math:`\mu_1, \dots, \mu_\sigma` (weighted points) and costs :math:`C_j` between
 adjacent ones, find the law :math:`M` of a path with these marginals that minimises
@@ -7,12 +7,13 @@ adjacent ones, find the law :math:`M` of a path with these marginals that minimi
           \qquad C = \sum_j C_j(x_j, x_{j+1}).
 
 The cost concerns adjacent snapshots only. So :math:`M` is the Markov chain of the two-marginal
-entropic plans :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`. Among the laws with
+entropic couplings :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`. Among the laws with
 given adjacent bimarginals the Markov one has the largest entropy, and the entropies of the
-constrained snapshots are fixed. Hence ``method="pairwise"`` solves each pair by itself.
+constrained snapshots are fixed. Hence ``method="pairwise"``, the default, solves each pair by
+itself (:mod:`msbgen.bridge.pair`).
 
 Snapshots *without* data couple their neighbours. ``method="multimarginal"`` then passes messages
-along the whole path. Potentials are stored, plans never.
+along the whole path; its loop is in this module. Potentials are stored, couplings never.
 """
 
 import enum
@@ -61,7 +62,7 @@ class SolverConfig:
     Parameters
     ----------
     tol : float
-        Largest L1 distance between the marginals of a pair's plan and the weights, both ends
+        Largest L1 distance between the marginals of a pair's coupling and the weights, both ends
         summed. It is evaluated in float64 from the returned potentials. The default is strict
         because Newton steps make the last digits cheap. The limit of float64 is about
         ``1e-15 * max(C) / epsilon``.
@@ -177,7 +178,7 @@ class Bridge:
         r"""Displacement interpolation at position ``t``.
 
         Between snapshots the atoms are :math:`\lambda x_r + (1 - \lambda) y_s` with the mass of
-        the plan and :math:`\lambda = j + 1 - t`. Atoms without mass are dropped, so that there
+        the coupling and :math:`\lambda = j + 1 - t`. Atoms without mass are dropped, so that there
         are up to ``n_j * n_{j+1}``.
 
         Raises

@@ -47,22 +47,22 @@ def add(verbs: Verbs) -> None:
         "--profiles",
         type=shared.folder,
         metavar="DIR",
-        help="folder of profiles, KIND.nc for each kind: adds execution times and checks "
-        "given ones",
+        help="folder of profiles, KIND.nc for each kind: adds missing execution times, checks the "
+        "others",
     )
     verb.add_argument(
         "--kinds",
         type=kinds,
         default={},
         metavar="NAME=PROFILE,…",
-        help="keep the tasks' measured times: divide them by the times of the profile of each kind "
-        "(NAME=NAME) or of another profile that replaces it",
+        help="keep measured times: each is divided by the profile's time of its kind "
+        "(NAME=NAME), or by that of another profile",
     )
     verb.add_argument(
         "--family",
         type=family,
         metavar="NAME",
-        help="family of the written graph; 'fit' holds out whole families",
+        help="family of the written graph; training ('fit') leaves out whole families",
     )
     shared.add_out(verb, "OUT.nc|.json|.dot", "write the graph here")
     shared.add_seed(verb)
@@ -187,7 +187,7 @@ def run_simulate(options: argparse.Namespace) -> None:
     """Simulate a graph and write its runs."""
     check_inputs(options)
 
-    from msbgen.graphs import simulator as soc
+    from msbgen.graphs import simulator
     from msbgen.graphs.dataset import kinds_of
     from msbgen.graphs.runs import check_ending
     from msbgen.graphs.runs import write_runs as write_graph_runs
@@ -198,11 +198,11 @@ def run_simulate(options: argparse.Namespace) -> None:
     names = kinds_of(graph)
     profiles = read_profiles(options.profiles, names, options.graph.name)
     with shared.errors_in(options.profiles):
-        simulator = soc.Simulator(device, profiles)
+        simulated_device = simulator.Simulator(device, profiles)
     with Progress("simulating") as step:
-        runs = soc.label_runs(
+        runs = simulator.label_runs(
             graph,
-            simulator,
+            simulated_device,
             table,
             order=options.order,
             runs=options.runs,
@@ -240,8 +240,8 @@ def summary(runs: xr.Dataset, device: Device) -> str:
 
 def graph_file(path: Path) -> Path | None:
     """Path of a graph file; None for FAMILY:SIZE."""
-    drawn = ":" in path.name and not path.suffix and not path.exists()
-    return None if drawn else path
+    names_family = ":" in path.name and not path.suffix and not path.exists()
+    return None if names_family else path
 
 
 def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
@@ -276,13 +276,13 @@ def read_graph_in_contexts(
 
 
 def warn_about_shares(graph: xr.Dataset) -> None:
-    """Warn where the execution times of tasks follow their kinds, not their given times."""
+    """Warn where only ratios of given times within a kind are used, not the times themselves."""
     from msbgen.graphs.dataset import graph_name, times_are_shares
 
     if times_are_shares(graph):
         shared.print_message(
-            f"warning: {graph_name(graph)}: times of tasks are taken relative to their kind's "
-            f"mean, and the kinds' profiles set the scale; to keep them, use 'msbgen graph check "
+            f"warning: {graph_name(graph)}: only ratios of times within a kind are used, because "
+            f"the kinds' profiles set the scale; to keep the times, use 'msbgen graph check "
             f"--profiles DIR --kinds NAME=NAME'."
         )
 
@@ -301,7 +301,7 @@ def read_device(device: str) -> Device:
 
 
 def _device_contexts(device: Device, source: str) -> NDArray[np.float64]:
-    """Contexts of a source; contexts without a core are dropped unless the source is a file."""
+    """Contexts of a source; contexts without a core are dropped, but in a file they are errors."""
     from msbgen.data import tables
     from msbgen.graphs import devices
 
@@ -309,9 +309,8 @@ def _device_contexts(device: Device, source: str) -> NDArray[np.float64]:
     if shared.is_file(source):
         with tables.rows_of(source):
             return devices.check_contexts(device, table)
-    return devices.check_contexts(
-        device, table[table[:, : 2 * len(device.clusters) : 2].any(axis=1)]
-    )
+    cores = table[:, : 2 * len(device.clusters) : 2]  # cores and clock of each cluster come first
+    return devices.check_contexts(device, table[cores.any(axis=1)])
 
 
 def read_profiles(

@@ -1,1 +1,1 @@
-"""Find faulty measurements from the measured data alone, describe them, and mend them."""
+"""Find faulty measurements from the measured data alone, describe them, and repair them."""

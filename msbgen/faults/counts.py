@@ -1,7 +1,7 @@
 """Single counts that no run can have: a counter that was read wrongly once.
 
 A count is wrong where it is far above the largest count that nearly all other runs have in any
-interval.  An event that happens in one interval of a single run is an error of reading.
+interval.  Such a count in a single run is an error of reading.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from msbgen.faults.drift import drift_slowdowns, slowest_over_fastest
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# The largest slowdown exceeds that from the first to the last run by this factor, in logarithms:
-# the sentence then names both.
+# The sentence names both changes of a machine's speed if log(slowest / fastest) exceeds this number
+# times |log(last / first)|.
 _TURNED = 1.25
 
 
@@ -24,7 +24,7 @@ class Fault:
     """A faulty measurement; each kind is a class of its own, with the place of the fault."""
 
     contexts: tuple[int, ...]  # rows of the contexts concerned
-    factor: float = 1.0  # how many times too long the time, or too large the count, is
+    factor: float = 1.0  # measured over expected time or count
     weight: float = 1.0  # of the context in a fit after the repair, at most 1
     log_odds: float  # of the fault against chance
     levels: tuple[tuple[float, ...], ...] = ()  # of the resources of these contexts, as labelled
@@ -48,8 +48,7 @@ class SlowContext(Fault):
         """See :meth:`Fault.sentence`."""
         return (
             f"{describe(self.contexts[0])} took {self.factor:.2f} times as long as its counts and "
-            f"the other contexts predict: something slowed it down; its time is scaled back: "
-            f"measure it again."
+            f"the other contexts predict. Its time is scaled back: measure it again."
         )
 
 
@@ -77,8 +76,8 @@ class ExchangedContexts(Fault):
         """See :meth:`Fault.sentence`."""
         first, second = (describe(i) for i in self.contexts)
         return (
-            f"{first} and {second} look exchanged: each runs as the other should; they are "
-            f"exchanged back: correct their labels, or measure both again."
+            f"{first} and {second} look exchanged: each has the values expected of the other; "
+            f"they are exchanged back: correct their labels, or measure both again."
         )
 
 
@@ -135,7 +134,7 @@ class MachineDrift(Fault):
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
         direction = "slower" if self.factor > 1 else "faster"
-        change = f"grew {abs(self.factor - 1):.1%} {direction}"
+        change = f"became {abs(self.factor - 1):.1%} {direction}"
         span = slowest_over_fastest(self.terms)
         if np.log(span) > _TURNED * abs(np.log(self.factor)):
             change = f"changed its speed by up to {span - 1:.1%}, and {change}"

@@ -1,4 +1,4 @@
-"""Expected amounts of any context: a trend over contexts, and a local mean of what it leaves.
+"""Expected amounts of any context: a trend over contexts, and a kernel mean of departures from it.
 
 At equal progress all runs are in the same phase, so the state (time and events per bin of
 progress) depends smoothly on the context: log state = centre(β, bin) + residual.  The centre is

@@ -127,8 +127,8 @@ class ElapsedLaw:
     ) -> ElapsedLaw:
         """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
 
-        Snapshot j holds the state of every run that still has a whole interval there, without
-        finished runs and partly filled last intervals.  Counts (n_known, n_runs, n_times,
+        Snapshot j holds the state of every run that has a whole interval there.  Ended runs and
+        partial last intervals are left out.  Counts (n_known, n_runs, n_times,
         n_counters) are events per interval, NaN once a run has ended; durations (n_known, n_runs)
         are NaN where a run is missing [s].  `rng` starts the multimarginal form at random; results
         depend on it within the tolerance only.  MeasurementError where no run has two whole
@@ -186,7 +186,7 @@ class ElapsedLaw:
         return _means(weights, ends)
 
     def longest(self, query: Floats) -> float:
-        """Execution time that no profile at contexts (q, n_resources) exceeds, of any kind [s]."""
+        """Upper limit of the duration of every kind of profile at contexts (q, n_resources) [s]."""
         return float(np.nanmax(self.duration))
 
     def profiles(
@@ -200,9 +200,9 @@ class ElapsedLaw:
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts and durations at contexts, see :meth:`msbgen.generate.law.Law.profiles`.
 
-        The state at each time comes from the bridge: the heaviest atom (max_likelihood), the mean,
-        or draws (sample).  The duration is the kernel-weighted median, the mean, or a draw of the
-        measured durations.
+        The bridge gives atoms at each time: mixtures of one point of either snapshot, with a mass.
+        The state is the heaviest atom (max_likelihood), their mean, or a draw (sample).  The
+        duration is the kernel-weighted median, the mean, or a draw of the measured durations.
         """
         weights, ends = self._run_weights(query)
         streams: list[np.random.Generator] = []
@@ -212,14 +212,14 @@ class ElapsedLaw:
             duration = weighted_quantile(ends, weights, 0.5)[:, 0]
         else:
             streams = context_streams(stream_key(rng), query)
-            level = np.stack([stream.random(n_samples) for stream in streams])
-            duration = weighted_quantile(ends, weights, level)
+            quantile = np.stack([stream.random(n_samples) for stream in streams])
+            duration = weighted_quantile(ends, weights, quantile)
         n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
-        rates = self._rates(query, kind, n_samples, n_rows, streams, progress)
+        counts = self._interval_counts(query, kind, n_samples, n_rows, streams, progress)
         share = np.clip(duration[..., None] / self.interval - np.arange(n_rows), 0.0, 1.0)
-        share[share < 1e-9] = np.nan  # no row for the rounding of duration / interval
-        rates *= share[..., None].astype(np.float32)
-        return rates, duration
+        share[share < 1e-9] = np.nan  # rounding must not create another row
+        counts *= share[..., None].astype(np.float32)
+        return counts, duration
 
     def provenance(self, kind: Kind) -> dict[str, Any]:
         """Attributes of generated profiles: settings and outcome of the bridge."""
@@ -304,10 +304,10 @@ class ElapsedLaw:
         )
         present = np.isfinite(self.duration)
         weights = (kernel[:, :, None] * present).reshape(len(query), -1)[:, present.ravel()]
-        weights = np.ascontiguousarray(weights)  # sums along rows do not depend on the rows
+        weights = np.ascontiguousarray(weights)  # so that a result is equal in any batch
         return weights / weights.sum(axis=1, keepdims=True), self.duration[present]
 
-    def _rates(
+    def _interval_counts(
         self,
         query: Floats,
         kind: Kind,
@@ -318,11 +318,11 @@ class ElapsedLaw:
     ) -> NDArray[np.float32]:
         """Counts of a whole interval, (n_query[, n_samples], n_rows, n_counters).
 
-        Rows between two snapshots are displacement atoms of the bridge; rows after the last
-        snapshot, shorter than one snapshot interval, repeat its states.
+        Rows between two snapshots are displacement atoms of the bridge.  The rest after the last
+        snapshot, shorter than one snapshot interval, repeats its states.
         """
         shape = (len(query), n_samples) if kind == "sample" else (len(query),)
-        rates = np.full(
+        counts = np.full(
             (*shape, n_rows, self.snapshots[0].states.shape[1]), np.nan, dtype=np.float32
         )
         scaled = self._in_bandwidths(query)
@@ -331,11 +331,11 @@ class ElapsedLaw:
 
         def fill(segment: Segment, row: int, lam: float, uniform: Floats) -> None:
             if kind == "mean":
-                rates[..., row, :] = conditional_mean(segment, lam, scaled)[0]
+                counts[..., row, :] = conditional_mean(segment, lam, scaled)[0]
             elif kind == "max_likelihood":
-                rates[..., row, :] = conditional_mode(segment, lam, scaled)
+                counts[..., row, :] = conditional_mode(segment, lam, scaled)
             else:
-                rates[..., row, :] = conditional_sample(segment, lam, scaled, uniform)
+                counts[..., row, :] = conditional_sample(segment, lam, scaled, uniform)
 
         # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
         # spreads over the cores itself: threads around them would only slow them down.
@@ -353,7 +353,7 @@ class ElapsedLaw:
                 list((map if kind == "mean" else pool.map)(lambda job: fill(*job), jobs))
                 if progress:
                     progress(some[-1] + 1, last + 1)
-        return rates
+        return counts
 
     def _rows(self, j: int, n_rows: int) -> list[tuple[int, float]]:
         """Rows of segment j, each with the share λ of its first snapshot."""
@@ -375,7 +375,7 @@ class ElapsedLaw:
 
 
 def _means(weights: Floats, values: Floats) -> Floats:
-    """Means of values (n,) by rows of weights, (q, n) -> (q,); none depends on the other rows."""
+    """Means of values (n,) by rows of weights, (q, n) -> (q,); equal in any batch."""
     return (weights * values).sum(axis=1)
 
 

@@ -4,8 +4,8 @@ The length of a lost sample is known, its counts are not.  The progress of the r
 known nearly as well.  The trend gives how far runs get from there in that time, and their counts
 until then: where a phase changes this is better than a rate between the samples around.  Speed and
 counts are scaled by those of the run relative to the trend in its other samples.  The clock's total
-is about the same in all runs, which corrects the sum that a run lost: the more, the less runs
-without gaps differ in it.
+is about the same in all runs.  The imputed counts of the clock are therefore scaled so that the
+total of the run moves towards that of other runs.  It moves farther the less these totals vary.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Runs of a task in known contexts, as a law is fitted to them and faults are detected in them.
+    """Runs of a task in known contexts: the input of the fit and of the detection of faults.
 
     Fields with a default are broadcast: `complete` and `slowdown` to (n_known, n_runs),
     `reliability` and `time_imputed` to (n_known,), `lost` to the shape of the counts.
@@ -48,7 +48,7 @@ class Measurements:
     def intervals(self) -> float | Floats:
         """Sampling interval [s], or that of each run where times were corrected, (n_known, n_runs).
 
-        A run that took f times as long counted in intervals that are f times as long.
+        In a run that took f times as long, corrected time makes the intervals f times shorter.
         """
         slowdowns = self.slowdowns
         return self.interval / slowdowns if (slowdowns != 1.0).any() else self.interval

@@ -123,8 +123,9 @@ class ProfileModel:
         contexts : array_like, (n_query, n_resources)
             In the order and units of the measured resources; known contexts are allowed.
         kind : {"max_likelihood", "mean", "sample"}
-            The most likely profile (the paper's: the most likely state at each time until the
-            median duration); the mean profile, with the mean duration; or `n_samples` random
+            A profile near the most likely path: the mean of the runs, with weights that fall with
+            their distance to it (the paper's preset: the most likely state at each time until
+            the median duration); the mean profile, with the mean duration; or `n_samples` random
             profiles a context.
         times : array_like, (n_times,), or float
             Ends of the output intervals [s], equally spaced from one interval on and long enough

@@ -1,10 +1,11 @@
 """The law of profiles on a progress clock: a trend over contexts, and a bridge of its residuals.
 
-Three parts, each fitted to the residuals of the one before: the centre of any context
-(:mod:`msbgen.generate.centre`), the residuals of the measured runs
-(:mod:`msbgen.generate.residuals`), and the bridge between the segments of progress
-(:mod:`msbgen.bridge.paths`): a Markov chain, from which whole coherent paths are drawn, and the
-most likely one is computed.  Means need no path: the bridge is solved at the first use of paths.
+Three parts: the centre, which gives the expected amounts of any context
+(:mod:`msbgen.generate.centre`); the residuals of the measured runs from it
+(:mod:`msbgen.generate.residuals`); and the bridge that couples the residuals from segment to
+segment of progress (:mod:`msbgen.bridge.paths`).  The bridge is a Markov chain: whole paths are
+drawn from it, and the most likely one is computed.  Means need no path, so the bridge is solved at
+the first use of paths.
 Arrays only; :mod:`msbgen.generate.model` adds the labels.
 """
 
@@ -258,15 +259,15 @@ class ProgressLaw:
         return out
 
     def longest(self, query: Floats) -> float:
-        """Execution time that no profile at contexts (q, n_resources) exceeds, of any kind [s]."""
+        """Upper limit of the duration of every kind of profile at contexts (q, n_resources) [s]."""
         longest = 0.0
         for start in range(0, len(query), _BLOCK):
             centre, clock, active, _ = self._around(query[start : start + _BLOCK])
             duration = self._run_durations(centre, self._totals(clock, active), active)
             longest = max(longest, float(duration.max()))
             if self.centre.clock != 0:  # the lag at its end gives the duration of a path
-                ahead = np.exp(self.residuals.lag[active, -1, 0])
-                longest = max(longest, float((centre[..., 0].sum(axis=1)[:, None] * ahead).max()))
+                late = np.exp(self.residuals.lag[active, -1, 0])
+                longest = max(longest, float((centre[..., 0].sum(axis=1)[:, None] * late).max()))
         return longest
 
     def _around(self, query: Floats) -> tuple[Floats, Floats, Indices, Floats]:

@@ -2,7 +2,8 @@
 
 A run measured at β_r is used at context β as exp(centre(β) + residual) (regression adjustment).
 Progress is cut into segments.  The snapshot of a segment is the cloud of the residuals of all
-measured runs there, and of their lags: how far each run is ahead of its centre until there.
+measured runs there, and of their lags.  A lag is the logarithm of the amounts until the end of the
+segment over those of the centre: for time, a positive lag means late.
 """
 
 from __future__ import annotations

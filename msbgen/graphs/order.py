@@ -54,7 +54,7 @@ def _order(
     for source, target in pairs.tolist():
         before[target].append(source)
         after[source].append(target)
-    twins = [(tuple(sorted(b)), tuple(sorted(a))) for b, a in zip(before, after)]
+    neighbours = [(tuple(sorted(b)), tuple(sorted(a))) for b, a in zip(before, after)]
     walk = topological_order(n, pairs).tolist()
     marks = [f"{kind} {size!r}" for kind, size in zip(kinds, work)]
     colours = _colours(marks, walk, before, after)
@@ -68,8 +68,9 @@ def _order(
             # invariant: tasks in `order` differ in colour, or are interchangeable
             left = sorted(left, key=lambda i: (colours[i], names[i]))
             alike = [i for i in left if colours[i] == colours[left[0]]]
-            if len({twins[i] for i in alike}) > 1:
-                # symmetric, but with other neighbours: marking one changes the colours of its own
+            if len({neighbours[i] for i in alike}) > 1:
+                # symmetric, but with other neighbours: a mark on one changes the colours around it,
+                # which distinguishes the rest
                 alike = alike[:1]
                 marks[alike[0]] += f" {len(order)}"
                 colours = _colours(marks, walk, before, after)

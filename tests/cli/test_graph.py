@@ -67,7 +67,7 @@ def test_measured_times_that_are_taken_as_shares_are_told(msbgen, kinds, tmp_pat
     simulate = ("graph", "simulate", "w.csv", "--device", "tx2", "--profiles", "kinds")
     done = msbgen(*simulate, "--contexts", "grid:2x1x1x1x1x1", "-o", "r.nc")
     assert done.returncode == 0
-    assert "w.csv: times of tasks are taken relative to their kind's mean" in done.stderr
+    assert "w.csv: only ratios of times within a kind are used" in done.stderr
     assert "--kinds NAME=NAME" in done.stderr
 
 

@@ -83,7 +83,7 @@ def test_a_sentence_names_the_place_and_a_remedy(fault):
 def test_the_sentence_names_a_drift_that_turned_back():
     turned = MachineDrift(terms=(0.005, -0.1), factor=1.01, log_odds=9.0)
     text = turned.sentence(str, [])
-    assert "changed its speed by up to 16.8%, and grew 1.0% slower from the first to" in text
+    assert "changed its speed by up to 16.8%, and became 1.0% slower from the first to" in text
     assert "changed its speed" not in DRIFT.sentence(str, [])
 
 

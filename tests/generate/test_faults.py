@@ -140,7 +140,7 @@ def test_a_slow_context_is_named_corrected_and_does_not_spoil_the_fit(clean, cap
 
 
 def drifting(dataset, by):
-    """The same, measured in random order on a machine that grew slower; and the slowdowns."""
+    """The same, measured in random order on a machine that became slower; and the slowdowns."""
     order = np.random.default_rng(3).permutation(dataset["duration"].size)
     started = order.reshape(dataset["duration"].shape) / (order.size - 1)
     slowdowns = 1.0 + by * (started - 0.5)
@@ -155,7 +155,7 @@ def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
     slow, slowdowns = drifting(spoilt(three_runs.isel(run=slice(0, runs)), slow=[(9, 2.2)]), by)
     model = msbgen.fit_profiles(slow, COARSE)
     assert places(model.findings) == {("slow", 9), ("drift",)}
-    assert "grew" in " ".join(model.attrs["faults"])
+    assert "became" in " ".join(model.attrs["faults"])
     assert model.law.centre.time_imputed.tolist() == [i == 9 for i in range(20)]
     ratio = np.delete(model.law.centre.slowdown / slowdowns, 9, axis=0)
     assert ratio == pytest.approx(1.0, abs=0.25 * by)
@@ -163,7 +163,7 @@ def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
     again = type(model).load(tmp_path / "model.nc").law.centre
     assert np.array_equal(again.slowdown, model.law.centre.slowdown)
     assert np.array_equal(again.time_imputed, model.law.centre.time_imputed)
-    assert not any("grew" in sentence for sentence in sentences(slow.drop_vars("started")))
+    assert not any("became" in sentence for sentence in sentences(slow.drop_vars("started")))
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""How long a task graph takes in every context of a platform, with which energy, and how sure."""
+"""Predictors of time and energy of task graphs, with intervals."""

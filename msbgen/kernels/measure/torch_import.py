@@ -1,4 +1,4 @@
-"""torch, imported when it is first needed, with sums done as kernels are measured."""
+"""torch, imported when it is first needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Power of the kernels of one kind: a law of clocks and achieved rates, times its residual.
 
 The law is a sum of a constant, terms of the clocks (V²·f, where the voltage V rises with the clock
-f), and such terms times the rates of operations and bytes that a kernel achieves.
+f), and these terms multiplied by the rates of operations and bytes that a kernel achieves.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ class PowerModel:
 
     model: LawAndResidual
     highest: Floats
-    most: Floats
-    logs: Indices
+    most: Floats  # highest rates; the name is that in files
+    logs: Indices  # columns of the process features; the name is that in files
 
     def predict(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
         """Power [W] of every row, (n,), given its runtime [s], measured or predicted."""
-        shares, busy = configurations / self.highest, _rates(shapes, runtime) / self.most
-        terms, smooth, rough = _columns(shapes, shares, busy, runtime)
-        return np.exp(self.model.predict(terms, smooth[:, self.logs], rough))
+        shares = configurations / self.highest
+        rate_shares = _rates(shapes, runtime) / self.most
+        terms, process_features, tree_features = _columns(shapes, shares, rate_shares, runtime)
+        return np.exp(self.model.predict(terms, process_features[:, self.logs], tree_features))
 
     def predict_product(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
         """Power [W] of every kernel in every configuration, (n, m), given their runtimes [s]."""
@@ -55,12 +56,13 @@ class PowerModel:
         idle, active = powers_of_clocks(shares), _rate_factors(shares)
         watts = np.broadcast_to(idle @ model.weights[: idle.shape[1]], (n, m)).copy()
         rate_weights = model.weights[idle.shape[1] :].reshape(2, -1)
-        for work, most, weights in zip((shapes.flops, shapes.touched), self.most, rate_weights):
+        for work, highest, weights in zip((shapes.flops, shapes.touched), self.most, rate_weights):
             if weights.any():
-                watts += (work[:, None] / most) / runtime * (active @ weights)
+                watts += (work[:, None] / highest) / runtime * (active @ weights)
         kernel = _kernel_columns(shapes.logs())
-        rows = kernel[:, self.logs[self.logs < kernel.shape[1]]]
-        others = shares[:, self.logs[self.logs >= kernel.shape[1]] - kernel.shape[1]]
+        columns, n_kernel = self.logs, kernel.shape[1]
+        rows = kernel[:, columns[columns < n_kernel]]
+        others = shares[:, columns[columns >= n_kernel] - n_kernel]
         return watts * np.exp(model.process.predict_product(rows, others))
 
 
@@ -79,11 +81,15 @@ def fit_power(
     """
     highest = configurations.max(axis=0)
     rates = _rates(shapes, runtime)
-    most = np.maximum(rates.max(axis=0), 1e-300)
-    terms, smooth, rough = _columns(shapes, configurations / highest, rates / most, runtime)
-    logs = distinct_columns(smooth)
-    model = fit_law_and_residual(terms, smooth[:, logs], rough, power, kernel, parts, seed)
-    return PowerModel(model, highest, most, logs)
+    highest_rates = np.maximum(rates.max(axis=0), 1e-300)
+    terms, process_features, tree_features = _columns(
+        shapes, configurations / highest, rates / highest_rates, runtime
+    )
+    process_columns = distinct_columns(process_features)
+    model = fit_law_and_residual(
+        terms, process_features[:, process_columns], tree_features, power, kernel, parts, seed
+    )
+    return PowerModel(model, highest, highest_rates, process_columns)
 
 
 def _rates(shapes: Shapes, runtime: Floats) -> Floats:
@@ -92,19 +98,21 @@ def _rates(shapes: Shapes, runtime: Floats) -> Floats:
 
 
 def _columns(
-    shapes: Shapes, shares: Floats, busy: Floats, runtime: Floats
+    shapes: Shapes, shares: Floats, rate_shares: Floats, runtime: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Terms, and features of the process and of the trees, in every row."""
-    terms = np.hstack([powers_of_clocks(shares), column_products(busy, _rate_factors(shares))])
+    """Terms of the law, features of the Gaussian process and of the trees, one row each."""
+    terms = np.hstack(
+        [powers_of_clocks(shares), column_products(rate_shares, _rate_factors(shares))]
+    )
     every = shapes.logs()
-    rates = np.log(np.maximum(busy, 1e-300))
-    smooth = np.hstack([_kernel_columns(every), shares])
-    rough = np.hstack([every, shapes.raw, rates, np.log(runtime)[:, None], np.log(shares)])
-    return terms, smooth, rough
+    rates = np.log(np.maximum(rate_shares, 1e-300))
+    process_features = np.hstack([_kernel_columns(every), shares])
+    tree_features = np.hstack([every, shapes.raw, rates, np.log(runtime)[:, None], np.log(shares)])
+    return terms, process_features, tree_features
 
 
 def _rate_factors(shares: Floats) -> Floats:
-    """Factors of the rates: power rises faster with the clock than the rates themselves."""
+    """Factors of the rates: 1 and powers of the levels; energy per operation rises with them."""
     return np.hstack([np.ones((len(shares), 1)), *(shares**power for power in POWERS)])
 
 

@@ -230,7 +230,7 @@ class JobArrays(NamedTuple):
 class MachineSets(NamedTuple):
     """Machines that jobs may use: the set of each job, and where each set begins in `machines`."""
 
-    of: Any
+    set_of_job: Any
     first: Any
     machines: Any
 
@@ -239,7 +239,7 @@ class TreeColumns(NamedTuple):
     """Columns of trees: where those of each kind of jobs begin, and the machine of each.
 
     The kinds are the machines, with one column each. Where machines are chosen when jobs start
-    (`late`), the kinds are the sets of machines.
+    (`placed_at_start`), the kinds are the sets of machines.
     """
 
     first: Any
@@ -266,7 +266,7 @@ class QueueState(NamedTuple):
     columns: Any
     sizes: Any
     placement: Any
-    late: Any
+    placed_at_start: Any
     out: Any
     running: Any
     heap: Any
@@ -284,7 +284,7 @@ def _turn(state, kind):
 
 @_kernel
 def _take_turn(state, job):
-    kind = state.sets.of[job]
+    kind = state.sets.set_of_job[job]
     machine = _turn(state, kind)
     state.turns[kind] += 1
     return machine
@@ -293,7 +293,7 @@ def _take_turn(state, job):
 @_kernel
 def _fastest(state, job):
     """Fastest machine with enough free nodes for the job, or the fastest of all if none has."""
-    estimate, kind = state.jobs.estimate[job], state.sets.of[job]
+    estimate, kind = state.jobs.estimate[job], state.sets.set_of_job[job]
     best, best_free = -1, -1
     for k in range(state.sets.first[kind], state.sets.first[kind + 1]):
         m = state.sets.machines[k]
@@ -308,7 +308,7 @@ def _fastest(state, job):
 @_kernel
 def _soonest(state, job, now):
     """Machine of the earliest completion, or of the least (wait + time) √time."""
-    kind = state.sets.of[job]
+    kind = state.sets.set_of_job[job]
     best, least = -1, np.inf
     for k in range(state.sets.first[kind], state.sets.first[kind + 1]):
         m = state.sets.machines[k]
@@ -365,7 +365,7 @@ def simulate_queues(jobs, sets, columns, sizes, how, out):
             _end_all(state, now, touched)
         else:
             now = jobs.submission[arrived]
-            if not state.late:
+            if not state.placed_at_start:
                 if placement == ROUND_ROBIN:
                     out.machine[arrived] = _take_turn(state, arrived)
                 elif placement == GREEDY:
@@ -402,16 +402,27 @@ def _new_state(jobs, sets, columns, sizes, how, out):
     queued = np.zeros(len(columns.machine), dtype=np.int64)
     turns = np.zeros(len(sets.first) - 1, dtype=np.int64)
     placement, one = how
-    late = one and placement in (ROUND_ROBIN, GREEDY)
+    placed_at_start = one and placement in (ROUND_ROBIN, GREEDY)
     return QueueState(
-        jobs, sets, columns, sizes, placement, late, out, running, heap, trees, queued, turns
+        jobs,
+        sets,
+        columns,
+        sizes,
+        placement,
+        placed_at_start,
+        out,
+        running,
+        heap,
+        trees,
+        queued,
+        turns,
     )
 
 
 @_kernel
 def _kind(state, job):
     """Kind of a queued job, which says in which columns it is."""
-    return state.sets.of[job] if state.late else state.out.machine[job]
+    return state.sets.set_of_job[job] if state.placed_at_start else state.out.machine[job]
 
 
 @_kernel

@@ -75,9 +75,10 @@ def simulate_queue(
     placement : str
         How the machine of a job is chosen, among those where it runs and that are large enough:
 
-        - ``aware``: the least (wait + t) √t at submission, t being the estimated time.  The wait
-          ends when enough nodes are free for the jobs queued ahead and for the job.  It is at most
-          the remaining work divided by the number of nodes.
+        - ``aware``: the least (wait + t) √t at submission, t being the estimated time.  The factor
+          √t keeps machines free for the jobs that they suit best.  The wait ends when enough nodes
+          are free for the jobs queued ahead and for the job.  It is at most the estimated remaining
+          node-seconds of the machine's jobs, divided by its nodes.
         - ``completion``: the least wait + t.
         - ``greedy``: the fastest by the estimates with enough free nodes, or the fastest of all
           if none has (Algorithm 2).
@@ -87,8 +88,8 @@ def simulate_queue(
     queue : str
         ``machine``: a queue and a reservation for each machine; a job joins one when it is
         submitted.  ``one``: all machines share a queue, whose head has a reservation (Algorithm 1).
-        There, ``greedy`` chooses when jobs start, and a job takes its turn when it starts or gets a
-        reservation.
+        With ``one``, ``greedy`` and the round robins choose a machine when the job starts or gets
+        a reservation.
     rng : numpy.random.Generator or int
         For ``random``.
 
@@ -121,20 +122,21 @@ def simulate_queue(
         _check_suits(allowed)
     sets = _sets(allowed[order])
     n, m = jobs.runtime.shape
-    late = queue == "one" and _CODES[placement] in (_kernels.ROUND_ROBIN, _kernels.GREEDY)
-    kinds = (sets.first, sets.machines) if late else (np.arange(m + 1), np.arange(m))
-    columns = _kernels.TreeColumns(*kinds)
+    takes_turns = _CODES[placement] == _kernels.ROUND_ROBIN
+    placed_at_start = queue == "one" and (takes_turns or placement == "greedy")
+    tree_sets = (sets.first, sets.machines) if placed_at_start else (np.arange(m + 1), np.arange(m))
+    tree_columns = _kernels.TreeColumns(*tree_sets)
     machine = np.full(n, -1)
     if placement == "random":
         drawn = np.random.default_rng(rng).random(n)
-        position = (drawn * np.diff(sets.first)[sets.of]).astype(np.int64)
-        machine[:] = sets.machines[sets.first[sets.of] + position]
+        position = (drawn * np.diff(sets.first)[sets.set_of_job]).astype(np.int64)
+        machine[:] = sets.machines[sets.first[sets.set_of_job] + position]
     start, planned = np.full(n, np.nan), np.empty(n)
     times = jobs.submission, jobs.nodes, jobs.runtime, jobs.estimate
     _kernels.simulate_queues(
         _kernels.JobArrays(*(np.ascontiguousarray(values[order]) for values in times)),
         sets,
-        columns,
+        tree_columns,
         check_machines(jobs, machines),
         (_CODES[placement], queue == "one"),
         _kernels.JobResults(start, planned, machine),
@@ -147,11 +149,11 @@ def simulate_queue(
 
 def _sets(allowed: NDArray[np.bool_]) -> _kernels.MachineSets:
     """Sets of machines that jobs may use, each distinct set once."""
-    kinds, of = np.unique(allowed, axis=0, return_inverse=True)
-    first = np.concatenate([[0], np.cumsum(kinds.sum(axis=1))]).astype(np.int64)
-    # strided arrays would be compiled for again
-    machines = np.ascontiguousarray(np.nonzero(kinds)[1])
-    return _kernels.MachineSets(of.reshape(-1).astype(np.int64), first, machines)
+    distinct, set_of_job = np.unique(allowed, axis=0, return_inverse=True)
+    first = np.concatenate([[0], np.cumsum(distinct.sum(axis=1))]).astype(np.int64)
+    # a strided array would trigger a second compilation
+    machines = np.ascontiguousarray(np.nonzero(distinct)[1])
+    return _kernels.MachineSets(set_of_job.reshape(-1).astype(np.int64), first, machines)
 
 
 def check_placement(name: Any) -> Placement:
@@ -178,6 +180,6 @@ def _check_suits(allowed: NDArray[np.bool_]) -> None:
     unplaced = np.flatnonzero(~allowed.any(axis=1))
     if len(unplaced):
         raise ArgumentError(
-            f"suits of job {unplaced[0]} are machines that are too small for it; a larger one "
-            f"is wanted."
+            f"job {unplaced[0]} may use only machines that are too small for it; a larger one is "
+            f"wanted."
         )

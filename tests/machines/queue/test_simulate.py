@@ -270,5 +270,5 @@ def test_a_user_of_machines_that_are_too_small_is_refused():
     jobs = queue.make_jobs([0], [5], [[1, 1]], suits=[[True, False]])
     machines = {"small": 4, "large": 5}
     assert queue.simulate_queue(jobs, machines).machine.tolist() == [1]
-    with pytest.raises(ArgumentError, match="suits of job 0 are machines that are too small"):
+    with pytest.raises(ArgumentError, match="job 0 may use only machines that are too small"):
         queue.simulate_queue(jobs, machines, placement="user")
