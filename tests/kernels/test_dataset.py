@@ -107,26 +107,16 @@ def put(name, at, value):
 
 BROKEN = {
     "'runtime' is 0 s at measurement 2 (matmul); a positive": put("runtime", 2, 0.0),
-    "'runtime' is -1 s at measurement 2": put("runtime", 2, -1.0),
-    "'runtime' is nan s at measurement 0": put("runtime", 0, np.nan),
     "'power' is 0 W at measurement 1": put("power", 1, 0.0),
-    "'power' is inf W at measurement 1": put("power", 1, np.inf),
     "parameter 'm' is -3 at measurement 4": put("m", 4, -3),
     "resource 'clock' is 1e+09 in measurement 0, about 1e+06 times": lambda r: r.assign_coords(
         clock=r["clock"].copy(data=np.full(r.sizes["measurement"], 1e9))
     ),
-    "variable 'kind' is missing": lambda r: r.drop_vars("kind"),
     "'kind' is empty at measurement 3": put("kind", 3, ""),
-    "'runtime' has units 'ms'; 's' is wanted": lambda r: r.assign(
-        runtime=r["runtime"].assign_attrs(units="ms")
-    ),
-    "parameter 'm' has no units": lambda r: r.assign(m=r["m"].assign_attrs(units=None)),
     "resource 'clock' has no attribute 'levels'": lambda r: r.assign_coords(
         clock=r["clock"].assign_attrs(levels=[])
     ),
     "there is no coordinate with role 'resource'": lambda r: r.drop_vars("clock"),
-    "attribute 'schema' is None": lambda r: r.assign_attrs(schema=None),
-    "dimension 'measurement' is missing or empty": lambda r: r.isel(measurement=slice(0)),
 }
 
 

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, MeasurementError
@@ -26,6 +26,7 @@ def steps_apart(a, b):
     return max(abs(np.mean(np.array(a) <= x) - np.mean(np.array(b) <= x)) for x in [*a, *b])
 
 
+@settings(max_examples=20)
 @given(GROUPS)
 def test_figures_by_enumeration(groups):
     found = compare_groups(groups)
@@ -40,6 +41,7 @@ def test_figures_by_enumeration(groups):
     assert 0.001 <= found.anderson_p <= 0.25
 
 
+@settings(max_examples=15)
 @given(GROUPS, st.sampled_from([1e-6, 3.0, 1e4]))
 def test_units_do_not_matter(groups, factor):
     one, other = compare_groups(groups), compare_groups([np.array(g) * factor for g in groups])

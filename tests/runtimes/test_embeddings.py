@@ -7,15 +7,7 @@ from hypothesis import strategies as st
 
 from msbgen.runtimes.embeddings import LEAK, Embeddings
 from msbgen.runtimes.runs import Observations
-
-
-def table(rng, n=30, shape=(5, 4), slots=2):
-    """Random runs, with no, one or two neighbours."""
-    beside = rng.integers(-1, shape[0], (n, slots))
-    beside[: n // 3] = -1
-    return Observations(
-        rng.integers(shape[0], size=n), rng.integers(shape[1], size=n), beside, shape
-    )
+from observing import drawn_runs
 
 
 def embeddings(rng, heads=2, types=2, shape=(5, 4), rank=3):
@@ -28,7 +20,7 @@ def embeddings(rng, heads=2, types=2, shape=(5, 4), rank=3):
 @given(st.integers(0, 10_000))
 def test_a_residual_is_that_of_the_formula(seed):
     rng = np.random.default_rng(seed)
-    runs, at = table(rng, n=12), embeddings(rng)
+    runs, at = drawn_runs(rng, n=12), embeddings(rng)
     w, p = at.workload.astype(float), at.platform.astype(float)
     for n in range(len(runs)):
         i, j, near = runs.workload[n], runs.platform[n], [k for k in runs.beside[n] if k >= 0]
@@ -43,7 +35,7 @@ def test_a_residual_is_that_of_the_formula(seed):
 @given(st.integers(0, 10_000), st.integers(0, 2), st.integers(0, 3))
 def test_vectors_and_matrices_agree(seed, types, slots):
     rng = np.random.default_rng(seed)
-    runs, at = table(rng, slots=slots), embeddings(rng, types=types)
+    runs, at = drawn_runs(rng, slots=slots), embeddings(rng, types=types)
     np.testing.assert_allclose(
         at.gather(runs).residual(), at.products().residual(runs), rtol=1e-4, atol=1e-4
     )
@@ -52,7 +44,7 @@ def test_vectors_and_matrices_agree(seed, types, slots):
 @given(st.integers(0, 10_000))
 def test_the_order_of_neighbours_and_of_runs_does_not_matter(seed):
     rng = np.random.default_rng(seed)
-    runs, at = table(rng), embeddings(rng)
+    runs, at = drawn_runs(rng), embeddings(rng)
     swapped = Observations(runs.workload, runs.platform, runs.beside[:, ::-1], runs.shape)
     np.testing.assert_allclose(at.residual(swapped), at.residual(runs), atol=1e-4)
     order = rng.permutation(len(runs))
@@ -63,7 +55,7 @@ def test_the_order_of_neighbours_and_of_runs_does_not_matter(seed):
 
 def test_several_pairs_of_towers_agree_with_each_alone():
     rng = np.random.default_rng(3)
-    runs, all_of = table(rng, slots=3), [embeddings(rng) for _ in range(4)]
+    runs, all_of = drawn_runs(rng, slots=3), [embeddings(rng) for _ in range(4)]
     at = Embeddings(np.stack([e.workload for e in all_of]), np.stack([e.platform for e in all_of]))
     each = [e.residual(runs) for e in all_of]
     np.testing.assert_allclose(at.residual(runs), each, rtol=1e-4, atol=1e-4)

@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from msbgen.runtimes import kriging
 from msbgen.runtimes.kriging import fit_fields
 from msbgen.runtimes.runs import Observations
-
-
-def table(rng, n, shape):
-    beside = rng.integers(-1, shape[0], (n, 2))
-    beside[: n // 3] = -1
-    return Observations(
-        rng.integers(shape[0], size=n), rng.integers(shape[1], size=n), beside, shape
-    )
+from observing import drawn_runs
 
 
 def dense_posterior(runs, residual, features):
@@ -53,7 +46,7 @@ def dense_posterior(runs, residual, features):
 def test_kriging_agrees_with_dense_matrices(seed):
     rng = np.random.default_rng(seed)
     shape = (4, 3)
-    runs = table(rng, 15, shape)
+    runs = drawn_runs(rng, 15, shape)
     features = rng.normal(size=(4, 3)), rng.normal(size=(3, 2))
     residual = rng.normal(size=15)
     fields = fit_fields(runs, residual, features)
@@ -64,7 +57,7 @@ def test_kriging_agrees_with_dense_matrices(seed):
 
 def test_the_scale_does_not_matter_and_zero_residuals_give_zero():
     rng = np.random.default_rng(1)
-    runs, features = table(rng, 40, (6, 5)), (rng.normal(size=(6, 2)), rng.normal(size=(5, 2)))
+    runs, features = drawn_runs(rng, 40, (6, 5)), (rng.normal(size=(6, 2)), rng.normal(size=(5, 2)))
     residual = rng.normal(size=40)
     once = fit_fields(runs, residual, features).at(runs)
     np.testing.assert_allclose(
@@ -75,7 +68,7 @@ def test_the_scale_does_not_matter_and_zero_residuals_give_zero():
 
 def test_the_effect_of_an_outlier_is_bounded():
     rng = np.random.default_rng(2)
-    runs, features = table(rng, 40, (6, 5)), (rng.normal(size=(6, 2)), rng.normal(size=(5, 2)))
+    runs, features = drawn_runs(rng, 40, (6, 5)), (rng.normal(size=(6, 2)), rng.normal(size=(5, 2)))
     residual = rng.normal(size=40)
     far, farther = residual.copy(), residual.copy()
     far[0], farther[0] = 1e3, 1e6
@@ -87,7 +80,7 @@ def test_the_effect_of_an_outlier_is_bounded():
 def test_the_numbering_of_workloads_and_platforms_does_not_matter():
     rng = np.random.default_rng(2)
     shape = (6, 5)
-    runs, features = table(rng, 40, shape), [rng.normal(size=(n, 2)) for n in shape]
+    runs, features = drawn_runs(rng, 40, shape), [rng.normal(size=(n, 2)) for n in shape]
     residual = rng.normal(size=40)
     workloads, platforms = (rng.permutation(n) for n in shape)
     other = Observations(

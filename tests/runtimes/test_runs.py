@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.runtimes.runs import log_runtimes, observations, run_indices
+from msbgen.core.errors import ArgumentError
+from msbgen.runtimes.runs import observations, run_indices
 
 SHAPE = (5, 4)
 
@@ -38,8 +38,6 @@ def test_cells_and_neighbours_are_those_of_each_row(seed, slots):
     [
         ([[0], [1]], r"runs has shape \(2, 1\); rows of workload"),
         (np.empty((0, 3)), r"runs has shape \(0, 3\)"),
-        ([[0.5, 0]], "whole numbers are wanted"),
-        ([[0, np.nan]], "whole numbers are wanted"),
         ([[0, 0], [5, 0]], "runs has 5 in row 1, column 0; an index from 0 to 4 is wanted"),
         ([[0, -1]], "runs has -1 in row 0, column 1; an index from 0 to 3"),
         ([[0, 0, -1], [0, 0, -2]], "runs has -2 in row 1, column 2; an index from -1 to 4"),
@@ -48,11 +46,3 @@ def test_cells_and_neighbours_are_those_of_each_row(seed, slots):
 def test_arrays_that_are_no_runs_are_refused(table, sentence):
     with pytest.raises(ArgumentError, match=sentence):
         observations(run_indices(table), SHAPE)
-
-
-def test_runtimes_become_logarithms_or_are_refused():
-    np.testing.assert_allclose(log_runtimes([1, np.e], 2), [0, 1])
-    with pytest.raises(ArgumentError, match=r"runtime has shape \(2,\); \(3,\) is wanted"):
-        log_runtimes([1.0, 2.0], 3)
-    with pytest.raises(MeasurementError, match=r"runtime is -1\.0 s in row 1; a positive number"):
-        log_runtimes([1.0, -1.0], 2)

@@ -6,23 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
-from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.towers import Model, TowerSettings, draw_batch, train_towers
-
-
-def table(rng, n=30, shape=(5, 4), slots=2):
-    """Random runs, with no, one or two neighbours."""
-    beside = rng.integers(-1, shape[0], (n, slots))
-    beside[: n // 3] = -1
-    return Observations(
-        rng.integers(shape[0], size=n), rng.integers(shape[1], size=n), beside, shape
-    )
+from observing import drawn_runs
 
 
 @pytest.mark.parametrize("width", [0.3, None])
 def test_gradients_agree_with_differences(width):
     rng = np.random.default_rng(4)
-    runs = table(rng)
+    runs = drawn_runs(rng)
     settings = TowerSettings(rank=3, hidden=6, learned=2, width=width, quantiles=(0.8,))
     features = rng.normal(size=(5, 3)), rng.normal(size=(4, 2))
     model = Model(*features, settings, rng)
@@ -51,7 +42,7 @@ def test_gradients_agree_with_differences(width):
 @given(st.integers(0, 10_000), st.integers(0, 2), st.integers(0, 3))
 def test_both_ways_to_the_gradient_agree(seed, types, slots):
     rng = np.random.default_rng(seed)
-    runs = table(rng, slots=slots)
+    runs = drawn_runs(rng, slots=slots)
     settings = TowerSettings(rank=3, hidden=4, learned=2, types=types, quantiles=(0.5, 0.9))
     model = Model(rng.normal(size=(5, 3)), rng.normal(size=(4, 2)), settings, rng)
     target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
@@ -65,11 +56,11 @@ def test_both_ways_to_the_gradient_agree(seed, types, slots):
 @pytest.mark.parametrize("batch", [None, 16])
 def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
     rng = np.random.default_rng(0)
-    runs = table(rng, n=60)
+    runs = drawn_runs(rng, n=60)
     truth = 0.5 * rng.normal(size=(5, 4)).ravel()[runs.cell]
     truth += 0.3 * (runs.beside >= 0).sum(axis=1)
     settings = TowerSettings(
-        rank=8, hidden=32, infinity_norm=batch == 16, steps=300, decay=0.0, batch=batch
+        rank=8, hidden=32, infinity_norm=batch == 16, steps=150, decay=0.0, batch=batch
     )
     features = np.empty((5, 0)), np.empty((4, 0))
     fitted = [train_towers(runs, truth, features, settings, rng=1) for _ in range(2)]

@@ -4,17 +4,15 @@ import pytest
 
 from layering import needs_torch
 from msbgen.core.errors import ArgumentError
-from msbgen.kernels.measure.architectures import ARCHITECTURES
 from msbgen.kernels.measure.network import Network, images
 
 pytestmark = needs_torch
 
 
-@pytest.mark.parametrize("name", ["squeezenet"])
-def test_weights_are_made_once_and_every_pass_uses_them(name):
+def test_weights_are_made_once_and_every_pass_uses_them():
     import torch
 
-    network = Network(name)
+    network = Network("squeezenet")
     x = images(2, 64)
     with torch.inference_mode():
         first = network(x)
@@ -25,11 +23,6 @@ def test_weights_are_made_once_and_every_pass_uses_them(name):
     assert first.numel() == 2 * 1000
     assert torch.isfinite(first).all()
     assert first.std() > 0
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_shapes_pass_through_every_network(name):
-    assert Network(name, "meta")(images(2, 96, "meta")).shape[:2] == (2, 1000)
 
 
 def test_a_name_that_is_none_is_refused():

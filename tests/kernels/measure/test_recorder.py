@@ -1,4 +1,4 @@
-"""What a sweep is told of sessions."""
+"""Environment, recordings and requirements of sessions."""
 
 import json
 
@@ -21,10 +21,10 @@ def records():
     return SessionRecorder(Campaign(threads=(1,), quotas=(50.0,)).spec(), PLAN)
 
 
-def test_a_session_is_told_its_context_and_where_to_write(records, tmp_path):
-    said = records.environment(tmp_path / "r.csv", (1.0, 50.0))
-    assert said[RECORDING] == str(tmp_path / "r.csv")
-    assert json.loads(said[CONTEXT]) == {"threads": 1.0, "cpu_quota": 50.0}
+def test_the_environment_has_the_context_and_the_path(records, tmp_path):
+    environment = records.environment(tmp_path / "r.csv", (1.0, 50.0))
+    assert environment[RECORDING] == str(tmp_path / "r.csv")
+    assert json.loads(environment[CONTEXT]) == {"threads": 1.0, "cpu_quota": 50.0}
 
 
 def test_only_a_recording_of_the_plan_is_kept(records, tmp_path):
@@ -34,14 +34,14 @@ def test_only_a_recording_of_the_plan_is_kept(records, tmp_path):
     assert records.rejection_reason(tmp_path / "r.csv", ended) is None
 
 
-def test_torch_is_what_is_lacking_or_nothing(records, tmp_path, monkeypatch):
+def test_missing_torch_is_a_problem(records, tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "torch_version", lambda: None)
     (lack,) = records.problems(tmp_path, 3)
     assert lack.startswith("torch is not installed; 'pip install msbgen[kernels]'")
 
 
 @needs_torch
-def test_with_torch_nothing_is_lacking(records, tmp_path):
+def test_with_torch_there_is_no_problem(records, tmp_path):
     assert list(records.problems(tmp_path, 3)) == []
     assert records.version()
 

@@ -48,13 +48,13 @@ def test_the_product_agrees_with_single_predictions(predictor):
 
 
 def test_intervals_cover_new_kernels():
-    sizes = tuple(range(64, 704, 16))
+    sizes = tuple(range(64, 704, 32))
     runs = made_kernels(sizes, noise=0.05)
     predictor = KernelPredictor().fit(runs)
     with pytest.raises(ArgumentError, match="not calibrated"):
         predictor.predict_interval(runs)
     predictor.calibrate(runs)
-    new = made_kernels(tuple(range(72, 700, 16)), noise=0.05, seed=1)
+    new = made_kernels(tuple(range(72, 700, 32)), noise=0.05, seed=1)
     low, high = predictor.predict_interval(new, 0.1)
     inside = (low <= runtimes_of(new)) & (runtimes_of(new) <= high)
     assert 0.8 < inside.mean() <= 1

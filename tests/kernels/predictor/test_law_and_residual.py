@@ -27,7 +27,7 @@ def test_terms_alone_recover_their_weights():
 
 def test_trees_fit_steps_and_the_process_fits_waves():
     pytest.importorskip("sklearn")
-    rough = data(lambda x: 0.5 * (np.floor(7.3 * x[:, 0]) % 2), n=400)
+    rough = data(lambda x: 0.5 * (np.floor(7.3 * x[:, 0]) % 2), n=250)
     smooth = data(lambda x: 0.3 * np.sin(x[:, 0]))
     assert fitted(*rough).share > 0.5
     assert fitted(*smooth).share == 0

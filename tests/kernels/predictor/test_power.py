@@ -19,11 +19,6 @@ def test_sizes_and_clocks_that_were_not_measured():
     new = made_kernels(sizes=(160, 300), clocks=np.array([300.0, 600.0, 900.0]))
     watts = model.predict(shapes_of(new), new["clock"].values[:, None], runtimes_of(new))
     np.testing.assert_allclose(watts, powers_of(new), rtol=0.05)
-    rows, three = np.array([0, 3]), new["clock"].values[:3, None]
-    product = model.predict_product(
-        shapes_of(new).some(rows), three, runtimes_of(new).reshape(2, 3)
-    )
-    np.testing.assert_allclose(product.ravel(), watts, rtol=1e-9)
     # a kernel that takes longer for the same work has less power
     slow = model.predict(shapes_of(new), new["clock"].values[:, None], 10 * runtimes_of(new))
     assert (slow < watts).all()

@@ -22,16 +22,6 @@ def test_sizes_and_clocks_that_were_not_measured():
     np.testing.assert_allclose(seconds, runtimes_of(new), rtol=0.02)
 
 
-def test_the_product_agrees_with_all_pairs():
-    model = fitted(made_kernels(noise=0.02))
-    new = made_kernels(sizes=(80, 300), clocks=np.array([300.0, 750.0, 900.0]))
-    rows = np.array([0, 3])
-    clocks = new["clock"].values[:3, None]
-    product = model.predict_product(shapes_of(new).some(rows), clocks)
-    seconds = model.predict(shapes_of(new), new["clock"].values[:, None])
-    np.testing.assert_allclose(product.ravel(), seconds, rtol=1e-9)
-
-
 def test_without_the_law_new_sizes_are_worse():
     runs = made_kernels(noise=0.01)
     new = made_kernels(sizes=(1024,))

@@ -1,8 +1,9 @@
-"""Models in files: what comes back, and files that were spoilt."""
+"""Models in files: what comes back, and files that were changed."""
+
+import shutil
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from forged import changed, forge
 from kernelling import made_kernels
@@ -12,6 +13,13 @@ from msbgen.kernels.predictor import law_and_residual
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.storage import load, save
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.nc"
+    save(KernelPredictor().fit(made_kernels()), path)
+    return path
 
 
 @pytest.mark.parametrize("trees", [False, True])
@@ -36,18 +44,16 @@ def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
     np.testing.assert_array_equal(again.extrapolates(new), predictor.extrapolates(new))
 
 
-def test_spoilt_files_are_refused(tmp_path):
+def test_changed_files_are_refused(stored, tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
         save(KernelPredictor(), tmp_path / "m.nc")
-    save(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
-    good = load_netcdf(tmp_path / "m.nc")
-    for said, bad in {
+    good = load_netcdf(stored)
+    for sentence, bad in {
         "attribute 'schema' is 'x'": good.assign_attrs(schema="x"),
         "was changed since it was saved": good.assign({"kind0.known": good["kind0.known"] * 2}),
-        "attribute 'schema' is None": xr.Dataset({"a": 1.0}),
     }.items():
         save_netcdf(bad, tmp_path / "bad.nc", overwrite=True)
-        with pytest.raises(ProfileError, match=said):
+        with pytest.raises(ProfileError, match=sentence):
             load(tmp_path / "bad.nc")
 
 
@@ -65,8 +71,8 @@ def test_spoilt_files_are_refused(tmp_path):
         (lambda _, labels: labels["parameters"].update(random_state="x"), "'random_state'"),
     ],
 )
-def test_forged_models_are_refused(tmp_path, change, sentence):
-    save(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
+def test_forged_models_are_refused(stored, tmp_path, change, sentence):
+    shutil.copy(stored, tmp_path / "m.nc")
     forge(tmp_path / "m.nc", change)
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
         load(tmp_path / "m.nc")
