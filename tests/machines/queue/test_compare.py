@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-import queues
+from machines import made_queue
 from msbgen.machines import queue
-from msbgen.machines.queue.compare import Variant
+from msbgen.machines.queue.compare import Variant, simulate_variants
 
 
 @pytest.fixture
 def some():
-    submission, nodes, runtime, estimate, suits, sizes = queues.instance(0)
-    machines = {f"m{i}": int(n) for i, n in enumerate(sizes)}
-    return queue.make_jobs(submission, nodes, runtime, estimate=estimate, suits=suits), machines
+    return made_queue(0)
 
 
 def test_every_variant_equals_a_simulation_of_its_own(some):
@@ -56,8 +54,8 @@ def test_random_placements_are_the_same_at_every_load_and_follow_the_seed(some):
     listed = queue.variants(jobs, ["as submitted", "at once"], ["random"])
     drawn = [
         [
-            result.schedule.machine.tolist()
-            for result in queue.simulate_variants(jobs, machines, listed, rng=r)
+            each.schedule.machine.tolist()
+            for each in simulate_variants(jobs, machines, listed, rng=r)
         ]
         for r in (0, 0, 1)
     ]

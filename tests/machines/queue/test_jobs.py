@@ -1,4 +1,4 @@
-"""What jobs are, and how what is none is refused."""
+"""Jobs: defaults, copies, and refusals with their row."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,14 @@ from msbgen.machines.queue.jobs import Jobs, check_machines, make_jobs, where_jo
 GOOD = {"submission": [0, 1], "nodes": [1, 2], "runtime": [[1.0, 2.0], [3.0, np.nan]]}
 
 
-def test_estimates_are_right_and_all_machines_suit_where_nothing_is_said():
+def test_estimates_are_right_and_all_machines_suit_by_default():
     jobs = make_jobs(**GOOD)
     np.testing.assert_array_equal(jobs.estimate, jobs.runtime)
     assert jobs.suits.all()
     assert len(jobs) == 2
-    thought = make_jobs(**GOOD, estimate=[[9, 9], [9, 9]])
-    np.testing.assert_array_equal(thought.with_true_times().estimate, jobs.runtime)
-    assert thought.submitted([5, 4]).submission.tolist() == [5, 4]
+    estimated = make_jobs(**GOOD, estimate=[[9, 9], [9, 9]])
+    np.testing.assert_array_equal(estimated.with_true_times().estimate, jobs.runtime)
+    assert estimated.submitted([5, 4]).submission.tolist() == [5, 4]
 
 
 def test_jobs_do_not_change_with_the_arrays_that_they_were_made_of():
@@ -35,19 +35,16 @@ def test_jobs_do_not_change_with_the_arrays_that_they_were_made_of():
         ({"submission": [0]}, "nodes is of 2 jobs; the 1 of submission are wanted."),
         ({"submission": [[0], [1]]}, r"submission is of shape \(2, 1\); a number a job is wanted."),
         ({"nodes": [1, 0]}, "nodes of job 1 is 0; a whole number from 1 to 10000000 is wanted."),
-        ({"nodes": [1.5, 1]}, "nodes of job 0 is 1.5; a whole number from 1"),
         ({"nodes": [1, np.nan]}, "nodes of job 1 is nan; a whole number from 1"),
         ({"nodes": [1, 1e300]}, r"nodes of job 1 is 1e\+300; a whole number from 1"),
         ({"runtime": [1, 2]}, r"runtime is of shape \(2,\); a row a job and a column a machine"),
         ({"runtime": [[1, 2], [3, 0]]}, "runtime of job 1 on machine 1 is 0; a positive number"),
-        ({"runtime": [[1, -2], [3, 1]]}, "runtime of job 0 on machine 1 is -2; a positive number"),
         ({"runtime": [[1, np.inf], [3, 1]]}, "runtime of job 0 on machine 1 is inf; a positive"),
         ({"runtime": [[1, 1], [np.nan] * 2]}, "runtime of job 1 is empty; a number for one"),
         ({"estimate": [[1, 2], [0, 1]]}, "estimate of job 1 on machine 0 is 0; a positive number"),
         ({"estimate": [[1, np.nan], [1, 1]]}, "estimate of job 0 on machine 1 is nan; a number"),
         ({"estimate": [[1], [1]]}, r"estimate is of shape \(2, 1\); that of runtime"),
         ({"suits": [[True, True], [False, True]]}, "suits of job 1 is empty; a machine on which"),
-        ({"suits": [[True, True]]}, "suits is of 1 jobs; the 2 of submission are wanted."),
     ],
 )
 def test_what_is_no_job_is_refused_with_its_row(given, sentence):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import queues
 from forks import anew
+from machines import made_queue
 from msbgen.machines import queue
 from msbgen.machines.queue import _kernels
 
@@ -42,11 +42,9 @@ def test_the_next_job_of_a_tree_is_that_of_a_scan(jobs, first, free, extra, unti
 
 UNCOMPILED = """
 import numpy as np
+from machines import made_queue
 from msbgen.machines import queue
-from queues import instance
-*arrays, suits, sizes = instance(11)
-jobs = queue.make_jobs(*arrays[:3], estimate=arrays[3], suits=suits)
-machines = {str(i): int(n) for i, n in enumerate(sizes)}
+jobs, machines = made_queue(11)
 for placement in queue.PLACEMENTS:
     for form in queue.QUEUES:
         found = queue.simulate_queue(jobs, machines, placement=placement, queue=form)
@@ -64,9 +62,7 @@ def test_starts_are_the_same_without_compilation(capsys):
 )
 def test_no_kernel_is_compiled_twice():
     """Layouts of arrays are part of what is compiled, and this takes ten seconds."""
-    submission, nodes, runtime, estimate, _, sizes = queues.instance(3)
-    jobs = queue.make_jobs(submission, nodes, runtime, estimate=estimate)
-    machines = {str(i): int(n) for i, n in enumerate(sizes)}
+    jobs, machines = made_queue(3)
     for placement, form in product(queue.PLACEMENTS, queue.QUEUES):
         queue.simulate_queue(jobs, machines, placement=placement, queue=form)
     assert len(_kernels.simulate_queues.signatures) == 1

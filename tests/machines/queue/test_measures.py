@@ -1,11 +1,13 @@
 """Makespan and slowdown of schedules worked by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import queues
+from machines import made_queue
 from msbgen.core.errors import ArgumentError
 from msbgen.machines import queue
 
@@ -37,31 +39,18 @@ def test_no_bound_of_short_runs_is_refused(tau):
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(queue.PLACEMENTS))
-def test_the_fastest_machine_is_the_harder_measure(seed, placement):
-    submission, nodes, runtime, estimate, suits, sizes = queues.instance(seed)
-    jobs = queue.make_jobs(submission, nodes, runtime, estimate=estimate, suits=suits)
-    machines = {str(i): int(n) for i, n in enumerate(sizes)}
+@settings(max_examples=25)
+def test_the_fastest_machine_is_the_harder_measure_and_units_of_time_do_not_matter(seed, placement):
+    jobs, machines = made_queue(seed)
     schedule = queue.simulate_queue(jobs, machines, placement=placement)
-    own = queue.bounded_slowdown(jobs, schedule)
-    assert (own >= 1).all()
+    slowdown = queue.bounded_slowdown(jobs, schedule)
+    assert (slowdown >= 1).all()
     waited = queue.bounded_slowdown(jobs, schedule, tau=1e-9)
     hard = queue.slowdown_against_fastest(jobs, schedule, machines, tau=1e-9)
     assert (hard >= waited * (1 - 1e-12)).all()
-    scaled = queue.make_jobs(8 * submission, nodes, 8 * runtime, estimate=8 * estimate, suits=suits)
+    times = {"submission": 8 * jobs.submission, "runtime": 8 * jobs.runtime}
+    scaled = replace(jobs, **times, estimate=8 * jobs.estimate)
     slower = queue.simulate_queue(scaled, machines, placement=placement)
-    np.testing.assert_allclose(
-        queue.bounded_slowdown(scaled, slower, tau=80), own, rtol=1e-9
-    )  # units of time do not matter
-
-
-def test_units_of_time_change_no_machine():
-    submission, nodes, runtime, estimate, suits, sizes = queues.instance(4)
-    machines = {str(i): int(n) for i, n in enumerate(sizes)}
-    found = [
-        queue.simulate_queue(
-            queue.make_jobs(f * submission, nodes, f * runtime, estimate=f * estimate, suits=suits),
-            machines,
-        ).machine.tolist()
-        for f in (1, 16)
-    ]
-    assert found[0] == found[1]
+    np.testing.assert_array_equal(slower.machine, schedule.machine)
+    scaled_slowdown = queue.bounded_slowdown(scaled, slower, tau=80)
+    np.testing.assert_allclose(scaled_slowdown, slowdown, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Scenarios: read as they say, refused with key, line and remedy."""
+"""Scenarios: read from files, refused with key, line and remedy."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_table_of_jobs_and_what_to_try(folder):
+def test_a_table_of_jobs_and_placements(folder):
     found = queue.read_scenario(folder / "a.toml")
     assert found.machines == {"fast": 4, "slow": 8}
     assert (found.arrivals, found.placements) == (("at once", 0.9), ("aware", "greedy"))
@@ -62,28 +62,19 @@ def test_a_log_with_times_relative_to_it(folder):
 @pytest.mark.parametrize(
     ("file", "old", "new", "sentence"),
     [
-        (
-            "a",
-            '"greedy"',
-            '"gredy"',
-            "placement is 'gredy'; .*; did you mean 'greedy'",
-        ),
+        ("a", '"greedy"', '"gredy"', "placement is 'gredy'; .*; did you mean 'greedy'"),
         ("a", '"greedy"', '"aware"', "'placements' lists 'aware' twice; once is wanted"),
-        ("a", "placements = [", "placements = [1,", "placement is '1'; "),
         ("a", "placements", "queues", "queue is 'aware'; machine, one are possible"),
         ("a", '["aware", "greedy"]', "[]", "'placements' is \\[\\]; a list of one or more"),
         ("a", '["aware", "greedy"]', '"aware"', "'placements' is 'aware'; a list"),
         ("a", '"at once"', '"soon"', "'arrivals' lists 'soon'; 'as submitted', 'at once' or a"),
         ("a", "0.9", "0", "'arrivals' lists 0; a load above 0 is wanted"),
-        ("a", "0.9", "inf", "'arrivals' lists inf; a load above 0 is wanted"),
         ("a", "0.9", "[]", r"'arrivals' is \[\]; a number is wanted"),
-        ("a", "fast = 4", "fast = 4.5", "'machines.fast' is 4.5; a whole number"),
         ("a", "fast = 4", "fast = 0", "nodes of machine 'fast' are 0; a whole number from 1"),
         ("a", "fast = 4", 'fast = "4"', "'machines.fast' is '4'; a number is wanted"),
         ("a", "[machines]\nfast = 4\nslow = 8\n", "machines = 3", "'machines' is 3; a table"),
         ("a", "[machines]\nfast = 4\nslow = 8\n", "", "'machines' is missing"),
         ("a", 'jobs = "jobs.csv"', "", "either 'jobs' or 'workload' is wanted"),
-        ("a", 'jobs = "jobs.csv"', "jobs = 3", "'jobs' is 3; a name is wanted"),
         ("a", "placements", "placement", "'placement' is no known key"),
         ("a", "jobs =", 'relative = "r"\njobs =', "'relative' and 'predicted' go with 'workload'"),
         ("b", 'relative = "relative.csv"', "", "'relative' is missing; a table of the times"),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import queues
+from machines import made_queue, queue_of
 from msbgen.core.errors import ArgumentError
 from msbgen.machines import queue
 
@@ -16,20 +17,14 @@ INFORMED = ("aware", "completion", "greedy")
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def jobs_of(submission, nodes, runtime, estimate, suits, sizes):
-    jobs = queue.make_jobs(submission, nodes, runtime, estimate=estimate, suits=suits)
-    return jobs, {f"m{i}": int(n) for i, n in enumerate(sizes)}
-
-
-def test_every_start_is_that_of_the_oracle_on_a_thousand_instances():
+def test_every_start_is_that_of_the_oracle():
     waited = backfilled = 0
-    for seed in range(1000):
+    for seed in range(400):
         arrays = queues.instance(seed, most=20)
-        jobs, machines = jobs_of(*arrays)
+        jobs, machines = queue_of(arrays)
         drawn = np.empty(len(jobs))
-        drawn[np.argsort(jobs.submission, kind="stable")] = np.random.default_rng(7).random(
-            len(jobs)
-        )
+        order = np.argsort(jobs.submission, kind="stable")
+        drawn[order] = np.random.default_rng(7).random(len(jobs))
         for placement, form in EVERY:
             found = queue.simulate_queue(jobs, machines, placement=placement, queue=form, rng=7)
             oracle = queues.play(*arrays, placement=placement, queue=form, drawn=drawn)
@@ -40,8 +35,8 @@ def test_every_start_is_that_of_the_oracle_on_a_thousand_instances():
             for head in oracle.promises:
                 behind = jobs.submission > jobs.submission[head]
                 backfilled += bool((found.start[behind] < found.start[head]).any())
-    assert waited > 10_000  # there is something to promise
-    assert backfilled > 3000  # and to overtake
+    assert waited > 4000  # there are reservations
+    assert backfilled > 1200  # and jobs that start before the head
 
 
 # --------------------------------------------------------------------------- worked by hand
@@ -56,14 +51,14 @@ EASY = {
 
 
 @pytest.mark.parametrize("form", queue.QUEUES)
-def test_who_would_delay_the_head_waits_and_who_would_not_starts(form):
+def test_a_job_starts_only_where_it_does_not_delay_the_head(form):
     found = queue.simulate_queue(queue.make_jobs(**EASY), {"m": 3}, queue=form)
     assert found.start.tolist() == [0, 10, 15, 3]
     assert found.end.tolist() == [10, 15, 27, 10]
 
 
 @pytest.mark.parametrize("form", queue.QUEUES)
-def test_who_leaves_the_head_enough_nodes_starts_however_long_it_takes(form):
+def test_a_job_that_leaves_the_head_enough_nodes_starts_however_long_it_takes(form):
     jobs = queue.make_jobs([0, 1, 2, 3], [2, 2, 1, 1], [[10], [5], [100], [100]])
     found = queue.simulate_queue(jobs, {"m": 3}, queue=form)
     assert found.start.tolist() == [0, 10, 2, 15]  # one node is left over at 10, not two
@@ -71,11 +66,9 @@ def test_who_leaves_the_head_enough_nodes_starts_however_long_it_takes(form):
 
 @pytest.mark.parametrize("form", queue.QUEUES)
 def test_an_estimate_that_ran_out_ends_now(form):
-    # job 0 is thought over at 5 and lasts until 20: the head is promised every moment from 5 on,
-    # so that job 2, of one second, never fits before the promise
-    jobs = queue.make_jobs(
-        [0, 1, 6], [2, 3, 1], [[20], [5], [1]], estimate=[[5], [5], [1]]
-    )  # fmt: skip
+    # job 0 is estimated to end at 5 and lasts until 20: from 5 on, the head's reservation is now,
+    # so that job 2, of one second, never fits before it
+    jobs = queue.make_jobs([0, 1, 6], [2, 3, 1], [[20], [5], [1]], estimate=[[5], [5], [1]])
     found = queue.simulate_queue(jobs, {"m": 3}, queue=form)
     assert found.start.tolist() == [0, 20, 25]
     # before 5 it does fit
@@ -97,11 +90,8 @@ def test_the_wait_lasts_until_there_is_room_for_all_ahead_or_the_mean_work_left(
         (2, 17.9, 1),  # two nodes at 20, but on average 14 s are left: 14 + 4
         (2, 18.1, 0),
     ):
-        new = {
-            "submission": [*ahead["submission"], 0],
-            "nodes": [*ahead["nodes"], nodes],
-            "runtime": [*ahead["runtime"], [4, b]],
-        }
+        last = {"submission": 0, "nodes": nodes, "runtime": [4, b]}
+        new = {name: [*values, last[name]] for name, values in ahead.items()}
         assert placed("completion", **new).machine.tolist() == [0, 0, machine]
 
 
@@ -152,8 +142,8 @@ def test_users_take_turns_among_the_machines_that_suit_them():
 
 
 @given(SEEDS, st.sampled_from(EVERY))
-def test_nodes_are_never_oversubscribed_and_nobody_starts_early(seed, how):
-    jobs, machines = jobs_of(*queues.instance(seed))
+def test_nodes_are_never_oversubscribed_and_no_job_starts_early(seed, how):
+    jobs, machines = made_queue(seed)
     found = queue.simulate_queue(jobs, machines, placement=how[0], queue=how[1])
     assert (found.start >= jobs.submission).all()
     rows = np.arange(len(jobs))
@@ -166,16 +156,16 @@ def test_nodes_are_never_oversubscribed_and_nobody_starts_early(seed, how):
 
 
 @given(SEEDS, st.sampled_from(queue.PLACEMENTS))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_no_promise_is_broken_where_estimates_are_right(seed, placement):
-    """From what came out alone, a queue a machine: who heads the queue starts when it was promised.
+    """From schedules alone, a queue a machine: the head starts at its reservation.
 
-    A job heads its machine's queue from when all that came before it have started.  Whoever started
-    by then, and came before, or started earlier, is in its way until it ends; nobody else may be.
+    A job heads its machine's queue once all earlier jobs have started.  Earlier jobs, and jobs that
+    started before then, hold nodes until they end; no other job may delay the head.
     """
     submission, nodes, runtime, _, suits, sizes = queues.instance(2 * (seed // 2))  # no ties
     submission = submission + np.random.default_rng(seed).random(len(submission)) * 1e-3
-    jobs, machines = jobs_of(submission, nodes, runtime, runtime, suits, sizes)
+    jobs, machines = queue_of((submission, nodes, runtime, runtime, suits, sizes))
     found = queue.simulate_queue(jobs, machines, placement=placement)
     for job in range(len(jobs)):
         here = found.machine == found.machine[job]
@@ -191,7 +181,7 @@ def test_no_promise_is_broken_where_estimates_are_right(seed, placement):
                 assert found.start[job] <= moment
                 break
         else:
-            raise AssertionError("it never fits")
+            raise AssertionError("no start fits")
 
 
 @given(SEEDS, st.sampled_from(EVERY))
@@ -210,7 +200,7 @@ def test_machines_in_another_order_give_the_same_schedule_renamed(seed, placemen
     submission, nodes, runtime, estimate, suits, sizes = queues.instance(2 * (seed // 2))
     order = random.sample(range(len(sizes)), len(sizes))
     found, renamed = (
-        queue.simulate_queue(*jobs_of(*arrays), placement=placement, queue=form)
+        queue.simulate_queue(*queue_of(arrays), placement=placement, queue=form)
         for arrays in (
             (submission, nodes, runtime, estimate, suits, sizes),
             (submission, nodes, runtime[:, order], estimate[:, order], suits[:, order],
@@ -223,7 +213,7 @@ def test_machines_in_another_order_give_the_same_schedule_renamed(seed, placemen
 
 @given(SEEDS, st.sampled_from(EVERY), st.integers(0, 1000))
 def test_equal_seeds_give_equal_bits(seed, how, rng):
-    jobs, machines = jobs_of(*queues.instance(seed))
+    jobs, machines = made_queue(seed)
     found = [
         queue.simulate_queue(jobs, machines, placement=how[0], queue=how[1], rng=drawn)
         for drawn in (rng, rng, np.random.default_rng(rng))
@@ -247,10 +237,7 @@ def test_random_placements_are_even_and_depend_on_the_seed():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (
-            {"placement": "awere"},
-            "placement is 'awere'; aware, .*; did you mean 'aware'",
-        ),
+        ({"placement": "awere"}, "placement is 'awere'; aware, .*; did you mean 'aware'"),
         ({"placement": "x" * 9}, "placement is 'xxxxxxxxx'; aware, .*, random are possible"),
         ({"queue": "two"}, "queue is 'two'; machine, one are possible"),
         ({"machines": {"m": 2}}, "nodes of job 1 are 3, and no machine on which it runs has more"),
@@ -258,7 +245,7 @@ def test_random_placements_are_even_and_depend_on_the_seed():
         ({"machines": {"m": 2.5}}, "nodes of machine 'm' are 2.5; a whole number"),
     ],
 )
-def test_what_cannot_be_played_is_refused(given, sentence):
+def test_arguments_out_of_range_are_refused(given, sentence):
     with pytest.raises(ArgumentError, match=sentence):
         queue.simulate_queue(
             queue.make_jobs(**EASY),

@@ -4,10 +4,10 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import queues
+from machines import made_queue
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.machines import queue
 from msbgen.machines.queue.workload import FIELDS
@@ -21,7 +21,7 @@ LOG = """; Version: 2.2
 """
 
 
-def test_a_log_is_read_as_it_says(tmp_path):
+def test_a_log_is_read_with_units_and_comments(tmp_path):
     (tmp_path / "a.swf").write_text(LOG)
     with gzip.open(tmp_path / "a.swf.gz", "wt") as stream:
         stream.write(LOG)
@@ -36,6 +36,7 @@ def test_a_log_is_read_as_it_says(tmp_path):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+@settings(max_examples=15)
 def test_a_log_is_the_same_after_its_file(tmp_path_factory, seed, n):
     rng = np.random.default_rng(seed)
     table = np.where(rng.random((n, 18)) < 0.3, np.nan, rng.lognormal(0, 9, (n, 18)))
@@ -56,7 +57,6 @@ def test_a_log_is_the_same_after_its_file(tmp_path_factory, seed, n):
     ("old", "new", "sentence"),
     [
         ("1 0 5 60", "1 0 5", "line 4 is '1 0 5 4 -1 .*; 18 finite numbers are wanted, -1 for"),
-        ("1 0 5 60", "1 0 5 60 60", "line 4 is '1 0 5 60 60 .*; 18 finite numbers are wanted"),
         ("1 0 5 60", "1 0 5 x", "line 4 is '1 0 5 x 4 .*; 18 finite numbers are wanted"),
         ("1 0 5 60", "1 0 5 nan", "line 4 is '1 0 5 nan .*; 18 finite numbers are wanted"),
         ("1 0 5 60", "1 0 5 -60", "line 4 has a negative runtime .*; a number from 0 on, or -1"),
@@ -93,24 +93,22 @@ def test_jobs_of_a_log_take_so_many_times_as_long_elsewhere(tmp_path):
         queue.jobs_of(log.isel(job=[1]), np.ones((1, 2)))
 
 
-def test_what_is_asked_for_counts_where_nothing_was_allocated(tmp_path):
+def test_requested_processors_count_where_none_were_allocated(tmp_path):
     (tmp_path / "a.swf").write_text(LOG.replace("60 4 ", "60 -1 "))
     jobs, _ = queue.jobs_of(queue.read_workload(tmp_path / "a.swf"), np.ones((2, 1)))
     assert jobs.nodes.tolist() == [8]
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_schedule_as_a_log_says_when_everything_started_and_where(seed):
-    submission, nodes, runtime, estimate, suits, sizes = queues.instance(seed)
-    jobs = queue.make_jobs(submission, nodes, runtime, estimate=estimate, suits=suits)
-    machines = {f"m{i}": int(n) for i, n in enumerate(sizes)}
+def test_the_log_of_a_schedule_has_starts_machines_and_runtimes(seed):
+    jobs, machines = made_queue(seed)
     found = queue.simulate_queue(jobs, machines)
     log = queue.workload_of(jobs, found, machines)
     assert (np.diff(log["submission"].values) >= 0).all()
     order = log["number"].values.astype(int) - 1
-    start = submission.min() + log["submission"].values + log["wait"].values
+    start = jobs.submission.min() + log["submission"].values + log["wait"].values
     np.testing.assert_allclose(start, found.start[order])
     np.testing.assert_array_equal(log["partition"].values - 1, found.machine[order])
-    np.testing.assert_array_equal(log["processors"].values, nodes[order])
+    np.testing.assert_array_equal(log["processors"].values, jobs.nodes[order])
     np.testing.assert_allclose(start + log["runtime"].values, found.end[order])
     assert f"Partition: {len(machines)} m{len(machines) - 1}" in log.attrs["comments"]
