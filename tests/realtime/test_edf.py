@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scheduling
@@ -48,33 +48,29 @@ def systems(draw):
 
 
 @given(systems(), st.sampled_from(["equal", "dna", "optimum"]), st.sampled_from([0.005, 0.03]))
+@settings(max_examples=25)
 def test_a_slow_simulator_gives_the_same_completions_and_decisions(system, method, timer):
     task_set, tables, truth = system
     horizon = 1.5
     allocator = Allocator(tables, task_set.capacity, task_set.cores, method=method, slack=0.1)
-    outcome, kept = simulate_decisions(
-        task_set, allocator, truth, horizon=horizon, timer=timer, rng=3
-    )
+    settled = {"horizon": horizon, "timer": timer, "rng": 3}
+    outcome, kept = simulate_decisions(task_set, allocator, truth, **settled)
     jobs = outcome.jobs
     profile = [task.profile for task in task_set.tasks]
-    asked = Allocator(tables, task_set.capacity, task_set.cores, method=method, slack=0.1)
     number = {tuple(c): k for k, c in enumerate(truth.grid.contexts.tolist())}
 
     def decide(running):
         names, progress = [profile[i] for i, _ in running], [p for _, p in running]
-        return [number[tuple(c)] for c in asked.decide(names, progress)[: len(running)].tolist()]
+        return [
+            number[tuple(c)] for c in allocator.decide(names, progress)[: len(running)].tolist()
+        ]
 
     def phase_of(i, progress):
         ends = tables[profile[i]]["end"].values
         return min(int(np.searchsorted(ends, progress, side="right")), len(ends) - 1)
 
-    runs = [
-        [
-            truth.seconds[truth.profiles.index(profile[i]), run].astype(float)
-            for run in jobs.run[jobs.task == i]
-        ]
-        for i in range(len(profile))
-    ]
+    seconds = [truth.seconds[truth.profiles.index(name)].astype(float) for name in profile]
+    runs = [[each[run] for run in jobs.run[jobs.task == i]] for i, each in enumerate(seconds)]
     done, decisions = scheduling.global_edf(
         [t.period for t in task_set.tasks], runs, task_set.cores, horizon, timer, decide, phase_of
     )
@@ -141,22 +137,27 @@ def test_a_job_that_changes_context_half_way_is_faster_from_there_on():
     assert outcome.completion[0] == pytest.approx(0.75)
 
 
-def test_two_jobs_of_a_task_never_run_at_once_and_late_ones_finish():
+@pytest.fixture
+def second():
+    """A table and the truth of a task of 1 s in the one context that there is."""
     levels = {"ways": [1.0], "clock": [1.0]}
-    table = make_table([[[1.0]]], [1.0], levels)
     truth = make_truth({"a": np.full((1, 1, 4), 0.25)}, levels)
+    return {"a": make_table([[[1.0]]], [1.0], levels)}, truth
+
+
+def test_two_jobs_of_a_task_never_run_at_once_and_late_ones_finish(second):
+    tables, truth = second
     task_set = TaskSet(4, {"ways": 4.0}, (Task("a", "a", 0.5),))
-    allocator = Allocator({"a": table}, {"ways": 4.0}, 4)
+    allocator = Allocator(tables, {"ways": 4.0}, 4)
     outcome = simulate_edf(task_set, allocator, truth, horizon=2.0)
     np.testing.assert_allclose(outcome.completion, [1.0, 2.0, 3.0, 4.0])
     assert outcome.late.all()
     assert not meets_deadlines(task_set, allocator, truth, horizon=2.0)
 
 
-def test_a_response_of_exactly_the_period_is_in_time():
-    levels = {"ways": [1.0], "clock": [1.0]}
-    truth = make_truth({"a": np.full((1, 1, 4), 0.25)}, levels)
-    allocator = Allocator({"a": make_table([[[1.0]]], [1.0], levels)}, {"ways": 1.0}, 1)
+def test_a_response_of_exactly_the_period_is_in_time(second):
+    tables, truth = second
+    allocator = Allocator(tables, {"ways": 1.0}, 1)
     task_set = TaskSet(1, {"ways": 1.0}, (Task("a", "a", 1.0),))
     assert meets_deadlines(task_set, allocator, truth, horizon=10.0)
     assert simulate_edf(task_set, allocator, truth, horizon=10.0).ratio.max() == pytest.approx(1.0)
@@ -183,7 +184,7 @@ def test_simso_gives_the_same_response_times_for_constant_execution_times():
     levels = {"ways": [1.0], "clock": [1.0]}
     rng = np.random.default_rng(2)
     compared, cycles = 0, 2**30
-    while compared < 50:
+    while compared < 20:
         cores, n = int(rng.integers(2, 5)), int(rng.integers(4, 10))
         # multiples of 2⁻³⁰ s, SimSo's cycles (its "ms" are seconds here): exact in both
         units = rng.integers(8, 400, n)
@@ -196,23 +197,17 @@ def test_simso_gives_the_same_response_times_for_constant_execution_times():
         tasks = tuple(Task(f"t{i}", f"p{i}", float(t)) for i, t in enumerate(period))
         task_set = TaskSet(cores, {"ways": float(cores)}, tasks)
         horizon = 2.0
-        outcome = simulate_edf(
-            task_set, Allocator(tables, task_set.capacity, cores), truth, horizon=horizon
-        )
+        allocator = Allocator(tables, task_set.capacity, cores)
+        outcome = simulate_edf(task_set, allocator, truth, horizon=horizon)
         setup = Configuration()
         setup.cycles_per_ms = cycles
         setup.duration = int(1.5 * horizon * cycles)
         setup.scheduler_info.clas = "simso.schedulers.EDF"
         for i in range(n):
             setup.add_task(
-                name=f"t{i}",
-                identifier=i,
-                period=period[i],
-                activation_date=0,
-                wcet=wcet[i],
-                deadline=period[i],
-                abort_on_miss=False,
-            )
+                name=f"t{i}", identifier=i, period=period[i], deadline=period[i], wcet=wcet[i],
+                activation_date=0, abort_on_miss=False,
+            )  # fmt: skip
         for i in range(cores):
             setup.add_processor(name=f"c{i}", identifier=i)
         setup.check_all()
@@ -232,15 +227,13 @@ def test_simso_gives_the_same_response_times_for_constant_execution_times():
         compared += 1
 
 
-def test_what_cannot_be_played_is_refused(small):
+def test_arguments_out_of_range_are_refused(small):
     levels, tables, truth = small
     capacity = {"ways": 8.0, "bandwidth": 420.0}
     allocator = Allocator(tables, capacity, 2)
     task_set = TaskSet(2, capacity, (Task("x", "a", 1.0),))
     with pytest.raises(ArgumentError, match="horizon is 0"):
         simulate_edf(task_set, allocator, truth, horizon=0.0)
-    with pytest.raises(ArgumentError, match="horizon is 60s"):
-        simulate_edf(task_set, allocator, truth, horizon="60s")
     with pytest.raises(ArgumentError, match="timer is nan"):
         simulate_edf(task_set, allocator, truth, timer=float("nan"))
     with pytest.raises(ArgumentError, match="cores are 3 of the task set, 2 of the allocator"):
@@ -268,7 +261,7 @@ def test_every_task_releases_a_job_however_short_the_horizon_is():
     np.testing.assert_array_equal(JobReleases.of(task_set, 1e-300, 1, 0).task, [0, 1])
 
 
-def test_a_game_ends_when_it_is_interrupted(small):
+def test_a_simulation_ends_when_it_is_interrupted(small):
     _, tables, truth = small
     capacity = {"ways": 8.0, "bandwidth": 420.0}
     allocator = Allocator(tables, capacity, 2)
@@ -283,7 +276,7 @@ def test_a_game_ends_when_it_is_interrupted(small):
     started = time.perf_counter()
     try:
         with pytest.raises(KeyboardInterrupt):
-            simulate_edf(task_set, allocator, truth, timer=1e-8)  # thousands of millions of events
+            simulate_edf(task_set, allocator, truth, timer=1e-8)  # 10⁹ events
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

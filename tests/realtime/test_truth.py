@@ -1,4 +1,4 @@
-"""Truths: runs keep their durations; power says what a clock and a stall cost."""
+"""Truths: runs keep their durations; power falls with the clock and with stalls."""
 
 import numpy as np
 import pytest
