@@ -88,6 +88,11 @@ FEW = BoostingSettings(rounds=30, depth=3, rate=0.15, least=5.0)
 TRUE = Factors(np.array([0.25, -0.2, 0.3, 0.1, 0.2, 0.0, 0.0]))
 
 
+def cores_law(prepared, contexts):
+    """Logarithm of the part of times that no factor explains: it grows with the cores."""
+    return 0.06 * (contexts[:, 0] + contexts[:, 2])
+
+
 def runs_of(device, kinds, n=300, seed=0, factors=TRUE, names=tuple(GRAPHS), law=None):
     """Runs as a schedule with other factors has them, with noise and a law of their own."""
     rng = np.random.default_rng([seed, *map(ord, device.name)])

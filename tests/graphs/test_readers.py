@@ -10,45 +10,25 @@ from msbgen.graphs.dataset import edges_of
 from msbgen.graphs.readers import read as read_graph
 
 # as WfFormat 1.5 has it: https://github.com/wfcommons/WfFormat; written for this test
+KEYS = ("name", "id", "parents", "children", "inputFiles", "outputFiles")
+SPECIFIED = [
+    ("split", "split_1", [], ["map_1", "map_2"], ["in"], ["a", "b"]),
+    ("map", "map_1", ["split_1"], ["join_1"], ["a"], ["c"]),
+    ("map", "map_2", ["split_1"], [], ["a", "b"], ["d"]),
+    ("ALL:JOIN (x)", "join_1", ["map_2"], [], ["c", "d"], []),
+]
+RAN = [
+    ("split_1", 1.5, "/bin/split"),
+    ("map_1", 2, "mapper"),
+    ("map_2", 4, "mapper"),
+    ("join_1", 0.5, "cat a\n  b"),
+]
 WORKFLOW = {
     "name": "toy",
     "schemaVersion": "1.5",
     "workflow": {
         "specification": {
-            "tasks": [
-                {
-                    "name": "split",
-                    "id": "split_1",
-                    "parents": [],
-                    "children": ["map_1", "map_2"],
-                    "inputFiles": ["in"],
-                    "outputFiles": ["a", "b"],
-                },
-                {
-                    "name": "map",
-                    "id": "map_1",
-                    "parents": ["split_1"],
-                    "children": ["join_1"],
-                    "inputFiles": ["a"],
-                    "outputFiles": ["c"],
-                },
-                {
-                    "name": "map",
-                    "id": "map_2",
-                    "parents": ["split_1"],
-                    "children": [],
-                    "inputFiles": ["a", "b"],
-                    "outputFiles": ["d"],
-                },
-                {
-                    "name": "ALL:JOIN (x)",
-                    "id": "join_1",
-                    "parents": ["map_2"],
-                    "children": [],
-                    "inputFiles": ["c", "d"],
-                    "outputFiles": [],
-                },
-            ],
+            "tasks": [dict(zip(KEYS, task)) for task in SPECIFIED],
             "files": [
                 {"id": name, "sizeInBytes": size} for name, size in zip("abcd", (10, 20, 30, 40))
             ],
@@ -56,10 +36,8 @@ WORKFLOW = {
         "execution": {
             "makespanInSeconds": 9,
             "tasks": [
-                {"id": "split_1", "runtimeInSeconds": 1.5, "command": {"program": "/bin/split"}},
-                {"id": "map_1", "runtimeInSeconds": 2, "command": {"program": "mapper"}},
-                {"id": "map_2", "runtimeInSeconds": 4, "command": {"program": "mapper"}},
-                {"id": "join_1", "runtimeInSeconds": 0.5, "command": {"program": "cat a\n  b"}},
+                {"id": task, "runtimeInSeconds": seconds, "command": {"program": program}}
+                for task, seconds, program in RAN
             ],
         },
     },

@@ -1,3 +1,4 @@
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -7,21 +8,13 @@ from msbgen.core.errors import ArgumentError
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.factors import Factors
 from msbgen.graphs.predictor.forecaster import GraphForecaster
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from toy_board import FEW, GRAPHS, runs_of
+from toy_board import GRAPHS
 
 
 def end_temperature(device, start, time, energy):
     """Temperature after a run of constant power."""
     goal = device.ambient + device.resistance * energy / time
     return goal + (start - goal) * np.exp(-time / device.time_constant)
-
-
-@pytest.fixture(scope="module")
-def fitted(device, kinds, profiles):
-    predictor = GraphPredictor(boosting=FEW, folds=3)
-    runs = [runs_of(device, kinds)]
-    return predictor.fit(runs, devices=[device], graphs=GRAPHS, profiles=profiles).calibrate()
 
 
 def test_a_forecast_is_what_the_predictor_says(fitted, device):
@@ -51,8 +44,10 @@ def test_without_bounds_they_are_what_is_expected(fitted, device):
     np.testing.assert_array_equal(predicted.temperature, predicted.temperature_bound)
     part = quick.forecast(graph, contexts[:2], device.ambient)
     np.testing.assert_array_equal(part.energy, predicted.energy[:2])
+    bare = copy(fitted)
+    bare.calibration_ = []
     with pytest.raises(ArgumentError, match="not calibrated"):
-        GraphForecaster(_uncalibrated(fitted), device)
+        GraphForecaster(bare, device)
 
 
 def test_what_is_changed_in_place_is_forecast_anew(fitted, device):
@@ -66,16 +61,8 @@ def test_what_is_changed_in_place_is_forecast_anew(fitted, device):
     turned = forecaster.forecast(graph, contexts, device.ambient)
     np.testing.assert_array_equal(turned.time, slower.time[::-1])
     known = fitted.devices_[device.name]
-    fitted.devices_[device.name] = replace(known, factors=Factors(known.factors.values + 0.5))
+    other = Factors(known.factors.values + 0.5)
+    forecaster.predictor = copy(fitted)
+    forecaster.predictor.devices_ = {device.name: replace(known, factors=other)}
     adapted = forecaster.forecast(graph, contexts, device.ambient)
-    fitted.devices_[device.name] = known
     assert (adapted.time > turned.time).all()
-
-
-def _uncalibrated(predictor):
-    """The same predictor as it was before it was calibrated."""
-    bare = GraphPredictor()
-    for name, value in vars(predictor).items():
-        setattr(bare, name, value)
-    bare.calibration_ = []
-    return bare

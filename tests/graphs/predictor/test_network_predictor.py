@@ -1,7 +1,10 @@
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.network import NetworkSettings
 from msbgen.graphs.predictor.network_predictor import NetworkPredictor
@@ -39,6 +42,19 @@ def test_predictions_follow_the_runs_and_intervals_contain_them(fitted, device, 
         errors.append(np.log(predicted[0, 0] / float(runs["makespan"].values[i])))
     spread = np.log(runs["makespan"].values).std()
     assert np.sqrt(np.mean(np.square(errors))) < 0.6 * spread
+
+
+def test_predictions_that_are_not_finite_are_refused(fitted, device):
+    edited = copy(fitted)
+    edited.network_ = replace(fitted.network_, tau=np.array([np.inf, 1.0]))
+    asked = GRAPHS["family01"], device, [device.largest]
+    with pytest.raises(MeasurementError, match="the upper end of time or energy of row 0"):
+        edited.predict_interval(*asked)
+    scaling = fitted.network_.scaling
+    huge = replace(scaling, shift={**scaling.shift, "output": np.full(2, 1e4)})
+    edited.network_ = replace(fitted.network_, scaling=huge)
+    with pytest.raises(MeasurementError, match="time or energy of row 0 is predicted as inf"):
+        edited.predict(*asked)
 
 
 def test_a_network_survives_a_file(fitted, device, tmp_path):

@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from toy_board import FEW, GRAPHS, runs_of
+from toy_board import GRAPHS
 
 
-@pytest.fixture(scope="module")
-def asked(device, kinds, profiles):
-    predictor = GraphPredictor(boosting=FEW, folds=3)
-    runs = [runs_of(device, kinds, 80)]
-    predictor.fit(runs, devices=[device], graphs=GRAPHS, profiles=profiles).calibrate()
-    return predictor.prepare(GRAPHS["family01"], device)
+@pytest.fixture
+def asked(fitted, device):
+    return fitted.prepare(GRAPHS["family01"], device)
 
 
 def test_what_is_scheduled_before_need_not_be_again(asked, device):

@@ -18,6 +18,8 @@ SHORT = NetworkTraining(
     epochs=10, evidential_epochs=4, rate=1e-2, evidential_rate=1e-3, rows=12, noise=0.02
 )
 
+BRIEF = NetworkTraining(epochs=1, evidential_epochs=1, rows=12)
+
 
 def chains(n, seed=0):
     """Chains on one core; the outputs are the longest task's feature and the core's."""
@@ -68,21 +70,23 @@ def test_widened_intervals_cover_what_was_held_back_and_about_as_much_of_the_res
     assert np.all(((low <= outputs) & (outputs <= high)).mean(axis=0) > 0.8)
 
 
-def test_the_likelihood_is_that_of_outputs_in_their_own_units(trained):
+def test_the_likelihood_is_that_of_outputs_in_their_own_units():
     """A network of the same outputs in tenths: every interval is ten times as wide."""
-    tenfold = fit_network(BATCHES, OUTPUTS * 10, HELD, settings=SMALL, training=SHORT, seed=1)
-    one, other = trained.predict(BATCHES[:5]), tenfold.predict(BATCHES[:5])
+    once, tenfold = (
+        fit_network(BATCHES, factor * OUTPUTS, HELD, settings=SMALL, training=BRIEF)
+        for factor in (1, 10)
+    )
+    one, other = once.predict(BATCHES[:5]), tenfold.predict(BATCHES[:5])
     assert np.allclose(other.gamma, 10 * one.gamma, rtol=1e-4)
     assert np.allclose(other.half_width(0.1), 10 * one.half_width(0.1), rtol=1e-3)
 
 
-def test_equal_seeds_give_equal_networks_and_others_do_not(trained):
-    again = fit_network(BATCHES, OUTPUTS, HELD, settings=SMALL, training=SHORT, seed=1)
-    assert all(np.array_equal(again.arrays[name], a) for name, a in trained.arrays.items())
-    brief = NetworkTraining(epochs=1, evidential_epochs=0)
-    one, two = (
-        fit_network(BATCHES, OUTPUTS, HELD, settings=SMALL, training=brief, seed=s) for s in (1, 2)
+def test_equal_seeds_give_equal_networks_and_others_do_not():
+    one, again, two = (
+        fit_network(BATCHES, OUTPUTS, HELD, settings=SMALL, training=BRIEF, seed=s)
+        for s in (1, 1, 2)
     )
+    assert all(np.array_equal(again.arrays[name], a) for name, a in one.arrays.items())
     assert not np.allclose(one.predict(BATCHES[:3]).gamma, two.predict(BATCHES[:3]).gamma)
 
 
