@@ -51,9 +51,9 @@ def test_predictions_that_are_not_finite_are_refused(fitted, device):
     with pytest.raises(MeasurementError, match="the upper end of time or energy of row 0"):
         edited.predict_interval(*asked)
     scaling = fitted.network_.scaling
-    huge = replace(scaling, shift={**scaling.shift, "output": np.full(2, 1e4)})
+    huge = replace(scaling, shift={**scaling.shift, "output": np.full(2, np.nan)})
     edited.network_ = replace(fitted.network_, scaling=huge)
-    with pytest.raises(MeasurementError, match="time or energy of row 0 is predicted as inf"):
+    with pytest.raises(MeasurementError, match="time or energy of row 0 is predicted as nan"):
         edited.predict(*asked)
 
 
