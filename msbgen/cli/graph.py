@@ -1,4 +1,4 @@
-"""``msbgen graph``: task graphs on small computers: time, energy and heat."""
+"""``msbgen graph``: time, energy and heat of task graphs on devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device sheets: the cores, clocks, caches, memory, power and cooling of a small computer.
+"""Device sheets: the cores, clocks, caches, memory, power and cooling of a device.
 
 A sheet is a TOML file.  Only the noise is optional (none by default):
 
@@ -150,7 +150,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Device:
-    """A small computer.
+    """A device: a small computer with clusters of cores.
 
     Attributes
     ----------

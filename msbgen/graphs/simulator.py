@@ -1,4 +1,4 @@
-"""Simulator of task graphs on a small computer: time, energy and temperature of a run.
+"""Simulator of task graphs on a device: time, energy and temperature (thermal model) of a run.
 
 A list scheduler starts the tasks: whenever a core is idle and a task is ready, the first task in
 the queue starts on the fastest idle core, which takes time on that core.  A task then runs at the
