@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 from graphs_data import all_graphs, all_kinds, draw_runs, true_device
 from numpy.typing import NDArray
-from tables import RESULTS, markdown, publish, store, stored, subplots
+from tables import RESULTS, markdown, mean_rows, publish, store, stored, subplots
 
 from msbgen.graphs import agents as play
 from msbgen.graphs.devices import Device, shipped_device
@@ -325,21 +325,17 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
                 "energy against tabular Q": row["energy"] / by_table["energy"] - 1,
             }
             rows.setdefault(name, []).append(row | ratios)
-
-    def mean(own: list[dict[str, float]]) -> dict[str, float]:
-        return {key: float(np.mean([one[key] for one in own])) for key in own[0]}
-
     return {
         "policies": {
-            name: mean(own)
+            name: mean_rows(own)
             | {
                 "seeds": len(own),
                 "worst cost above the oracle's": max(p["cost above the oracle's"] for p in own),
             }
             for name, own in rows.items()
         },
-        "deadlines": mean([one["deadlines"] for one in found]),
-        "orders": mean([one["orders"] for one in found]),
+        "deadlines": mean_rows([one["deadlines"] for one in found]),
+        "orders": mean_rows([one["orders"] for one in found]),
     }
 
 

@@ -13,12 +13,12 @@ log-log.
 
 import argparse
 import functools
-import json
 import os
 import tempfile
-import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from numba import njit
-from tables import store
+from tables import renew
 from timing import CORES, interleaved, on_cores, run_python, slope
 
 from msbgen.bridge import _kernels
@@ -61,17 +61,8 @@ def pot(x, y, a, b, epsilon, method, *, threshold=0.0, iterations=20_000):
         cost = ot.dist(x, y)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return ot.sinkhorn(
-                a,
-                b,
-                cost,
-                epsilon,
-                method=method,
-                stopThr=threshold,
-                numItermax=iterations,
-                warn=False,
-                log=True,
-            )
+            settings = {"method": method, "stopThr": threshold, "numItermax": iterations}
+            return ot.sinkhorn(a, b, cost, epsilon, **settings, warn=False, log=True)
 
     return call
 
@@ -100,12 +91,10 @@ def pot_to_target(x, y, a, b, epsilon):
             enough = middle
         else:
             few = middle
+    stopped = pot(x, y, a, b, epsilon, "sinkhorn", iterations=enough)
     return {
         "pot sinkhorn": (call, int(log["niter"]) + 1),
-        "pot sinkhorn, stopped by hand": (
-            pot(x, y, a, b, epsilon, "sinkhorn", iterations=enough),
-            enough,
-        ),
+        "pot sinkhorn, stopped by hand": (stopped, enough),
     }
 
 
@@ -148,14 +137,6 @@ def ott_to_target(x, y, a, b, epsilon, lse_mode):
     return None
 
 
-def installed(name):
-    try:
-        __import__(name)
-    except ImportError:
-        return False
-    return True
-
-
 def bench_pair(n, epsilon, repeats, rng):
     x, y = rng.random((n, 6)), rng.random((n, 6))
     a = np.full(n, 1.0 / n)
@@ -174,7 +155,7 @@ def bench_pair(n, epsilon, repeats, rng):
         )
     else:
         notes["pot sinkhorn"] = "does not reach the target in 20000 iterations"
-    if installed("ott"):
+    if find_spec("ott"):
         import jax
 
         jax.config.update("jax_enable_x64", True)
@@ -215,12 +196,17 @@ def paper_sweep(kernels, u, marginals):
         u[j] = marginals[j] / (a * b)
 
 
+def backward_messages(kernels, u):
+    """The message that each marginal receives from those after it."""
+    messages = [np.ones_like(u[-1])]
+    for k in range(len(u) - 2, -1, -1):
+        messages.append(kernels[k] @ (u[k + 1] * messages[-1]))
+    return messages[::-1]
+
+
 def joint_sweep(kernels, u, marginals):
     """The same sweep with messages kept: two products per pair."""
-    backward = [np.ones_like(u[-1])]
-    for k in range(len(u) - 2, -1, -1):
-        backward.append(kernels[k] @ (u[k + 1] * backward[-1]))
-    backward.reverse()
+    backward = backward_messages(kernels, u)
     a = np.ones_like(u[0])
     for j in range(len(u)):
         u[j] = marginals[j] / (a * backward[j])
@@ -230,10 +216,7 @@ def joint_sweep(kernels, u, marginals):
 
 def path_error(kernels, u, marginals):
     """Largest L1 error of a pair's plan, both ends summed: the measure of our own solver."""
-    backward = [np.ones_like(u[-1])]
-    for k in range(len(u) - 2, -1, -1):
-        backward.append(kernels[k] @ (u[k + 1] * backward[-1]))
-    backward.reverse()
+    backward = backward_messages(kernels, u)
     a, off = np.ones_like(u[0]), []
     for j in range(len(u)):
         off.append(np.abs(u[j] * a * backward[j] - marginals[j]).sum())
@@ -326,13 +309,8 @@ def bench_threads(n, pairs, epsilon, repeats, rng):
                 _kernels.sinkhorn_pass(kernel, a, a, True, u, t)
 
         def call():
-            workers = [
-                threading.Thread(target=work, args=(240 // threads,)) for _ in range(threads)
-            ]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(work, [240 // threads] * threads))
 
         return call
 
@@ -453,16 +431,14 @@ def main():
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="JSON file to write, or whose parts to renew")
     arguments = parser.parse_args()
-    results = {}
-    if arguments.output and arguments.output.exists():
-        results = json.loads(arguments.output.read_text())
+    calls = parts(arguments.quick)
     with on_cores(1):
         compile_kernels()
-        for part in arguments.parts:
-            results[part] = parts(arguments.quick)[part](np.random.default_rng(0))
-            print(part, json.dumps(results[part]), sep=": ", flush=True)
-            if arguments.output:
-                store(arguments.output, results)
+        chosen = {
+            part: functools.partial(calls[part], np.random.default_rng(0))
+            for part in arguments.parts
+        }
+        renew(arguments.output, chosen)
 
 
 PARTS = ("pair", "chain", "pass", "threads", "points", "snapshots", "cold", "hard")

@@ -24,8 +24,8 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from tables import PROFILES, store
-from timing import CORES, interleaved, on_cores, run_python, slope, standing_in
+from tables import PROFILES, renew
+from timing import CORES, interleaved, on_cores, run_python, seconds_of, slope, standing_in
 
 KINDS = ("max_likelihood", "mean", "sample")
 PARTS = ("job", "model", "growth", "start")
@@ -163,12 +163,7 @@ def _generate_one(model: Any, kind: str, context: Any) -> None:
 def _each(call: Callable[[Any], object], contexts: Any) -> float:
     """Median seconds of a call on one context."""
     call(contexts[0])
-    seconds = []
-    for context in contexts:
-        start = time.perf_counter()
-        call(context)
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    return statistics.median(seconds_of(partial(call, context)) for context in contexts)
 
 
 def bench_growth(task: str, sizes: Sequence[int], repeats: int) -> dict[str, Any]:
@@ -282,14 +277,7 @@ def main() -> None:
         "growth": partial(bench_growth, options.task, sizes, 2 if options.quick else 3),
         "start": partial(bench_start, options.task, 3 if options.quick else 9),
     }
-    results = {}
-    if options.output and options.output.exists():
-        results = json.loads(options.output.read_text())
-    for part in options.parts:
-        results[part] = parts[part]()
-        print(part, json.dumps(results[part]), sep=": ", flush=True)
-        if options.output:
-            store(options.output, results)
+    renew(options.output, {part: parts[part] for part in options.parts})
 
 
 if __name__ == "__main__":

@@ -10,16 +10,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import xarray as xr
 from graphs_data import study
 from tables import ROOT, markdown
+from timing import seconds_of
 
 from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import device_contexts
+from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import save
 from msbgen.graphs.writers import write as write_graph
@@ -30,19 +31,7 @@ MANY = 324
 def percentile(call: Callable[[], object], repeats: int) -> float:
     """99th percentile of the seconds of a call, after a warm one."""
     call()
-    found = np.empty(repeats)
-    for i in range(repeats):
-        start = time.perf_counter()
-        call()
-        found[i] = time.perf_counter() - start
-    return float(np.percentile(found, 99))
-
-
-def seconds_of(runs: xr.Dataset, given: dict[str, Any]) -> float:
-    """Seconds of a fit of a schedule, without residual, to some runs."""
-    start = time.perf_counter()
-    GraphPredictor(residual=False).fit([runs], **given)
-    return time.perf_counter() - start
+    return float(np.percentile([seconds_of(call) for _ in range(repeats)], 99))
 
 
 def main() -> None:
@@ -60,7 +49,8 @@ def main() -> None:
     }
     runs = data.runs["tx2"].isel(run=slice(0, None, 14))
     # the first fit compiles kernels, unless they are in numba's cache
-    first, few = seconds_of(runs, given), seconds_of(runs, given)
+    scheduling = GraphPredictor(residual=False)
+    first, few = (seconds_of(lambda: scheduling.fit([runs], **given)) for _ in range(2))
     start = time.perf_counter()
     predictor = GraphPredictor().fit(list(data.runs.values()), **given).calibrate()
     whole = time.perf_counter() - start
@@ -91,17 +81,7 @@ def network(data, graph, device) -> float:
     from msbgen.graphs.predictor.training import NetworkTraining, fit_network
 
     torch.set_num_threads(1)
-    kinds = (
-        GraphPredictor(residual=False)
-        .fit(
-            [data.runs["tx2"].isel(run=slice(0, 20))],
-            devices=[device],
-            graphs=data.graphs,
-            profiles=data.profiles,
-        )
-        .kinds_
-    )
-    board = Board(device, kinds)
+    board = Board(device, read_kinds(data.profiles))
     scene = GraphEncoder(graph, board)
     rows = board.rows(device_contexts(device)[:8])
     batches = [scene.batch(row, 30.0) for row in rows]
@@ -119,13 +99,9 @@ def command(predictor, graph) -> float:
         write_graph(graph, folder / "g.nc")
         line = [sys.executable, "-m", "msbgen", "graph", "predict", str(folder / "m.nc")]
         line += [str(folder / "g.nc"), "--device", "tx2", "--contexts", "grid:3x3x3x3x2x2"]
-        found = []
-        for _ in range(3):
-            start = time.perf_counter()
-            run = [*line, "--miscoverage", "0.05"]
-            subprocess.run(run, cwd=ROOT, capture_output=True, check=True)
-            found.append(time.perf_counter() - start)
-    return min(found)
+        line += ["--miscoverage", "0.05"]
+        run = partial(subprocess.run, line, cwd=ROOT, capture_output=True, check=True)
+        return min(seconds_of(run) for _ in range(3))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 Times are of warm calls on an idle machine, and of the first call.
 """
 
-import time
+from functools import partial
+from itertools import product
 
 import numpy as np
 from queues_data import JOBS, made_up
 from tables import RESULTS, markdown, publish, store, stored
+from timing import seconds_of
 
 from msbgen.machines import queue
 
@@ -37,10 +39,8 @@ def make(nodes: tuple[int, ...]) -> tuple[queue.Jobs, dict[str, int]]:
 
 
 def main() -> None:
-    started = time.perf_counter()
     few = queue.make_jobs([0, 0], [1, 1], [[1.0, 2.0]] * 2)
-    queue.simulate_queue(few, {"a": 1, "b": 1})
-    first = time.perf_counter() - started
+    first = seconds_of(lambda: queue.simulate_queue(few, {"a": 1, "b": 1}))
     content = {"first_call": first, "simulations": []}
     for size, (nodes, _) in SIZES.items():
         jobs, machines = make(nodes)
@@ -48,14 +48,10 @@ def main() -> None:
             come = jobs.submitted(np.zeros(JOBS))
             come = queue.at_load(jobs, machines, load) if load else come
             seconds = {}
-            for placement in queue.PLACEMENTS:
-                for form in queue.QUEUES:
-                    took = []
-                    for _ in range(3):
-                        started = time.perf_counter()
-                        queue.simulate_queue(come, machines, placement=placement, queue=form)
-                        took.append(time.perf_counter() - started)
-                    seconds[f"{placement}, {form}"] = min(took)
+            for placement, form in product(queue.PLACEMENTS, queue.QUEUES):
+                how = {"placement": placement, "queue": form}
+                simulate = partial(queue.simulate_queue, come, machines, **how)
+                seconds[f"{placement}, {form}"] = min(seconds_of(simulate) for _ in range(3))
             content["simulations"].append({"nodes": size, "load": load, "seconds": seconds})
     store(RESULTS / "queue-speed.json", content)
     publish(tables())

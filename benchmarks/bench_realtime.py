@@ -3,8 +3,7 @@
 Decisions are for four cores on the tables of the six tasks, in random phases.
 """
 
-import argparse
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy as np
 from allocation_data import RUNS, TABLE_SEED, prepare
 from allocation_study import CAPACITY, CORES, Experiment
 from numba import njit
-from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+from tables import PROFILES, RESULTS, TASKS, markdown, parser, publish, store, stored
+from timing import seconds_of
 
 from msbgen import platform
 from msbgen.phases.phases import phase_table
@@ -32,13 +32,9 @@ def compiled(experiment: Experiment, method: str) -> float:
     (_, first, _), (code, table, work, contexts) = allocator.prepared()
     phases = np.random.default_rng(0).integers(first[-1], size=(1000, CORES))
 
-    def call(n: int) -> float:
-        started = time.perf_counter()
-        _decide_often(code, phases, table, work, contexts, n)
-        return time.perf_counter() - started
-
-    call(10)
-    return min(call(DECISIONS) for _ in range(7)) / DECISIONS
+    decide = partial(_decide_often, code, phases, table, work, contexts)
+    decide(10)
+    return min(seconds_of(lambda: decide(DECISIONS)) for _ in range(7)) / DECISIONS
 
 
 @njit(nogil=True)
@@ -59,11 +55,7 @@ def from_python(experiment: Experiment, method: str) -> dict[str, float]:
     ]
     for tasks, done in questions[:100]:
         allocator.decide(tasks, done)
-    seconds = []
-    for tasks, done in questions * 5:
-        started = time.perf_counter()
-        allocator.decide(tasks, done)
-        seconds.append(time.perf_counter() - started)
+    seconds = [seconds_of(partial(allocator.decide, *question)) for question in questions * 5]
     return {f"p{q}": float(np.quantile(seconds, q / 100)) for q in (50, 99)}
 
 
@@ -71,18 +63,14 @@ def table_seconds() -> dict[str, float]:
     """Seconds of one task's table from 4,560 contexts with ten runs each."""
     trace = platform.read_trace(PROFILES / "traces" / f"{TABLE_TASK}.nc")
     runs = platform.replay_trace(trace, platform.platform_contexts("all"), RUNS, rng=TABLE_SEED)
-    seconds = []
-    for _ in range(4):
-        started = time.perf_counter()
-        phase_table(runs)
-        seconds.append(time.perf_counter() - started)
+    seconds = [seconds_of(lambda: phase_table(runs)) for _ in range(4)]
     return {"first": seconds[0], "warm": min(seconds[1:])}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="folder of the experiment")
-    work = parser.parse_args().work
+    arguments = parser(__doc__)
+    arguments.add_argument("--work", type=Path, required=True, help="folder of the experiment")
+    work = arguments.parse_args().work
     prepare(work, TASKS)
     experiment = Experiment(work, TASKS)
     content: dict[str, Any] = {"table": table_seconds()}

@@ -3,18 +3,16 @@
 Each figure stands beside its goal. Times need an idle machine.
 """
 
-import argparse
-import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import RESULTS, markdown, publish, store, stored
-from timing import run_python
+from tables import RESULTS, markdown, parser, publish, renew, stored
+from timing import run_python, seconds_of
 
 import msbgen
 from msbgen.runtimes.dataset import run_table
@@ -77,10 +75,10 @@ def queries(work: Path) -> list[tuple[str, float, float, str]]:
         ("predictions", predictor.predict),
         ("bounds", lambda runs: predictor.predict_bound(runs, 0.05)),
     ):
-        seconds = min(_seconds(lambda call=call: call(many)) for _ in range(3))
+        seconds = min(seconds_of(lambda call=call: call(many)) for _ in range(3))
         rows.append((f"two million {name}", seconds, 1.0, "s"))
         call(one)
-        each = [_seconds(lambda call=call: call(one)) for _ in range(2000)]
+        each = [seconds_of(lambda call=call: call(one)) for _ in range(2000)]
         rows.append((f"one of the {name}, median", 1e6 * float(np.median(each)), 100.0, "µs"))
     return rows
 
@@ -117,30 +115,20 @@ PARTS: dict[str, Callable[[Path], list[tuple[str, float, float, str]]]] = {
 }
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--output", type=Path, default=RESULTS / "predict.json")
-    options = parser.parse_args()
-    content: dict[str, Any] = {}
-    if options.output.exists():
-        content = json.loads(options.output.read_text())
+    options = parser(__doc__, PARTS, output="JSON file to renew, not that of the page").parse_args()
+    keys = ("what", "value", "at_most", "unit")
+
+    def figures(name: str, work: Path) -> list[dict[str, Any]]:
+        return [dict(zip(keys, figure)) for figure in PARTS[name](work)]
+
     with tempfile.TemporaryDirectory(prefix="msbgen-predict-") as folder:
         work = Path(folder)
         if {"queries", "command"} & set(options.only) and "fit" not in options.only:
             fit(work)
-        for name in options.only:
-            keys = ("what", "value", "at_most", "unit")
-            content[name] = [dict(zip(keys, figure)) for figure in PARTS[name](work)]
-            print(*content[name], sep="\n", flush=True)
-    store(options.output, content)
-    if options.output == RESULTS / "predict.json":
+        path = options.output or RESULTS / "predict.json"
+        renew(path, {name: partial(figures, name, work) for name in options.only})
+    if not options.output:
         publish(tables())
 
 

@@ -5,10 +5,11 @@ Figures are percentiles over graphs and devices of the time of a simulation, noi
 first call's time.
 """
 
-import time
+from functools import partial
 
 import numpy as np
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+from timing import seconds_of
 
 import msbgen
 from msbgen.graphs import simulator as simulators
@@ -46,14 +47,10 @@ def main() -> None:
         simulator = simulators.Simulator(device, tables)
         for graph in graphs():
             program = simulator.program(graph)
-            start = time.perf_counter()
-            simulator.run(program, contexts[:1])
-            first = time.perf_counter() - start if first is None else first
-            best = np.inf
-            for _ in range(REPEATS):
-                start = time.perf_counter()
-                simulator.run(program, contexts, runs=RUNS)
-                best = min(best, time.perf_counter() - start)
+            once = seconds_of(partial(simulator.run, program, contexts[:1]))
+            first = once if first is None else first
+            often = partial(simulator.run, program, contexts, runs=RUNS)
+            best = min(seconds_of(often) for _ in range(REPEATS))
             per_task.append(best / (RUNS * CONTEXTS) * 100 / graph.sizes["task"])
     slow, typical = np.percentile(per_task, [99, 50])
     content = {

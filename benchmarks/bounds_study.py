@@ -7,12 +7,14 @@ Gaussian bound is the peer. Margins are means of bound / measured − 1.
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from fidelity_scores import PROGRAMS, UNSEEN_PROGRAMS, at_levels, draw_contexts, replayed
 from scipy.stats import norm
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+from timing import seconds_of
 
 import msbgen
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
@@ -50,24 +52,14 @@ def measured_segments(law, truth):
     contexts = context_table(truth)
     prior = law.centre.amounts(contexts, law.centre.log_weights(contexts))[:, None]
     knots = uniform_knots(law.settings.bins)
-    own = sharpen(
-        count_array(truth),
-        duration_array(truth),
-        sampling_interval(truth),
-        prior,
-        knots=knots,
-        clock=law.centre.clock,
-    ).state
+    runs = count_array(truth), duration_array(truth), sampling_interval(truth)
+    own = sharpen(*runs, prior, knots=knots, clock=law.centre.clock).state
     return own.reshape(*own.shape[:2], law.settings.segments, -1, own.shape[-1]).sum(axis=3)
 
 
 def answering_time(calibrated, contexts):
     """Median seconds of one context's mean profile and bound, after a first call."""
-    seconds = []
-    for context in contexts[:101]:
-        start = time.perf_counter()
-        calibrated.answer(context)
-        seconds.append(time.perf_counter() - start)
+    seconds = [seconds_of(partial(calibrated.answer, context)) for context in contexts[:101]]
     return float(np.median(seconds[1:]))
 
 

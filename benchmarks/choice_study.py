@@ -4,7 +4,6 @@
 ``nv-dvfs``, ``jetson`` and ``odroid-xu3`` are folders in FOLDER, and missing ones are skipped.
 """
 
-import argparse
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from tables import RESULTS, markdown, publish, store, stored, subplots
+from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored, subplots
 
 import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
@@ -260,8 +259,7 @@ def odroid(folder: Path) -> dict[str, Any]:
             "power_generated": apart(made, truth),
             "one_run_against_the_other": apart(runs[0].isel(run=0), runs[-1]),
         }
-    mean = {f: float(np.mean([row[f] for row in rows.values()])) for f in rows[name]}
-    return {"mean": mean, "programs": rows}
+    return {"mean": mean_rows([*rows.values()]), "programs": rows}
 
 
 def apart(made: Any, truth: Any) -> float:
@@ -402,8 +400,5 @@ def report(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of the public sets")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    options = parser.parse_args()
+    options = parser(__doc__, PARTS, data="folder of the public sets").parse_args()
     report(run(options.data, options.only))

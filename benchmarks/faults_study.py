@@ -66,17 +66,10 @@ _MOVES, _PLAIN = 0.2, 1.5
 
 @dataclass
 class Truth:
-    """The faults that were put into a dataset.
+    """The faults that were put into a dataset: factors of slow contexts, and the places of others.
 
-    Attributes
-    ----------
-    slow : dict of int to float
-        Contexts and their factors.
-    exchanged : tuple of int
-    moved : float
-        Change of the logarithm of a duration by the exchange.
-    stretched, absurd : set of (int, int)
-        Contexts and runs.
+    ``moved`` is the change of the logarithm of a duration by the exchange of two contexts. Places
+    of stretched runs and absurd counts are pairs of context and run.
     """
 
     slow: dict[int, float] = field(default_factory=dict)
@@ -112,10 +105,7 @@ def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.
     """The dataset with faults, and the faults."""
     counts, duration = count_array(clean), duration_array(clean)
     interval, (n, repeats), truth = sampling_interval(clean), duration.shape, Truth()
-    runs = [
-        [Run(own[np.isfinite(own).all(axis=1)], float(d)) for own, d in zip(*row)]
-        for row in zip(counts, duration)
-    ]
+    runs = _runs_of(counts, duration)
     if "a" in faults:
         for i in rng.choice(n, max(1, round(_CONTEXTS * n)), replace=False).tolist():
             truth.slow[i] = float(rng.uniform(*_SLOWER))
@@ -142,6 +132,13 @@ def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.
             out[tuple(place)] = 2.0 ** rng.uniform(*_POWERS)
             truth.absurd.add((place[0], place[1]))
     return _like(clean, out, runs), truth
+
+
+def _runs_of(counts: Floats, duration: Floats) -> list[list[Run]]:
+    return [
+        [Run(own[np.isfinite(own).all(axis=1)], float(d)) for own, d in zip(*row)]
+        for row in zip(counts, duration)
+    ]
 
 
 def _together(runs: Sequence[Sequence[Run]]) -> Floats:
@@ -268,16 +265,10 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
 
 def _noisy(clean: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     """The dataset with every run faster or slower by 8 %, in the root mean square."""
-    counts, duration = count_array(clean), duration_array(clean)
     interval = sampling_interval(clean)
     runs = [
-        [
-            Run(own[np.isfinite(own).all(axis=1)], float(d)).slowed(
-                interval, float(np.exp(0.08 * rng.standard_normal()))
-            )
-            for own, d in zip(*row)
-        ]
-        for row in zip(counts, duration)
+        [run.slowed(interval, float(np.exp(0.08 * rng.standard_normal()))) for run in row]
+        for row in _runs_of(count_array(clean), duration_array(clean))
     ]
     return _like(clean, _together(runs), runs)
 
@@ -296,14 +287,10 @@ def without_outliers(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.isel(context=np.flatnonzero(np.abs(departure) <= 3.0 * usual))
 
 
-def _takes_everything(*_: Any) -> Findings:
-    return Findings()
-
-
 def _fitted(dataset: xr.Dataset, *, robust: bool) -> msbgen.ProfileModel:
     if robust:
         return msbgen.fit_profiles(dataset)
-    with patch("msbgen.generate.model.dataset_faults", _takes_everything):
+    with patch("msbgen.generate.model.dataset_faults", return_value=Findings()):
         return msbgen.fit_profiles(dataset)
 
 

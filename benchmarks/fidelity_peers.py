@@ -54,20 +54,10 @@ FLOOR = 0.1
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs on the progress clock, by context.
+    """Runs that did not lose counts, on the progress clock, (n, bins, d).
 
-    Attributes
-    ----------
-    counts, duration
-        Runs that did not lose counts, (n, time, d) and (n,).
-    own : ndarray of int, (n,)
-        Context of each run, not decreasing.
-    contexts : ndarray, (n_known, m)
-    state : ndarray, (n, bins, d)
-    total : float
-        Mean total of the clock's counter.
-    interval, clock
-        As for :func:`msbgen.generate.clock.to_progress`.
+    ``own`` (n,) is the context of each run, not decreasing, and ``total`` the mean total of the
+    clock's counter. Interval and clock are as for :func:`msbgen.generate.clock.to_progress`.
     """
 
     counts: Floats

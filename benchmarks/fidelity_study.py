@@ -5,7 +5,6 @@ the profiles of programs that were measured at three clocks, which do not ship; 
 ``real`` is skipped.  `fidelity_scores.py` measures one task, `fidelity_peers.py` holds the peers.
 """
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -14,7 +13,18 @@ from typing import Any
 
 import fidelity_scores as fidelity
 import numpy as np
-from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored, subplots
+from tables import (
+    PROFILES,
+    RESULTS,
+    TASKS,
+    markdown,
+    mean_rows,
+    parser,
+    publish,
+    store,
+    stored,
+    subplots,
+)
 
 import msbgen
 from msbgen.evaluate.scores import METHODS
@@ -57,10 +67,7 @@ def measure_scores() -> dict[str, Any]:
 
 def measure_samples() -> dict[str, Any]:
     results = _each_task(fidelity.samples)
-    mean = {
-        method: {f: float(np.mean([r[method][f] for r in results.values()])) for f in row}
-        for method, row in results[TASKS[0]].items()
-    }
+    mean = {method: mean_rows([*_part(results, method).values()]) for method in results[TASKS[0]]}
     return {"mean_over_tasks": mean, "tasks": results}
 
 
@@ -352,10 +359,7 @@ def _per_task_table(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    parser.add_argument("--data", type=Path, help="folder with a file a measured program")
-    options = parser.parse_args()
+    options = parser(__doc__, PARTS, data="folder with a file a measured program").parse_args()
     for name in options.only:
         measure, tabulate, file = PARTS[name]
         if name == "real" and options.data is None:

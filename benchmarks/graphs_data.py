@@ -91,19 +91,8 @@ def all_kinds(
 class Study:
     """Data of one seed: what predictors may see, and the truth.
 
-    Attributes
-    ----------
-    devices : dict of str to Device
-        By their data sheets.
-    graphs : dict of str to xarray.Dataset
-        Three sizes of every family, by name.
-    profiles : dict of str to xarray.Dataset
-        Generated, by kind.
-    runs : dict of str to xarray.Dataset
-        By device.
-    simulators : dict of str to Simulator
-    truth : dict of str to xarray.Dataset
-        True phase tables by kind.
+    Devices are by their data sheets, profiles are generated, and the truth is the true phase tables
+    by kind. Runs and simulators are by device.
     """
 
     devices: dict[str, Device]

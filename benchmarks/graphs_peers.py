@@ -30,16 +30,10 @@ Tabular = Callable[[Floats, Floats, Floats, int], Floats]
 
 @dataclass(frozen=True)
 class Budget:
-    """Training of every network, on one core.
+    """Training of every network, on one core: runs to learn from, and epochs of both stages.
 
-    Attributes
-    ----------
-    runs : int
-        Runs to learn from.
-    epochs, evidential : int
-        Epochs of both stages; peers without evidence have all of them in the first.
-    members, draws : int
-        Members of an ensemble, and draws of dropout.
+    Peers without evidence have all epochs in the first stage. ``members`` are those of an ensemble,
+    ``draws`` those of dropout.
     """
 
     runs: int = 400

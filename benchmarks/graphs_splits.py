@@ -27,14 +27,7 @@ MISCOVERAGE = 0.05
 
 @dataclass(frozen=True)
 class Table:
-    """All runs of a seed, for every method.
-
-    Attributes
-    ----------
-    log : ndarray, (n, 2)
-    plain : ndarray, (n, d)
-    graph, family, device : ndarray of str, (n,)
-    """
+    """All runs of a seed, for every method: logarithms (n, 2), features (n, d), names (n,)."""
 
     log: Floats
     plain: Floats
@@ -114,10 +107,7 @@ def answers(
 ) -> Floats:
     """Predictions for the held-out runs, (n_held, ...).
 
-    Parameters
-    ----------
-    answer : callable
-        From a prepared graph, rows and temperatures of some runs to predictions, (m, ...).
+    ``answer`` gives them, (m, ...), from a prepared graph, and rows and temperatures of some runs.
     """
     parts, first = [], 0
     for name, runs in data.runs.items():

@@ -33,17 +33,10 @@ NETWORK = "network/"
 class Measured:
     """The measurements that ship, in order.
 
-    Attributes
-    ----------
-    kernels : xarray.Dataset
-        A row for each kernel in each configuration: the median over sessions.
-    sessions : ndarray, (n_rows, n_sessions)
-        Times by row [s]; NaN where a session is missing.
-    whole : dict of (workload, configuration) to list of ndarray
-        Times of a network's passes in each session [s].
-    workloads : xarray.Dataset
-    rows : dict of configuration to ndarray of int, (n_launches,)
-        The row of each launch.
+    ``kernels`` has a row for each kernel in each configuration, the median over the sessions, whose
+    times [s] are (n_rows, n_sessions), NaN where one is missing. ``whole`` are times [s] of a
+    network's passes in each session, by workload and configuration, ``rows`` the row of each launch
+    by configuration.
     """
 
     kernels: xr.Dataset
@@ -167,23 +160,12 @@ def leave_networks_out(
     together: int = 1,
     session: int | None = None,
 ) -> dict[tuple[str, float], tuple[float, float, float]]:
-    """Predicted sum, measured sum and whole time of each left-out network [s].
+    """Predicted sum, measured sum and whole time [s] of each left-out (workload, threads).
 
-    Parameters
-    ----------
-    measured : Measured
-    method : callable
-    drawn : {"all", "drawn", "networks", "mixed"}
-        Kernels to learn from: all, the random ones, those of other networks, or as many as are
-        random, half of them from networks (the paper's weighted sampling).
-    together : int
-        Networks that are left out at once; more need fewer fits.
-    session : int or None
-        Session to learn from; None for medians over all.
-
-    Returns
-    -------
-    dict of (workload, threads) to (predicted, sum, time)
+    Kernels to learn from are "all", the random ones ("drawn"), those of other "networks", or
+    "mixed": as many as are random, half of them from networks (the paper's weighted sampling).
+    `together` networks are left out at once; more need fewer fits. Learned are the times of one
+    session, or medians over all.
     """
     names = np.array([str(word) for word in measured.workloads["workload"].values])
     owner = np.array([network_of(name) for name in names])

@@ -5,7 +5,6 @@ holds the public sets `jetson`, `nv-dvfs` and `zeus`; missing ones are skipped. 
 keeps studies of the paper's model.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,8 +17,9 @@ import numpy as np
 import xarray as xr
 from kernels_peers import CURVES, PEERS, SURFACES, TRIALS, tuned_boosting
 from numpy.typing import NDArray
-from tables import RESULTS, markdown, publish, store, stored
+from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored
 from targets import kernel_figures
+from timing import seconds_of
 
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.shipped import shipped_folder
@@ -223,7 +223,7 @@ def gpus(data: Path, work: Path) -> dict[str, Any]:
                     )
                     for r in range(len(apps.programs))
                 ]
-                methods[name] = _mean(errors)
+                methods[name] = mean_rows(errors)
             for name, peer in CURVES.items():
                 errors = []
                 for r in range(len(apps.programs)):
@@ -232,7 +232,7 @@ def gpus(data: Path, work: Path) -> dict[str, Any]:
                         for table, own in ((micro.time, apps.time[r]), (micro.power, apps.power[r]))
                     )
                     errors.append(_errors(apps, r, measured, t, p))
-                methods[name] = _mean(errors)
+                methods[name] = mean_rows(errors)
             found[gpu]["measured"][str(count)] = methods
             _log(gpu, f"{count} measured", methods["default"])
         energy = apps.energy
@@ -328,26 +328,17 @@ def speed(data: Path, work: Path) -> dict[str, Any]:
         parameters=sizes,
         resources=configurations,
     )
-    start = time.perf_counter()
-    predictor = KernelPredictor(parts=ModelParts(trees=False)).fit(runs)
-    fitted = time.perf_counter() - start
+    predictor = KernelPredictor(parts=ModelParts(trees=False))
+    fitted = seconds_of(lambda: predictor.fit(runs))
     launches = make_workload(
         ["matmul"] * 580,
         np.ones(580),
         parameters={name: values[:580] for name, values in sizes.items()},
     )
     table = grid_contexts(levels, [29, 14, 9])
-    taken = []
-    for _ in range(3):
-        start = time.perf_counter()
-        predict_network(predictor, launches, table)
-        taken.append(time.perf_counter() - start)
-    return {
-        "configurations": len(table),
-        "launches": 580,
-        "fit_seconds": fitted,
-        "seconds": min(taken),
-    }
+    taken = [seconds_of(lambda: predict_network(predictor, launches, table)) for _ in range(3)]
+    found = {"configurations": len(table), "launches": 580}
+    return {**found, "fit_seconds": fitted, "seconds": min(taken)}
 
 
 class Absent(Exception):
@@ -455,18 +446,11 @@ def _counters(runs: xr.Dataset, column: int) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-
-
 def _log(part: str, name: str, row: dict[str, Any]) -> None:
     print(f"{part}, {name}: {row}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with jetson, nv-dvfs, zeus")
-    parser.add_argument("--work", type=Path, help="folder that keeps studies of the paper's model")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    options = parser.parse_args()
+    folders = {"data": "folder with jetson, nv-dvfs, zeus", "work": "folder that keeps studies"}
+    options = parser(__doc__, PARTS, **folders).parse_args()
     run(options.only, options.data, options.work)

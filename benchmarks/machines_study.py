@@ -5,10 +5,7 @@ whole runs, programs or scales, or single rows, which leaks. FOLDER holds tasks 
 algebra (`tasks_cpu_gpu1_gpu2.csv`), which do not ship.
 """
 
-import argparse
 import csv
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +17,8 @@ import numpy as np
 import xarray as xr
 from machines_peers import PAPER, PEERS, Peer, lookup, plain
 from numpy.typing import NDArray
-from tables import RESULTS, ROOT, markdown, publish, store, stored, subplots
+from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored, subplots
+from timing import run_python, seconds_of
 
 import msbgen
 from msbgen.machines.dataset import machines_of, runtimes_of, words_of
@@ -172,8 +170,7 @@ def two_measured(
         for b in set(range(n_machines)) - {a}:
             predicted = np.concatenate([answers.times([a, b]) for _, answers in by_part])
             rows.append(scores(predicted, truth, a))
-    mean = {name: float(np.mean([row[name] for row in rows])) for name in MEASURES}
-    return [{"source": "all", "rows": len(truth) * len(rows), **mean}]
+    return [{"source": "all", "rows": len(truth) * len(rows), **mean_rows(rows)}]
 
 
 def ablations(runs: xr.Dataset) -> dict[str, Any]:
@@ -274,23 +271,15 @@ def by_word(runs: xr.Dataset, found: Floats, name: str) -> dict[str, dict[str, f
 def timing() -> dict[str, float]:
     """Seconds of a fit, its calibration, predictions and help; bytes of the model."""
     runs = shipped_runs(MIXED)
-    clock = [time.perf_counter()]
-    predictor = RelativePredictor().fit(runs)
-    clock.append(time.perf_counter())
-    predictor.calibrate(runs)
-    clock.append(time.perf_counter())
-    predictor.predict(runs, machines_of(runs)[0])
-    clock.append(time.perf_counter())
+    predictor = RelativePredictor()
+    fit = seconds_of(lambda: predictor.fit(runs))
+    calibrate = seconds_of(lambda: predictor.calibrate(runs))
+    predict = seconds_of(lambda: predictor.predict(runs, machines_of(runs)[0]))
     with tempfile.TemporaryDirectory() as folder:
         msbgen.machines.save(predictor, Path(folder) / "model.nc")
         size = (Path(folder) / "model.nc").stat().st_size
-    starts = []
-    for _ in range(5):
-        start = time.perf_counter()
-        command = [sys.executable, "-m", "msbgen", "machines", "--help"]
-        subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-        starts.append(time.perf_counter() - start)
-    fit, calibrate, predict = np.diff(clock).tolist()
+    help_command = ["-m", "msbgen", "machines", "--help"]
+    starts = [run_python(help_command).seconds for _ in range(5)]
     return {
         "fit_seconds": fit,
         "calibrate_seconds": calibrate,
@@ -317,14 +306,7 @@ SPLITS: dict[str, tuple[dict[str, str], str]] = {
 }
 PARTS = (
     *SPLITS,
-    "intervals",
-    "crosswise",
-    "ablations",
-    "importances",
-    "peers",
-    "paper",
-    "graphs",
-    "timing",
+    *("intervals", "crosswise", "ablations", "importances", "peers", "paper", "graphs", "timing"),
 )
 
 
@@ -531,8 +513,5 @@ def _draw_units(axis: Any, results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    parser.add_argument("--data", type=Path, help="folder of tasks of dense linear algebra")
-    options = parser.parse_args()
+    options = parser(__doc__, PARTS, data="folder of tasks of dense linear algebra").parse_args()
     run(options.only, options.data)

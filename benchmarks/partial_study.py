@@ -247,11 +247,7 @@ def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
 class Study:
     """A case of a task and design; ``limit`` and ``limit b`` are the references.
 
-    Attributes
-    ----------
-    task, design, case : str
-    part : str
-        ``errors`` or ``joint``.
+    The part is ``errors`` or ``joint``.
     """
 
     task: str

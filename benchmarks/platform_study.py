@@ -10,12 +10,12 @@ and a trace holds three: misses are also compared between runs of one colouring.
 import argparse
 import json
 import resource
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
-from timing import CORES
+from timing import CORES, seconds_of
 
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
@@ -28,24 +28,22 @@ def agreement(trace, truth):
     """Relative errors of 30 replayed runs against the truth, in per cent."""
     table = context_table(truth)
     got = replay_trace(trace, table, 30, 0.01, 0)
+    durations = [p.duration.values for p in (got, truth)]
     ours, theirs = (p.duration.mean("run").values for p in (got, truth))
     error = 100 * (ours / theirs - 1)
     corner = (table[:, 1] == 70) | (table[:, 0] <= 3)
     spread = [(p.duration.std("run", ddof=1) / p.duration.mean("run")).values for p in (got, truth)]
     totals = {n: [p[n].sum("time").values.astype(float) for p in (got, truth)] for n in COUNTERS}
+    misses = totals["cache_misses"]
     return {
         "duration_error_mean": float(np.abs(error).mean()),
         "duration_error_max": float(np.abs(error).max()),
         "duration_bias": float(error.mean()),
         "duration_error_corner_mean": float(np.abs(error[corner]).mean()),
         "duration_error_corner_max": float(np.abs(error[corner]).max()),
-        "duration_bias_same_colouring": same_colouring(
-            trace, table, totals, [p.duration.values for p in (got, truth)]
-        ),
+        "duration_bias_same_colouring": same_colouring(trace, table, totals, durations),
         **{f"{n}_bias": float(100 * (a.mean() / b.mean() - 1)) for n, (a, b) in totals.items()},
-        "cache_misses_bias_same_colouring": same_colouring(
-            trace, table, totals, totals["cache_misses"]
-        ),
+        "cache_misses_bias_same_colouring": same_colouring(trace, table, totals, misses),
         "spread_ratio": float(spread[0].mean() / spread[1].mean()),
     }
 
@@ -74,17 +72,13 @@ def main():
     results = {}
     for task in arguments.tasks:
         trace = read_trace(PROFILES / "traces" / f"{task}.nc")
-        start = time.perf_counter()
-        replay_trace(trace, contexts[:1], 1)
-        first = time.perf_counter() - start
+        first = seconds_of(partial(replay_trace, trace, contexts[:1], 1))
         some = contexts[:: len(contexts) // 60]
         replay_trace(trace, some, 1, threads=1)  # the tables of every way count
-        start = time.perf_counter()
         profiles = replay_trace(trace, some, 10, threads=1)
-        each = (time.perf_counter() - start) / profiles.duration.size
-        start = time.perf_counter()
-        replay_trace(trace, contexts, 3)
-        grid = time.perf_counter() - start
+        each = seconds_of(partial(replay_trace, trace, some, 10, threads=1))
+        each /= profiles.duration.size
+        grid = seconds_of(partial(replay_trace, trace, contexts, 3))
         results[task] = {
             "first_call_s": first,
             "mean_duration_s": float(profiles.duration.mean()),

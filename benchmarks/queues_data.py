@@ -29,17 +29,10 @@ LOG, TASKS = "LCG.swf.gz", "tasks_cpu_gpu1_gpu2.csv"
 
 @dataclass(frozen=True)
 class Vectors:
-    """Times on every machine.
+    """Times on every machine, (rows, machines), and the number of nodes of each machine.
 
-    Attributes
-    ----------
-    machines : dict of str to int
-        Nodes of each.
-    seconds : ndarray, (rows, machines)
-    predicted : ndarray, (rows, sources, machines)
-        From the time on each source.
-    suits : ndarray of bool, (rows, machines)
-        Machines for a user who knows only the kind of program.
+    They are predicted from the time on each source, (rows, sources, machines). ``suits`` (rows,
+    machines) marks the machines for a user who knows only the kind of program.
     """
 
     machines: dict[str, int]

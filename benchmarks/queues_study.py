@@ -5,7 +5,6 @@ holds `LCG.swf.gz` (run times and submissions) and `tasks_cpu_gpu1_gpu2.csv` (de
 neither ships. Without it programs are simulated with a random log, and nothing is stored.
 """
 
-import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from queues_data import WIDTHS, Log, Vectors, draw, graphs, logged, made_up, programs
-from tables import RESULTS, markdown, publish, store, stored
+from tables import RESULTS, markdown, parser, publish, store, stored
 
 from msbgen.machines import queue
 from msbgen.machines.queue.picture import arrival_name, plot_queues
@@ -236,8 +235,5 @@ def finite(content: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of the log and the task graphs")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    options = parser.parse_args()
+    options = parser(__doc__, PARTS, data="folder of the log and the task graphs").parse_args()
     run(options.data, options.only)

@@ -68,18 +68,9 @@ class Part:
 class Ablation:
     """The predictor without one of its parts.
 
-    Attributes
-    ----------
-    settings : mapping
-        Parameters of the predictor that differ.
-    replacements : mapping
-        Of functions and constants of the package, by dotted names.
-    features : tuple of bool
-        Whether those of workloads and of platforms are shown.
-    learns_alone : bool
-        Whether runs beside others are left out of learning.
-    sees_beside : bool
-        Whether the neighbours of a run are shown.
+    It has other parameters, replaced functions and constants of the package (by dotted names), or
+    no features of workloads or of platforms. It learns from runs alone, or is not shown the
+    neighbours of a run.
     """
 
     settings: Mapping[str, Any]

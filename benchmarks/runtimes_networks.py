@@ -33,16 +33,7 @@ KEY, AFTER = 8, 32
 
 
 class Layers:
-    """Two hidden layers over the concatenated features of the indices of each row.
-
-    Parameters
-    ----------
-    tables : sequence of ndarray, (n_k, d_k)
-        Features of the k-th index of a row.
-    outputs : int
-    rng : numpy.random.Generator
-    hidden : int
-    """
+    """Two hidden layers over the concatenated features, (n_k, d_k), of each row's indices."""
 
     def __init__(
         self,

@@ -29,14 +29,7 @@ MOST_TREES, PATIENCE, LEARNING_RATE, COMPONENTS = 400, 20, 0.25, 20
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Every run, and the features of workloads and platforms.
-
-    Attributes
-    ----------
-    runs : Observations
-    log_runtime : ndarray, (n,)
-    features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
-    """
+    """Every run, and the features of workloads (n_workloads, d) and platforms (n_platforms, d')."""
 
     runs: Observations
     log_runtime: Floats

@@ -17,7 +17,7 @@ import runtimes_pictures
 from numpy.typing import NDArray
 from runtimes_fits import ABLATED, ABLATIONS, MODELS, SETTINGS, Case, Fits, jobs
 from runtimes_peers import PEERS
-from tables import RESULTS, markdown, publish, store, stored
+from tables import RESULTS, markdown, mean_rows, publish, store, stored
 
 import msbgen
 from msbgen.core.errors import MeasurementError
@@ -189,10 +189,7 @@ def _below(ours: dict, theirs: dict, degree: int, key: str) -> float | None:
 
 def _mean(replicates: Sequence[list[dict[str, Any]]]) -> list[dict[str, float]]:
     """Mean rows over replicates."""
-    return [
-        {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-        for rows in zip(*replicates)
-    ]
+    return [mean_rows(rows) for rows in zip(*replicates)]
 
 
 def _setting(split: str, share: float) -> str:

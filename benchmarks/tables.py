@@ -6,9 +6,12 @@ function ``tables()`` that makes its tables from the stored JSON;
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -16,6 +19,24 @@ PROFILES = ROOT / "profiles"
 # Where pages with tables are.
 PLACES = (ROOT / "benchmarks", ROOT / "msbgen")
 TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
+
+
+def parser(text: str, parts: Iterable[str] = (), **folders: str) -> ArgumentParser:
+    """A parser with ``--only`` for the parts of a study, and an option for each folder.
+
+    The description is the first line of the module's docstring; folders come with their helps.
+    """
+    found = ArgumentParser(description=text.splitlines()[0])
+    if names := [*parts]:
+        found.add_argument("--only", nargs="+", choices=names, default=names)
+    for name, folder_help in folders.items():
+        found.add_argument(f"--{name}", type=Path, help=folder_help)
+    return found
+
+
+def mean_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each figure over rows, which have the figures of the first."""
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -47,6 +68,17 @@ def cached(path: Path | None, compute: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
+def renew(path: Path | None, parts: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Run and print parts, and replace them in a JSON file, if there is one; all of its parts."""
+    results = json.loads(path.read_text()) if path and path.exists() else {}
+    for name, part in parts.items():
+        results[name] = part()
+        print(name, json.dumps(results[name]), sep=": ", flush=True)
+        if path:
+            store(path, results)
+    return results
+
+
 def subplots(rows: int = 1, columns: int = 1, **settings: Any) -> tuple[Any, Any]:
     """A figure and its axes, drawn without a window."""
     from matplotlib.figure import Figure
@@ -58,10 +90,7 @@ def subplots(rows: int = 1, columns: int = 1, **settings: Any) -> tuple[Any, Any
 def publish(tables: Mapping[str, str], folders: Sequence[Path] = PLACES) -> None:
     """Print tables, and put each between its markers on the pages in some folders.
 
-    Raises
-    ------
-    LookupError
-        No page has the markers.
+    A LookupError is raised if no page has the markers.
     """
     paths = sorted(path for folder in folders for path in folder.rglob("*.md"))
     pages = {path: path.read_text(encoding="utf-8") for path in paths}

@@ -7,19 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured figure beside its goal.
+    """One measured figure beside its goal, a lower bound if ``at_least``.
 
-    Attributes
-    ----------
-    what : str
-    value : float
-        NaN if it was not measured.
-    target : float
-    at_least : bool
-        Whether the goal is a lower bound.
-    unit : str
-    note : str
-        Reason of a missing value.
+    The value is NaN if it was not measured; the note says why.
     """
 
     what: str

@@ -18,15 +18,21 @@ ROOT = Path(__file__).resolve().parent.parent
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
+def seconds_of(call: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
 def interleaved(contenders: Mapping[Any, Callable[[], object]], repeats: int) -> dict[Any, float]:
     """Median seconds of each callable, called in turn, after one round that does not count."""
     seconds: dict[Any, list[float]] = {name: [] for name in contenders}
     for turn in range(repeats + 1):
         for name, call in contenders.items():
-            start = time.perf_counter()
-            call()
+            spent = seconds_of(call)
             if turn:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(spent)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
@@ -90,13 +96,7 @@ class Run:
 
 
 def run_python(arguments: Sequence[str | Path], **environment: str) -> Run:
-    """Run this interpreter on the package of this checkout, and wait for it.
-
-    Raises
-    ------
-    RuntimeError
-        The process failed.
-    """
+    """Run this interpreter on the package of this checkout; a RuntimeError if it fails."""
     settings = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
     process = subprocess.Popen(
