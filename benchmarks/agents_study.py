@@ -6,7 +6,6 @@ agents are trained on episodes of them. The work folder keeps each part, so that
 after an interruption.
 """
 
-import argparse
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -19,7 +18,7 @@ import numpy as np
 import xarray as xr
 from graphs_data import all_graphs, all_kinds, draw_runs, true_device
 from numpy.typing import NDArray
-from tables import RESULTS, markdown, mean_rows, publish, store, stored, subplots
+from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored, subplots
 
 from msbgen.graphs import agents as play
 from msbgen.graphs.devices import Device, shipped_device
@@ -173,16 +172,9 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
 
 ORACLE, TABLE, SEARCHES = "one-step oracle", "tabular Q", "searches"
 FREE, GATED = "D3QN per core", "D3QN per core, gated"
-AGENTS = {
-    "D3QN": 0,
-    FREE: 0,
-    GATED: 0,
-    "Dyna 5": 5,
-    "Dyna 10": 10,
-    "Dyna 20": 20,
-    "Dyna 20 per core": 20,
-}
-LONG_AGENTS = {TABLE: 0, "D3QN": 0, FREE: 0, "Dyna 20": 20, "Dyna 20 per core": 20}
+DYNA_20 = {"Dyna 20": 20, "Dyna 20 per core": 20}
+AGENTS = {"D3QN": 0, FREE: 0, GATED: 0, "Dyna 5": 5, "Dyna 10": 10, **DYNA_20}
+LONG_AGENTS = {TABLE: 0, "D3QN": 0, FREE: 0, **DYNA_20}
 
 
 def deadlines(at: Setting) -> dict[str, float]:
@@ -316,22 +308,19 @@ def tables(results: dict[str, Any] | None = None) -> dict[str, str]:
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds, each policy beside the oracle and tabular Q of its seed."""
     rows: dict[str, list[dict[str, float]]] = {}
+    above = "cost above the oracle's"
     for one in found:
         oracle, by_table = (one["policies"][n] for n in (ORACLE, f"{TABLE}, {SHORT} episodes"))
         for name, row in one["policies"].items():
             ratios = {
-                "cost above the oracle's": row["cost"] / oracle["cost"] - 1,
+                above: row["cost"] / oracle["cost"] - 1,
                 "time against tabular Q": row["time"] / by_table["time"] - 1,
                 "energy against tabular Q": row["energy"] / by_table["energy"] - 1,
             }
             rows.setdefault(name, []).append(row | ratios)
     return {
         "policies": {
-            name: mean_rows(own)
-            | {
-                "seeds": len(own),
-                "worst cost above the oracle's": max(p["cost above the oracle's"] for p in own),
-            }
+            name: mean_rows(own) | {"seeds": len(own), f"worst {above}": max(p[above] for p in own)}
             for name, own in rows.items()
         },
         "deadlines": mean_rows([one["deadlines"] for one in found]),
@@ -350,13 +339,9 @@ def policy_table(found: dict[str, Any]) -> str:
         training = f"{row['training above']:.1%}" if "training above" in row else ""
         against = f"{row['time against tabular Q']:+.0%}, {row['energy against tabular Q']:+.0%}"
         above, worst = row["cost above the oracle's"], row["worst cost above the oracle's"]
-        rows.append(
-            [
-                *(name, f"{above:+.1%} ({worst:+.1%})", f"{row['time']:.3f}"),
-                *(f"{row['energy']:.2f}", f"{row['above']:.1%}", training, against),
-                str(row["seeds"]),
-            ]
-        )
+        cells = [name, f"{above:+.1%} ({worst:+.1%})", f"{row['time']:.3f}"]
+        cells += [f"{row['energy']:.2f}", f"{row['above']:.1%}", training, against]
+        rows.append([*cells, str(row["seeds"])])
     return markdown(header, rows)
 
 
@@ -400,13 +385,12 @@ def draw(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="folder that keeps each part")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--long", type=int, default=1, help="seeds with 1,000 episodes, too")
-    parser.add_argument("--processes", type=int, default=2, help="at a time")
-    parser.add_argument("--no-run", action="store_true", help="report what was done")
-    options = parser.parse_args()
+    arguments = parser(__doc__, required=("work",), work="folder that keeps each part")
+    arguments.add_argument("--seeds", type=int, default=5)
+    arguments.add_argument("--long", type=int, default=1, help="seeds with 1,000 episodes, too")
+    arguments.add_argument("--processes", type=int, default=2, help="at a time")
+    arguments.add_argument("--no-run", action="store_true", help="report what was done")
+    options = arguments.parse_args()
     if options.no_run:
         report(options.work, options.seeds, options.long)
     else:

@@ -5,7 +5,6 @@ breakdown utilisations, clocks, forecasts and replays, for six tasks on four cor
 Five other programs check the choices.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from allocation_data import phase_tables, prepare, truth, wcets
 from scipy.stats import ks_2samp
-from tables import RESULTS, TASKS, markdown, publish, store, stored, subplots
+from tables import RESULTS, TASKS, markdown, parser, publish, store, stored, subplots
 
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.clocks import reference_slack, simulated_slack
@@ -40,16 +39,11 @@ CLOCKED = (2.0, 2.6, 3.0)
 
 # Tables, allocator and objective of each method.
 METHODS = {
-    "dna, empirical": ("empirical", "dna", "instructions"),
-    "dna, default": ("default", "dna", "instructions"),
-    "dna, paper preset": ("paper", "dna", "instructions"),
-    "dna, nearest": ("nearest", "dna", "instructions"),
-    "dna, bracketing": ("bracketing", "dna", "instructions"),
-    "optimum, empirical": ("empirical", "optimum", "progress"),
-    "optimum, default": ("default", "optimum", "progress"),
-    "optimum, paper preset": ("paper", "optimum", "progress"),
-    "optimum, nearest": ("nearest", "optimum", "progress"),
-    "optimum, bracketing": ("bracketing", "optimum", "progress"),
+    **{
+        f"{allocator}, {'paper preset' if table == 'paper' else table}": (table, allocator, goal)
+        for allocator, goal in (("dna", "instructions"), ("optimum", "progress"))
+        for table in ("empirical", "default", "paper", "nearest", "bracketing")
+    },
     "optimum of instructions, empirical": ("empirical", "optimum", "instructions"),
     "optimum of instructions, default": ("default", "optimum", "instructions"),
     "equal": ("empirical", "equal", "instructions"),
@@ -453,15 +447,8 @@ def tables() -> dict[str, str]:
     forecast_of = {"the six": content["forecasts"], "five others": others["forecasts"]}
     for programs, name in product(forecast_of, ("with_margin", "without")):
         r = forecast_of[programs][name]
-        rows.append(
-            [
-                programs,
-                f"{r['share']:g}",
-                f"{100 * r['right']:.1f} %",
-                f"{100 * r['wrongly_promised']:.1f} %",
-                f"{100 * r['held']:.0f} %",
-            ]
-        )
+        shares = [f"{100 * r[part]:.1f} %" for part in ("right", "wrongly_promised")]
+        rows.append([programs, f"{r['share']:g}", *shares, f"{100 * r['held']:.0f} %"])
     header = ["programs", "responses below", "right", "wrongly promised", "sets that hold"]
     found["allocation-forecasts"] = markdown(header, rows)
     rows = [
@@ -524,8 +511,6 @@ def draw(content: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="folder for replays and tables")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    options = parser.parse_args()
+    folder = "folder for replays and tables"
+    options = parser(__doc__, PARTS, required=("work",), work=folder).parse_args()
     run(options.work, options.only)

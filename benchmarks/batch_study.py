@@ -303,16 +303,11 @@ def killed_scheduler(work: Path, tasks: Path, wanted: dict[str, str], draw: rand
 
 def kills_table(found: dict) -> str:
     header = ["killed", "times", "same bytes after `--resume`", "done again", "longest wait [s]"]
-    rows = [
-        [
-            f"{name[:-1] if name == 'workers' else name}, SIGKILL",
-            str(row["killed"]),
-            "yes" if row["identical"] else "no",
-            "nothing",
-            f"{row['longest_wait_s']:.0f}" if "longest_wait_s" in row else "",
-        ]
-        for name, row in found.items()
-    ]
+    rows = []
+    for name, row in found.items():
+        cells = [f"{name.removesuffix('s')}, SIGKILL", str(row["killed"])]
+        wait = f"{row['longest_wait_s']:.0f}" if "longest_wait_s" in row else ""
+        rows.append([*cells, "yes" if row["identical"] else "no", "nothing", wait])
     return markdown(header, rows)
 
 

@@ -91,11 +91,8 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
         measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
     Trend.refit = stages.calls("trend", Trend.refit)
     with ExitStack() as stack:
-        for part, stage in (
-            (fit_trend, "trend"),
-            (sharpen, "sharpening"),
-            (solve_bridge, "bridge"),
-        ):
+        parts = {"trend": fit_trend, "sharpening": sharpen, "bridge": solve_bridge}
+        for stage, part in parts.items():
             stack.enter_context(standing_in(part, stages.calls(stage, part)))
         with stages.of("rest of the fit"):
             model = msbgen.fit_profiles(measured)

@@ -4,7 +4,6 @@
 profiles that `reproduce.py graphs` makes.
 """
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from graphs_data import study
-from tables import ROOT, markdown
+from tables import ROOT, markdown, parser
 from timing import seconds_of
 
 from msbgen.graphs.boards import Board
@@ -35,9 +34,7 @@ def percentile(call: Callable[[], object], repeats: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True)
-    work = parser.parse_args().work
+    work = parser(__doc__, required=("work",), work="folder of the study").parse_args().work
     data = study(work)
     device = data.devices["tx2"]
     name = min(data.graphs, key=lambda n: abs(data.graphs[n].sizes["task"] - 100))

@@ -4,7 +4,6 @@ Decisions are for four cores on the tables of the six tasks, in random phases.
 """
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,9 +67,7 @@ def table_seconds() -> dict[str, float]:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--work", type=Path, required=True, help="folder of the experiment")
-    work = arguments.parse_args().work
+    work = parser(__doc__, required=("work",), work="folder of the experiment").parse_args().work
     prepare(work, TASKS)
     experiment = Experiment(work, TASKS)
     content: dict[str, Any] = {"table": table_seconds()}

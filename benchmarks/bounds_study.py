@@ -128,32 +128,17 @@ def main():
     results = {}
     for task in options.tasks:
         results[task] = score_bounds(task)
-        for rate, row in results[task]["rates"].items():
-            c, g = row["conformal"], row["gaussian"]
-            print(
-                f"{task:8} {1 - float(rate):.2f} "
-                f"covers {c['coverage']:.4f}, margin {100 * c['margin']:5.2f} %; "
-                f"Gaussian {g['coverage']:.4f}, {100 * g['margin']:5.2f} %; bands of a run "
-                + " ".join(f"{v:.3f}" for v in row["bands of a run"]["coverage"])
-                + ", of a segment "
-                + " ".join(f"{v:.3f}" for v in row["bands of a segment"]["coverage"]),
-                flush=True,
-            )
+        print(task, results[task]["rates"], flush=True)
     mean, counted = {}, [task for task in TASKS if task in results] or list(results)
     for rate in (f"{r:g}" for r in RATES):
         rows = [results[task]["rates"][rate] for task in counted]
         mean[rate] = {
-            **{
-                f"{name} {what}": float(np.mean([row[name][what] for row in rows]))
-                for name in ("conformal", "gaussian")
-                for what in ("coverage", "margin")
-            },
-            **{
-                name: np.mean([row[name]["coverage"] for row in rows], axis=0).tolist()
-                for name in ("bands of a run", "bands of a segment")
-            },
+            f"{name} {what}": float(np.mean([row[name][what] for row in rows]))
+            for name in ("conformal", "gaussian")
+            for what in ("coverage", "margin")
         }
-        print(rate, mean[rate])
+        for name in ("bands of a run", "bands of a segment"):
+            mean[rate][name] = np.mean([row[name]["coverage"] for row in rows], axis=0).tolist()
     content = {"mean_over_tasks": mean, "tasks": results}
     store(options.output, content)
     if options.output == RESULTS / "bounds.json" and tuple(options.tasks) == PROGRAMS:

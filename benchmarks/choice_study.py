@@ -6,7 +6,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
@@ -206,12 +206,10 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
             paid.append(each[chosen] / each[truth[0] <= limit].min() - 1)
             late.append(bool(truth[0][chosen] > limit))
         result[name] = {"regret": float(np.mean(paid)), "late": float(np.mean(late))}
+    predicted = plain.energy / batch
     result["fronts"] = {
         name: [[float(t[i]), float(e[i])] for i in pareto_front(t, e)]
-        for name, t, e in (
-            ("measured", truth[0], each),
-            ("predicted", plain.time, plain.energy / batch),
-        )
+        for name, t, e in (("measured", truth[0], each), ("predicted", plain.time, predicted))
     }
     result["points"] = [[float(t), float(e)] for t, e in zip(truth[0], each)]
     return result
@@ -276,11 +274,7 @@ PARTS = ("zeus", "nv-dvfs", "jetson", "odroid-xu3")
 
 def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULTS) -> dict:
     """Measure the parts for which there are data; write choice.json and choice.png."""
-    works: dict[str, Callable[[Path], dict]] = {
-        "nv-dvfs": nv_dvfs,
-        "jetson": mobilenet,
-        "odroid-xu3": odroid,
-    }
+    works = {"nv-dvfs": nv_dvfs, "jetson": mobilenet, "odroid-xu3": odroid}
     found: dict[str, Any] = {}
     if "zeus" in only:
         found["zeus"] = zeus()
@@ -298,9 +292,8 @@ def tables(found: dict[str, Any] | None = None) -> dict[str, str]:
     """The tables of the parts that were measured, of the stored results if none are given."""
     found, out = stored("choice") if found is None else found, {}
     if rows := decision_rows(found):
-        out["choice"] = markdown(
-            ["decision", "regret", "goal", "late", "goal", "compared with"], rows
-        )
+        header = ["decision", "regret", "goal", "late", "goal", "compared with"]
+        out["choice"] = markdown(header, rows)
     if "nv-dvfs" in found:
         header = ["GPU", "clocks known [MHz]", "margins from microbenchmarks", "from applications"]
         rows = [

@@ -13,17 +13,18 @@ neighbours.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import xarray as xr
+from fidelity_peers import relabelled
+from fidelity_scores import at_levels, made_by
 from numpy.typing import NDArray
 from tables import PROFILES, RESULTS, TASKS, cached, markdown, publish, store, stored
 
@@ -32,10 +33,7 @@ from msbgen.data.schema import (
     STARTED,
     context_table,
     count_array,
-    counter_attrs,
     duration_array,
-    make_profiles,
-    resource_attrs,
     sampling_interval,
 )
 from msbgen.faults.findings import Findings, StretchedRun, WrongCount
@@ -152,11 +150,8 @@ def _together(runs: Sequence[Sequence[Run]]) -> Floats:
 
 def _like(dataset: xr.Dataset, counts: Floats, runs: Sequence[Sequence[Run]]) -> xr.Dataset:
     """The dataset with other counts, and the lengths of the runs."""
-    return make_profiles(
-        counts, np.array([[run.duration for run in row] for row in runs]), context_table(dataset),
-        interval=sampling_interval(dataset), resources=resource_attrs(dataset),
-        counters=counter_attrs(dataset), attrs=dataset.attrs,
-    )  # fmt: skip
+    duration = np.array([[run.duration for run in row] for row in runs])
+    return relabelled(dataset, counts, duration, attrs=dataset.attrs)
 
 
 def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr.Dataset, ...]:
@@ -205,9 +200,7 @@ def known(task: str, contexts: int, runs: int, seed: int, *, scattered: bool = F
         drawn = np.random.default_rng(seed).choice(train.sizes["context"], contexts, replace=False)
         train = train.isel(context=np.sort(drawn))
     elif contexts < train.sizes["context"]:
-        table = context_table(train)
-        few = [np.isin(column, np.unique(column)[::2]) for column in table.T]
-        train = train.isel(context=np.flatnonzero(np.all(few, axis=0)))
+        train = at_levels(train, (0, 2, 4), runs=train.sizes["run"])
     if runs == 1:
         return train.isel(run=[int(np.random.default_rng(seed).integers(train.sizes["run"]))])
     return train.isel(run=slice(0, runs))
@@ -313,7 +306,7 @@ def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str,
             models[f"{kind}/unweighted"] = _fitted(spoilt, robust=False)
             models[f"{kind}/median rule"] = _fitted(without_outliers(spoilt), robust=False)
     # counters are scaled by the clean counts for all fits
-    methods = {name: _method(model) for name, model in models.items()}
+    methods = {name: made_by(model) for name, model in models.items()}
     scores = msbgen.summarise(msbgen.score_methods(measured, truth, methods))["methods"]
     out = {name: {metric: own[metric] for metric in METRICS} for name, own in scores.items()}
     for name in out if part == "fits" else ():
@@ -325,10 +318,6 @@ def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str,
 def _limit(kind: str) -> str:
     """Name of the clean fit that a fit to data with such faults is compared with."""
     return "d/clean" if kind == "d" else "clean"
-
-
-def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Dataset]:
-    return lambda _, contexts: model.generate(contexts, kind="mean")
 
 
 def run(

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby, product
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -29,6 +30,7 @@ from msbgen.data.schema import (
     counter_attrs,
     counter_names,
     duration_array,
+    inherited_attrs,
     make_profiles,
     resource_attrs,
     sampling_interval,
@@ -77,16 +79,9 @@ class Measured:
         interval = sampling_interval(train)
         found = to_progress(counts, duration, interval, knots=uniform_knots(BINS), clock=clock)
         used = np.isfinite(found.total) & ~lost_counts(found.total)
-        return cls(
-            counts[used],
-            duration[used],
-            np.nonzero(used)[0],
-            context_table(train),
-            found.state[used],
-            float(found.total[used].mean()),
-            interval,
-            clock,
-        )
+        runs = counts[used], duration[used], np.nonzero(used)[0]
+        total = float(found.total[used].mean())
+        return cls(*runs, context_table(train), found.state[used], total, interval, clock)
 
     def context_means(self, state: Floats) -> Floats:
         return np.stack([state[self.own == c].mean(axis=0) for c in range(len(self.contexts))])
@@ -192,14 +187,7 @@ def gaussian_process(known: Measured, values: Floats, weight_of_bin: Floats) -> 
     Kernel parameters and noise by marginal likelihood; the kind of kernel (Matérn 5/2 or squared
     exponential, each with a linear part) by leave-one-context-out error in closed form.
     """
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import (
-        RBF,
-        ConstantKernel,
-        DotProduct,
-        Matern,
-        WhiteKernel,
-    )
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 
     z = known.coordinates(known.contexts)
     scale, mean = np.sqrt(weight_of_bin), values.mean(axis=0)
@@ -208,16 +196,16 @@ def gaussian_process(known: Measured, values: Floats, weight_of_bin: Floats) -> 
     explained = np.cumsum(s**2) / max((s**2).sum(), 1e-300)
     count = min(12, int(np.searchsorted(explained, 0.9999)) + 1, len(z) - 1)
     scales = np.ones(z.shape[1])
-    smooth = (Matern(scales, (0.05, 20), nu=2.5), RBF(scales, (0.05, 20)))
+    smooth = (kernels.Matern(scales, (0.05, 20), nu=2.5), kernels.RBF(scales, (0.05, 20)))
     fitted = []
     for component in range(count):
         target = u[:, component] * np.sqrt(len(z))
         options = []
         for kind in smooth:
             kernel = (
-                ConstantKernel(1.0, (1e-3, 1e3)) * kind
-                + ConstantKernel(1.0, (1e-3, 1e3)) * DotProduct(1.0, "fixed")
-                + WhiteKernel(1e-2, (1e-6, 1.0))
+                kernels.ConstantKernel(1.0, (1e-3, 1e3)) * kind
+                + kernels.ConstantKernel(1.0, (1e-3, 1e3)) * kernels.DotProduct(1.0, "fixed")
+                + kernels.WhiteKernel(1e-2, (1e-6, 1.0))
             )
             process = GaussianProcessRegressor(kernel, alpha=1e-10)
             with warnings.catch_warnings(action="ignore"):  # of an optimum at the edge of its box
@@ -363,7 +351,7 @@ def on_progress(regress: Callable[[Measured, Floats, Floats], Predictor]) -> Met
         predict = regress(known, np.log(state + offset).reshape(len(state), -1), share.ravel())
         values = predict(query).reshape(len(query), BINS, -1)
         counts, duration = known.wall_time(np.maximum(np.exp(values) - offset, 0.0))
-        return _labelled(counts, duration, query, train)
+        return relabelled(train, counts, duration, contexts=query, replicate="sample")
 
     return method
 
@@ -396,7 +384,8 @@ def whole_runs(kind: str, n_samples: int = 10) -> Method:
                 ended = ended.mean()
             counts.append(generated)
             duration.append(ended)
-        return _labelled(_padded(counts), np.array(duration), query, train)
+        labels = {"contexts": query, "replicate": "sample"}
+        return relabelled(train, _padded(counts), np.array(duration), **labels)
 
     return method
 
@@ -408,15 +397,10 @@ def _trend(known: Measured) -> tuple[Trend, Floats]:
     means = known.context_means(state)
     trend = fit_trend(known.contexts, means, weights=weights, segments=SEGMENTS)
     for _ in range(3):
-        state = sharpen(
-            known.counts,
-            known.duration,
-            known.interval,
-            trend.predict(known.contexts)[known.own],
-            knots=uniform_knots(BINS),
-            clock=known.clock,
-            shared_steps=SHARED_STEPS,
-        ).state
+        prior = trend.predict(known.contexts)[known.own]
+        settings = {"knots": uniform_knots(BINS), "clock": known.clock}
+        runs = known.counts, known.duration, known.interval
+        state = sharpen(*runs, prior, shared_steps=SHARED_STEPS, **settings).state
         trend = trend.refit(known.context_means(state), weights=weights)
     return trend, state
 
@@ -453,17 +437,16 @@ def _padded(profiles: list[Floats]) -> Floats:
     return out
 
 
-def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Dataset) -> xr.Dataset:
-    return make_profiles(
-        counts,
-        duration,
-        contexts,
-        interval=sampling_interval(train),
-        resources=resource_attrs(train),
-        counters=counter_attrs(train),
-        replicate="sample",
-        attrs={k: v for k, v in train.attrs.items() if k in ("task", "platform")},
-    )
+def relabelled(like: xr.Dataset, counts: Floats, duration: Floats, **other: Any) -> xr.Dataset:
+    """Profiles with the labels of a dataset: contexts, interval, resources, counters and names."""
+    labels = {
+        "contexts": context_table(like),
+        "interval": sampling_interval(like),
+        "resources": resource_attrs(like),
+        "counters": counter_attrs(like),
+        "attrs": inherited_attrs(like),
+    }
+    return make_profiles(counts, duration, **{**labels, **other})
 
 
 PEERS: dict[str, Method] = {

@@ -6,9 +6,8 @@ all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import xarray as xr
 from fidelity_peers import PEERS, whole_runs
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import ks_2samp
 from tables import PROFILES, TASKS
 from timing import replaced
 
@@ -41,6 +41,11 @@ SPLITS = 10
 
 # Every fourth test context (300 over the tasks), for the many fits of ablations and the curve.
 SOME = slice(0, None, 4)
+
+
+def made_by(model: msbgen.ProfileModel, kind: Any = "mean", **settings: Any) -> Method:
+    """A method that generates profiles by a fitted model."""
+    return lambda _, contexts: model.generate(contexts, kind=kind, **settings)
 
 
 def read_task(task: str) -> tuple[xr.Dataset, xr.Dataset]:
@@ -113,19 +118,18 @@ def against_floor(
 
 
 def _views(counts: Floats, duration: Floats, rows: list[int]) -> tuple[Floats, list[Floats]]:
-    """Sorted durations, and the cloud of states in each of the rows, zero after the end."""
+    """Durations, and the cloud of states in each of the rows, zero after the end."""
     longest = max(rows) + 1
     padded = np.zeros((len(counts), longest, counts.shape[2]))
     there = min(longest, counts.shape[1])
     padded[:, :there] = np.nan_to_num(counts[:, :there])
-    return np.sort(duration), [padded[:, row] for row in rows]
+    return duration, [padded[:, row] for row in rows]
 
 
 def _distances(mine: tuple[Floats, list[Floats]], wanted: tuple[Floats, list[Floats]]) -> Floats:
-    at = np.concatenate([mine[0], wanted[0]])
-    below = [np.searchsorted(d, at, side="right") / len(d) for d in (mine[0], wanted[0])]
+    apart = ks_2samp(mine[0], wanted[0], method="asymp").statistic
     clouds = [msbgen.evaluate.energy_distance(a, b) for a, b in zip(mine[1], wanted[1])]
-    return np.array([np.abs(below[0] - below[1]).max(), *clouds])
+    return np.array([apart, *clouds])
 
 
 def little(task: str) -> dict:
@@ -138,19 +142,16 @@ def little(task: str) -> dict:
     return out
 
 
-def at_levels(train: xr.Dataset, kept: tuple[int, ...], *, runs: int) -> xr.Dataset:
+def at_levels(train: xr.Dataset, kept: Sequence[int], *, runs: int) -> xr.Dataset:
     """The known contexts at some levels of each resource, and their first runs."""
     table = context_table(train)
     inside = np.all([np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0)
     return train.isel(context=np.flatnonzero(inside), run=slice(0, runs))
 
 
-def _linear(*args: Any, **settings: Any) -> Trend:
-    return fit_trend(*args, **{**settings, "coordinates": "linear"})
-
-
-def _without_caps(*args: Any, **settings: Any) -> Trend:
-    return fit_trend(*args, **{**settings, "find_caps": False})
+def _fit_with(**fixed: Any) -> Callable[..., Trend]:
+    """The fit of a trend with some settings fixed."""
+    return lambda *args, **settings: fit_trend(*args, **{**settings, **fixed})
 
 
 def _fixed_metric(
@@ -187,6 +188,8 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
     return np.ones_like(amounts)
 
 
+_IN_LINEAR = _fit_with(coordinates="linear")
+_WITHOUT_CAPS = _fit_with(find_caps=False)
 _LOCAL = "msbgen.generate.centre._local_mean"
 _NEVER_ONE_LAW = {"msbgen.generate.deconvolution._clearly_better": lambda joined, trend: False}
 
@@ -206,11 +209,14 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "nothing": (msbgen.DEFAULT, {}),
     "progress clock (wall time instead)": (
         replace(msbgen.DEFAULT, clock="time"),
-        _trends(_without_caps),
+        _trends(_WITHOUT_CAPS),
     ),
-    "log coordinates (linear instead)": (msbgen.DEFAULT, _fitted_by(_linear)),
+    "log coordinates (linear instead)": (
+        msbgen.DEFAULT,
+        _fitted_by(_IN_LINEAR),
+    ),
     "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, _fitted_by(_fixed_metric)),
-    "caps": (msbgen.DEFAULT, _fitted_by(_without_caps)),
+    "caps": (msbgen.DEFAULT, _fitted_by(_WITHOUT_CAPS)),
     "local mean of the departures": (msbgen.DEFAULT, {_LOCAL: _no_departure}),
     "trend (local mean only)": (msbgen.DEFAULT, _fitted_by(_constant)),
     "trend and local mean": (msbgen.DEFAULT, {**_fitted_by(_constant), _LOCAL: _no_departure}),
@@ -235,13 +241,7 @@ def ablation(task: str) -> dict:
     for name, (settings, parts) in ABLATIONS.items():
         with replaced(parts):
             model = msbgen.fit_profiles(train, settings)
-
-            def generate(_: xr.Dataset, contexts: ArrayLike, kind: Any, model=model) -> xr.Dataset:
-                return model.generate(contexts, kind=kind)
-
-            kinds: dict[str, Method] = {
-                kind: partial(generate, kind=kind) for kind in ("mean", "max_likelihood")
-            }
+            kinds = {kind: made_by(model, kind) for kind in ("mean", "max_likelihood")}
             rng = np.random.default_rng(0)
             drawn = model.generate(table, kind="sample", n_samples=SPLITS * half, rng=rng)
             out[name] = {
@@ -264,9 +264,7 @@ def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
     """
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
     grids = {n: platform_contexts(f"grid:{levels}") for n, levels in DESIGNS.items()}
-    known = {tuple(row) for grid in grids.values() for row in grid}
-    tested = context_table(read_task(task)[1])
-    tested = tested[[tuple(row) not in known for row in tested]][SOME]
+    tested = without(context_table(read_task(task)[1]), *grids.values())[SOME]
     truth = replay_trace(trace, tested, 10, rng=1)
     methods = {m: EVERYONE[m] for m in ("default/mean", *peers, "bracketing")}
     out = {}
@@ -305,15 +303,19 @@ def replayed(program: str) -> tuple[xr.Dataset, xr.Dataset, Floats]:
     """A program's trace, 125 known contexts of ten runs, and all other contexts."""
     trace = read_trace(PROFILES / "traces" / f"{program}.nc")
     train = replay_trace(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
-    known = {tuple(row) for row in context_table(train)}
-    every = platform_contexts("all")
-    return trace, train, every[[tuple(row) not in known for row in every]]
+    return trace, train, without(platform_contexts("all"), context_table(train))
 
 
-def draw_contexts(program: str, every: Floats) -> Floats:
-    """200 of some contexts, always the same for a program."""
-    rng = np.random.default_rng([2, *program.encode()])
-    return every[np.sort(rng.choice(len(every), 200, replace=False))]
+def draw_contexts(program: str, every: Floats, n: int = 200, seed: int = 2) -> Floats:
+    """Some contexts, always the same for a program and a seed."""
+    rng = np.random.default_rng([seed, *program.encode()])
+    return every[np.sort(rng.choice(len(every), n, replace=False))]
+
+
+def without(every: Floats, *known: ArrayLike) -> Floats:
+    """The contexts that are in none of some tables."""
+    barred = {tuple(row) for table in known for row in np.asarray(table)}
+    return every[[tuple(row) not in barred for row in every]]
 
 
 LEVELS = {name: np.array(levels) for name, levels in PlatformConfig().levels.items()}
@@ -370,11 +372,8 @@ def compare_designs(program: str) -> dict:
     designs.
     """
     trace, found = read_trace(PROFILES / "traces" / f"{program}.nc"), designs()
-    known = {tuple(row) for contexts, _ in found.values() for row in contexts}
-    every = platform_contexts("all")
-    every = every[[tuple(row) not in known for row in every]]
-    rng = np.random.default_rng([5, *program.encode()])
-    tested = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    every = without(platform_contexts("all"), *(contexts for contexts, _ in found.values()))
+    tested = draw_contexts(program, every, EQUAL_CONTEXTS, seed=5)
     truth, scale = replay_trace(trace, tested, 30, rng=1), None
     out = {}
     for name, (contexts, runs) in found.items():
@@ -392,7 +391,7 @@ def compare_designs(program: str) -> dict:
 
 def _mean_errors(model: msbgen.ProfileModel, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
     """Errors of the mean profile: raw, scaled and of the duration, (contexts, 3)."""
-    return _errors(lambda _train, contexts: model.generate(contexts, kind="mean"), scale, truth)
+    return _errors(made_by(model), scale, truth)
 
 
 def _errors(method: Method, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
@@ -416,8 +415,7 @@ def equal(program: str) -> dict:
     contexts, and of means of n other runs.
     """
     trace, train, every = replayed(program)
-    rng = np.random.default_rng([7, *program.encode()])
-    tested = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    tested = draw_contexts(program, every, EQUAL_CONTEXTS, seed=7)
     truth, others = (replay_trace(trace, tested, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
 
     def mean_of(runs: slice) -> Method:
@@ -429,8 +427,7 @@ def equal(program: str) -> dict:
 
     measured = np.array([mean_errors(n) for n in EQUAL_RUNS])
     out: dict[str, Any] = {"measured": dict(zip(map(str, EQUAL_RUNS), measured.tolist()))}
-    barred = {*map(tuple, tested)}
-    allowed = [row for row in platform_contexts("all") if tuple(row) not in barred]
+    allowed = without(platform_contexts("all"), tested)
     planned = msbgen.plan_contexts(LEVELS, train.sizes["context"], candidates=allowed)
     scattered = replay_trace(trace, planned.contexts, 10, rng=0)
     for name, known, parts in (

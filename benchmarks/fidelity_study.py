@@ -14,7 +14,6 @@ from typing import Any
 import fidelity_scores as fidelity
 import numpy as np
 from tables import (
-    PROFILES,
     RESULTS,
     TASKS,
     markdown,
@@ -46,8 +45,7 @@ Tables = dict[str, str]
 
 def score_task(task: str) -> dict:
     """Scores of every method of the package on a task."""
-    train = msbgen.read_profiles(PROFILES / f"{task}.nc")
-    truth = msbgen.read_profiles(PROFILES / f"{task}-truth.nc")
+    train, truth = fidelity.read_task(task)
     return msbgen.summarise(msbgen.score_methods(train, truth, warping=("exact", "fastdtw")))
 
 

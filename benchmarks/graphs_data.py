@@ -9,6 +9,7 @@ contexts of three runs.
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -122,25 +123,16 @@ def true_device(sheet: Device, seed: int) -> Device:
     def off(deviation: float) -> float:
         return float(np.exp(deviation * rng.normal()))
 
+    def moved(part: Any, **deviations: float) -> dict[str, float]:
+        return {name: getattr(part, name) * off(by) for name, by in deviations.items()}
+
+    powers = dict.fromkeys(("power", "on_power", "idle_power"), POWERS)
     clusters = tuple(
-        replace(
-            cluster,
-            speed=cluster.speed * off(SPEEDS),
-            dispatch=cluster.dispatch * off(DISPATCHES),
-            power=cluster.power * off(POWERS),
-            on_power=cluster.on_power * off(POWERS),
-            idle_power=cluster.idle_power * off(POWERS),
-        )
+        replace(cluster, **moved(cluster, speed=SPEEDS, dispatch=DISPATCHES, **powers))
         for cluster in sheet.clusters
     )
-    return replace(
-        sheet,
-        clusters=clusters,
-        base_power=sheet.base_power * off(POWERS),
-        miss_energy=sheet.miss_energy * off(POWERS),
-        run_noise=RUN_NOISE,
-        task_noise=TASK_NOISE,
-    )
+    whole = moved(sheet, base_power=POWERS, miss_energy=POWERS)
+    return replace(sheet, clusters=clusters, run_noise=RUN_NOISE, task_noise=TASK_NOISE, **whole)
 
 
 def study(folder: Path, seed: int = 0) -> Study:

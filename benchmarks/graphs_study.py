@@ -6,7 +6,6 @@ the eighths and one of the devices a seed (:mod:`graphs_networks`). Every job ke
 in the work folder; :func:`report` reads them.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -29,7 +28,7 @@ from graphs_splits import (
     whole_table,
 )
 from numpy.typing import NDArray
-from tables import RESULTS, markdown, publish, store, stored, subplots
+from tables import RESULTS, find, markdown, parser, publish, store, stored, subplots
 
 from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.evaluation import compare_over_graphs, holm, log_errors, order_within
@@ -84,10 +83,8 @@ def peers_job(data: Study, seed: int) -> dict[str, NDArray]:
     found = {}
     for name, held_out in splits(table, seed).items():
         for peer, learn in peers.tabular(kinds).items():
-            predicted = learn(
-                table.plain[~held_out], table.log[~held_out], table.plain[held_out], seed
-            )
-            found[f"{name}|{peer}"] = predicted
+            known = table.plain[~held_out], table.log[~held_out]
+            found[f"{name}|{peer}"] = learn(*known, table.plain[held_out], seed)
     return found
 
 
@@ -140,12 +137,9 @@ def noise_floor(data: Study, seed: int) -> Floats:
         device, simulator = data.devices[name], data.simulators[name]
         contexts = run_contexts(runs, device)
         for i in rng.permutation(runs.sizes["run"])[:150]:
+            graph, start = (runs[n].values[i] for n in ("graph", "start_temperature"))
             outcome = simulator.run(
-                data.graphs[str(runs["graph"].values[i])],
-                contexts[[i]],
-                temperature=runs["start_temperature"].values[[i]],
-                runs=12,
-                rng=rng,
+                data.graphs[str(graph)], contexts[[i]], temperature=[start], runs=12, rng=rng
             )
             both = np.log(np.stack([outcome.makespan[0], outcome.energy[0]]))
             squares.append(both.var(axis=1, ddof=1))
@@ -221,7 +215,7 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
             predictions |= dict(np.load(more)) if more.exists() else {}
         floors.append(kept["floor"])
         for name in [key.removesuffix("|held") for key in kept if key.endswith("|held")]:
-            held_out = kept[f"{name}|held"]
+            at, held_out = {"seed": seed, "split": name}, kept[f"{name}|held"]
             truth, graph = kept["log"][held_out], kept["graph"][held_out]
             key = np.char.add(np.char.add(graph, "@"), kept["device"][held_out])
             for method in (*METHODS, *ABLATIONS):
@@ -230,16 +224,8 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
                     continue
                 time, energy = log_errors(np.exp(found), np.exp(truth)).tolist()
                 order = order_within(found[:, 0], truth[:, 0], key)
-                rows.append(
-                    {
-                        "seed": seed,
-                        "split": name,
-                        "method": method,
-                        "time": time,
-                        "energy": energy,
-                        "order": order,
-                    }
-                )
+                errors = {"time": time, "energy": energy, "order": order}
+                rows.append({**at, "method": method, **errors})
                 if name.startswith("families") and method in against:
                     ours_there = predictions[f"{name}|{OURS}"]
                     where = np.char.add(np.char.add(graph, " "), str(seed))
@@ -254,15 +240,7 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
                     low, high = (predictions[f"{name}|{end}"] for end in ends)
                     inside = ((low <= truth) & (truth <= high)).mean(axis=0).tolist()
                     width = (high - low).mean(axis=0).tolist()
-                    ours.append(
-                        {
-                            "seed": seed,
-                            "split": name,
-                            "kind": title,
-                            "inside": inside,
-                            "width": width,
-                        }
-                    )
+                    ours.append({**at, "kind": title, "inside": inside, "width": width})
     floor = np.sqrt(np.mean(np.square(floors), axis=0)).tolist()
     tests = {}
     for method, parts in against.items():
@@ -303,15 +281,12 @@ def means(
 
     With `beside`, only the splits on which that other method was scored.
     """
-    places = {
-        (r["seed"], r["split"]) for r in results["scores"] if r["method"] == (beside or method)
-    }
+    scores = results["scores"]
+    places = {(r["seed"], r["split"]) for r in find(scores, method=beside or method)}
     own = [
         r
-        for r in results["scores"]
-        if r["method"] == method
-        and r["split"].split()[0] == group
-        and (r["seed"], r["split"]) in places
+        for r in find(scores, method=method)
+        if r["split"].split()[0] == group and (r["seed"], r["split"]) in places
     ]
     if not own:
         return np.nan, np.nan, np.nan, 0
@@ -342,25 +317,16 @@ def interval_table(results: dict[str, Any]) -> str:
     rows = []
     for kind in ("conformal", "evidential"):
         for group in GROUPS:
-            own = [
-                r
-                for r in results["intervals"]
-                if r["kind"] == kind and r["split"].split()[0] == group
-            ]
+            of_kind = find(results["intervals"], kind=kind)
+            own = [r for r in of_kind if r["split"].split()[0] == group]
             if not own:
                 continue
             inside = np.array([r["inside"] for r in own]) * 100
             width = np.mean([r["width"] for r in own], axis=0)
             mean, least = inside.mean(axis=0), inside.min(axis=0)
-            rows.append(
-                [
-                    f"{kind}, {group}",
-                    f"{mean[0]:.1f} / {mean[1]:.1f} %",
-                    f"{least[0]:.1f} / {least[1]:.1f} %",
-                    f"{width[0]:.3f} / {width[1]:.3f}",
-                    str(len(own)),
-                ]
-            )
+            cells = [f"{share[0]:.1f} / {share[1]:.1f} %" for share in (mean, least)]
+            cells += [f"{width[0]:.3f} / {width[1]:.3f}", str(len(own))]
+            rows.append([f"{kind}, {group}", *cells])
     head = ["95 %, time / energy", "covered", "lowest split", "width of the logarithm", "splits"]
     return markdown(head, rows)
 
@@ -377,11 +343,8 @@ def ablation_table(results: dict[str, Any]) -> str:
     where = {r["split"] for r in results["scores"] if r["method"] in ABLATIONS}
     rows = []
     for method in ("network", "network on schedule", *ABLATIONS):
-        own = [
-            r
-            for r in results["scores"]
-            if r["method"] == method and r["split"] in where and r["seed"] == 0
-        ]
+        every = find(results["scores"], method=method, seed=0)
+        own = [r for r in every if r["split"] in where]
         if own:
             time, energy, order = (
                 np.mean([r[k] for r in own]) for k in ("time", "energy", "order")
@@ -403,7 +366,7 @@ def draw(results: dict[str, Any]) -> None:
     axes[0].set_ylabel("error of log time")
     axes[0].legend(fontsize="small")
     for kind, marker in (("conformal", "o"), ("evidential", "x")):
-        own = [r for r in results["intervals"] if r["kind"] == kind]
+        own = find(results["intervals"], kind=kind)
         inside = [100 * r["inside"][0] for r in own]
         axes[1].plot([r["width"][0] for r in own], inside, marker, label=kind, alpha=0.7)
     axes[1].axhline(95, color="black", linewidth=0.8)
@@ -414,12 +377,11 @@ def draw(results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="folder for runs and answers")
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="draws of devices")
-    parser.add_argument("--processes", type=int, default=2, help="that fit at a time")
-    parser.add_argument("--no-run", action="store_true", help="report what the folder holds")
-    options = parser.parse_args()
+    arguments = parser(__doc__, required=("work",), work="folder for runs and answers")
+    arguments.add_argument("--seeds", type=int, default=len(SEEDS), help="draws of devices")
+    arguments.add_argument("--processes", type=int, default=2, help="that fit at a time")
+    arguments.add_argument("--no-run", action="store_true", help="report what the folder holds")
+    options = arguments.parse_args()
     if options.no_run:
         report(options.work, range(options.seeds))
     else:

@@ -46,27 +46,18 @@ PEERS: dict[str, Peer] = {"boosting": boosting, "forest": forest, "mean curve": 
 
 
 def tuned_boosting(
-    known: Floats,
-    target: Floats,
-    group: NDArray[np.int64],
-    new: Floats,
-    *,
-    journal: Path,
-    name: str,
-    trials: int = TRIALS,
-    seed: int = 0,
+    known: Floats, target: Floats, group: NDArray[np.int64], new: Floats, **study: Any
 ) -> Floats:
     """The paper's model: xgboost, searched by TPE with Hyperband over its Table 2.
 
-    A journal keeps the study, which goes on after an interruption. Equal seeds and names give equal
-    trials.
+    The settings of the study are those of :func:`tune`.
     """
-    best = tune(known, target, group, journal=journal, name=name, trials=trials, seed=seed)
     import xgboost
 
+    best = tune(known, target, group, **study)
     rounds = int(best.pop("n_estimators"))
     matrix = xgboost.DMatrix(known, np.log(target))
-    model = xgboost.train({**best, "nthread": 1, "seed": seed}, matrix, rounds)
+    model = xgboost.train({**best, "nthread": 1, "seed": study.get("seed", 0)}, matrix, rounds)
     return np.exp(model.predict(xgboost.DMatrix(new)).astype(float))
 
 
@@ -80,7 +71,11 @@ def tune(
     trials: int = TRIALS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Hyper-parameters with the least error on left-out groups."""
+    """Hyper-parameters with the least error on left-out groups.
+
+    A journal keeps the study, which goes on after an interruption. Equal seeds and names give equal
+    trials.
+    """
     import optuna
     import xgboost
     from optuna.storages import JournalStorage
@@ -231,22 +226,16 @@ def line_surface(
     return np.maximum(columns @ weight, 1e-300)
 
 
-def boosting_surface(
-    curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
-) -> Floats:
-    """The paper's model on the measured values, (n,)."""
-    return boosting(contexts[given], known[given], given, contexts)
-
-
-def forest_surface(
-    curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
-) -> Floats:
-    return forest(contexts[given], known[given], given, contexts)
+def surface_of(peer: Peer) -> Surface:
+    """A surface by a peer that learns from the measured values."""
+    return lambda curve, contexts, given, known, is_time: peer(
+        contexts[given], known[given], given, contexts
+    )
 
 
 SURFACES: dict[str, Surface] = {
     "mean curve": mean_surface,
     "a + b/f": line_surface,
-    "boosting": boosting_surface,
-    "forest": forest_surface,
+    "boosting": surface_of(boosting),
+    "forest": surface_of(forest),
 }

@@ -160,23 +160,18 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
             )
             predictions[name] = seconds, watts
         work_done = own.contexts[:, 1]
+        cost = own.energy[0] / work_done
         bounds = [float(q) for q in np.quantile(own.time[0], np.linspace(0.1, 0.95, 18))]
         rows = {}
         for name, predicted in predictions.items():
             rows[name] = _errors(own, 0, design, *predicted)
-            late, regret = _bounded(
-                own.time[0], own.energy[0] / work_done, predicted, work_done, bounds
-            )
+            late, regret = _bounded(own.time[0], cost, predicted, work_done, bounds)
             rows[name] |= {"regret": regret, "late": late}
         # with true times, the highest clock and the largest batch that is in time there
         fast = np.where(own.contexts[:, 0] == own.contexts[:, 0].max(), 1.0 / work_done, np.inf)
-        _, regret = _bounded(
-            own.time[0],
-            own.energy[0] / work_done,
-            (own.time[0], fast * work_done / own.time[0]),
-            work_done,
-            [bound for bound in bounds if bound >= own.time[0][np.isfinite(fast)].min()],
-        )
+        predicted = own.time[0], fast * work_done / own.time[0]
+        bounds = [bound for bound in bounds if bound >= own.time[0][np.isfinite(fast)].min()]
+        _, regret = _bounded(own.time[0], cost, predicted, work_done, bounds)
         found[device] = {
             "design": own.contexts[design].tolist(),
             "configurations": len(own.contexts),
@@ -208,25 +203,20 @@ def gpus(data: Path, work: Path) -> dict[str, Any]:
             "with counters": ConfigurationModel(counters="yes").fit(micro, counters[0]),
             "without counters": ConfigurationModel(counters="no").fit(micro, counters[0]),
         }
-        design = fits["default"].design(4)
+        design, every = fits["default"].design(4), range(len(apps.programs))
         found[gpu] = {"design": micro.contexts[design, 0].tolist(), "measured": {}}
         found[gpu]["uses counters"] = fits["default"].uses_counters_
         for count in range(1, 5):
             measured, methods = design[:count], {}
             for name, model in fits.items():
-                errors = [
-                    _errors(
-                        apps,
-                        r,
-                        measured,
-                        *model.predict(*_given(apps, r, measured), counters[1][r]),
-                    )
-                    for r in range(len(apps.programs))
+                predicted = [
+                    model.predict(*_given(apps, r, measured), counters[1][r]) for r in every
                 ]
+                errors = [_errors(apps, r, measured, *predicted[r]) for r in every]
                 methods[name] = mean_rows(errors)
             for name, peer in CURVES.items():
                 errors = []
-                for r in range(len(apps.programs)):
+                for r in every:
                     t, p = (
                         peer(table, own, measured, micro.contexts)
                         for table, own in ((micro.time, apps.time[r]), (micro.power, apps.power[r]))
@@ -330,11 +320,8 @@ def speed(data: Path, work: Path) -> dict[str, Any]:
     )
     predictor = KernelPredictor(parts=ModelParts(trees=False))
     fitted = seconds_of(lambda: predictor.fit(runs))
-    launches = make_workload(
-        ["matmul"] * 580,
-        np.ones(580),
-        parameters={name: values[:580] for name, values in sizes.items()},
-    )
+    few = {name: values[:580] for name, values in sizes.items()}
+    launches = make_workload(["matmul"] * 580, np.ones(580), parameters=few)
     table = grid_contexts(levels, [29, 14, 9])
     taken = [seconds_of(lambda: predict_network(predictor, launches, table)) for _ in range(3)]
     found = {"configurations": len(table), "launches": 580}

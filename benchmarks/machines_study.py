@@ -70,20 +70,12 @@ def task_graph_runs(folder: Path) -> xr.Dataset:
     ran = np.flatnonzero((times > 0).all(axis=1))
     rows, times = [rows[i] for i in ran], times[ran]
     block = np.array([float(r["block"]) for r in rows])
-    return make_relative(
-        1e-3 * times,
-        ["CPU", "GPU 1", "GPU 2"],
-        program=[r["app"] for r in rows],
-        input=[r["task"] for r in rows],
-        scale=[r["block"] for r in rows],
-        configuration=[r["app"] for r in rows],
-        counters={
-            "work": block**3,
-            "block": block,
-            "blocks": np.array([float(r["nb"]) for r in rows]),
-        },
-        work="work",
-    )
+    blocks = np.array([float(r["nb"]) for r in rows])
+    columns = {"program": "app", "input": "task", "scale": "block", "configuration": "app"}
+    words = {name: [r[column] for r in rows] for name, column in columns.items()}
+    counters = {"work": block**3, "block": block, "blocks": blocks}
+    machines = ["CPU", "GPU 1", "GPU 2"]
+    return make_relative(1e-3 * times, machines, counters=counters, work="work", **words)
 
 
 def by_fold(
@@ -131,15 +123,10 @@ def compare(runs: xr.Dataset, split: str) -> dict[str, Any]:
     """Scores of the default, its parts and two machines measured, on one split."""
     by_part = by_fold(runs, split, default_answers())
     whole = [(held_out, from_each(answers)) for held_out, answers in by_part]
-    methods = {
-        "default": score(runs, whole),
-        **{
-            f"{part} alone": score(
-                runs, [(held_out, alone(answers, part)) for held_out, answers in by_part]
-            )
-            for part in PARTS_OF_DEFAULT
-        },
-    }
+    methods = {"default": score(runs, whole)}
+    for part in PARTS_OF_DEFAULT:
+        by_one = [(held_out, alone(answers, part)) for held_out, answers in by_part]
+        methods[f"{part} alone"] = score(runs, by_one)
     if split != "rows":
         methods["two machines measured"] = two_measured(runs, by_part)
     rows = int(np.size(runtimes_of(runs)))
@@ -316,8 +303,11 @@ def measure(name: str, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]
         machines, split = SPLITS[name]
         yield name, compare(shipped_runs(machines), split)
     elif name in ("peers", "paper"):
+        # for single rows, another peer shows the leak
+        leaking = {"looking up another row": lookup}
         for key, (machines, split) in SPLITS.items():
-            for title, peer in (_peers(split) if name == "peers" else PAPER).items():
+            peers = PEERS | (leaking if split == "rows" else {})
+            for title, peer in (peers if name == "peers" else PAPER).items():
                 yield key, beside(shipped_runs(machines), split, {title: peer})
     elif name == "graphs" and data is None:
         print("graphs: the tasks of dense linear algebra do not ship; give --data FOLDER.")
@@ -331,11 +321,6 @@ def measure(name: str, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]
             "importances": importances,
         }  # fmt: skip
         yield name, makers[name](shipped_runs(MIXED))
-
-
-def _peers(split: str) -> dict[str, Peer]:
-    """The peers and, for single rows, the one that shows the leak."""
-    return {**PEERS, **({"looking up another row": lookup} if split == "rows" else {})}
 
 
 def task_graphs(folder: Path) -> dict[str, Any]:
@@ -387,9 +372,7 @@ def comparison(name: str, result: dict[str, Any]) -> str:
     """A row for each method."""
     rows = []
     for method in [name for name in _ORDER if name in result["methods"]]:
-        scored = result["methods"][method]
-        mean = scored[-1]
-        rows.append([method, *_cells(mean)])
+        rows.append([method, *_cells(result["methods"][method][-1])])
     head = ["held out: " + name, *_HEAD]
     if name in TARGETS:
         error, order = TARGETS[name]
@@ -429,16 +412,10 @@ def ablation_table(results: dict[str, Any]) -> str:
 def interval_table(result: dict[str, Any]) -> str:
     rows = []
     for rate, row in result.items():
-        rows.append(
-            [
-                f"{100 * (1 - float(rate)):g} %",
-                f"{100 * row['coverage']:.1f} %",
-                f"{100 * row['least_pair']:.1f} to {100 * row['most_pair']:.1f} %",
-                f"{row['half_width']:.3f}",
-                f"{row['median_half_width']:.3f}",
-                f"≤ {HALF_WIDTHS[float(rate)]:g}",
-            ]
-        )
+        pairs = f"{100 * row['least_pair']:.1f} to {100 * row['most_pair']:.1f} %"
+        cells = [f"{100 * (1 - float(rate)):g} %", f"{100 * row['coverage']:.1f} %", pairs]
+        cells += [f"{row[name]:.3f}" for name in ("half_width", "median_half_width")]
+        rows.append([*cells, f"≤ {HALF_WIDTHS[float(rate)]:g}"])
     head = ["nominal", "covered", "pairs of machines", "half width (mean of log)", "median", "goal"]
     return markdown(head, rows)
 

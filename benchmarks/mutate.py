@@ -17,6 +17,7 @@ import logging
 import os
 import resource
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -193,21 +194,20 @@ def doubt(ds: xr.Dataset) -> None:
 
 def doubt_file(path: Path) -> None:
     """Check the output of a verb."""
-    if path.name in ("p.csv", "queue.csv"):
-        mutate_machines.doubt_table(path)
-    elif path.name == "m.nc":
-        load(path)
-    elif path.name == "k.nc":
-        mutate_kernels.doubt_kernels(path)
-    elif path.name == "r.nc":
-        mutate_machines.doubt_runs(path)
+    checks = {
+        **dict.fromkeys(("p.csv", "queue.csv"), mutate_machines.doubt_table),
+        "m.nc": load,
+        "k.nc": mutate_kernels.doubt_kernels,
+        "r.nc": mutate_machines.doubt_runs,
+        "b.nc": lambda path: doubt(xr.load_dataset(path)),
+    }
+    if path.name in checks:
+        checks[path.name](path)
     elif path.suffix == ".csv":
         for line in path.read_text().splitlines()[1:]:
             values = np.array(line.split(","), dtype=float)
             if not (np.isfinite(values) & (values >= 0)).all():
                 raise DoubtError(f"{path.name} says {line}")
-    elif path.name == "b.nc":
-        doubt(xr.load_dataset(path))
     else:
         doubt(msbgen.read_profiles(path))
 
@@ -354,9 +354,7 @@ class Worker:
         if self.process is not None:
             self.process.stdin.close()
             self.process.wait()
-        for path in sorted(self.folder.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        self.folder.rmdir()
+        shutil.rmtree(self.folder)
 
 
 def main() -> int:

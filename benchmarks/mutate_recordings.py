@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mutate import one_sentence
+from mutate import ANSWERED, FAILED, REFUSED, one_sentence
 from mutate_files import spoil_bytes
 
 from msbgen.core.errors import ArgumentError, ProfileError
@@ -34,7 +34,6 @@ from msbgen.measure.readers.formats import RecordingReader
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
 SECONDS = 20  # that one trial may take; most take some milliseconds
-ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
 # A time in the wrong unit makes more intervals than this; a day at 10 ms.
 LONG = 1e5
 

@@ -21,6 +21,8 @@ from unittest.mock import patch
 
 import numpy as np
 import xarray as xr
+from fidelity_peers import relabelled
+from fidelity_scores import at_levels, made_by
 from numpy.typing import NDArray
 from tables import PROFILES, RESULTS, TASKS, cached, markdown, publish, store, stored
 
@@ -30,8 +32,6 @@ from msbgen.data.schema import (
     count_array,
     counter_attrs,
     duration_array,
-    make_profiles,
-    resource_attrs,
     sampling_interval,
 )
 from msbgen.generate.progress_law import ProgressLaw
@@ -41,7 +41,6 @@ from msbgen.platform.replay import _Program, replay_trace
 from msbgen.platform.trace import read_trace
 
 Floats = NDArray[np.float64]
-Method = Callable[[xr.Dataset, Any], xr.Dataset]
 
 CASES = ("a", "b", "c", "d", "e lost", "e carried", "f")
 DESIGNS = ("27x3", "125x10")
@@ -78,7 +77,7 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
     demand = np.clip(counts[..., 1] - counts[..., 2], 0.0, counts[..., 2])
     counts = np.stack([counts[..., 0], demand, counts[..., 2] - demand], axis=-1)
     names = ("instructions", "demand_misses", "prefetched_misses")
-    return _rebuilt(ds, counts, duration_array(ds), {name: {} for name in names})
+    return _rebuilt(ds, counts, duration_array(ds), counters={name: {} for name in names})
 
 
 @cache
@@ -90,25 +89,13 @@ def tested(task: str, *, streams: bool) -> xr.Dataset:
 
 def known_contexts(task: str, n: int) -> Floats:
     """The 125 contexts of the shipped grid, or 27 of them at every second level."""
-    table = context_table(msbgen.read_profiles(PROFILES / f"{task}.nc"))
-    if n == len(table):
-        return table
-    return table[np.all([np.isin(c, np.unique(c)[::2]) for c in table.T], axis=0)]
+    known = msbgen.read_profiles(PROFILES / f"{task}.nc")
+    return context_table(at_levels(known, range(5) if n == 125 else (0, 2, 4), runs=1))
 
 
-def _rebuilt(
-    ds: xr.Dataset,
-    counts: Floats,
-    duration: Floats,
-    counters: dict[str, dict[str, Any]] | None = None,
-    complete: NDArray[np.bool_] | None = None,
-) -> xr.Dataset:
-    return make_profiles(
-        counts, duration, context_table(ds), interval=sampling_interval(ds),
-        resources=resource_attrs(ds), counters=counters or counter_attrs(ds),
-        attrs={k: v for k, v in ds.attrs.items() if k in ("task", "platform", "source")},
-        complete=complete,
-    )  # fmt: skip
+def _rebuilt(ds: xr.Dataset, counts: Floats, duration: Floats, **other: Any) -> xr.Dataset:
+    attrs = {k: v for k, v in ds.attrs.items() if k in ("task", "platform", "source")}
+    return relabelled(ds, counts, duration, attrs=attrs, **other)
 
 
 def in_groups(ds: xr.Dataset) -> xr.Dataset:
@@ -143,7 +130,7 @@ def lost(ds: xr.Dataset, kind: str, rng: np.random.Generator) -> xr.Dataset:
     counts[gone] = np.nan
     complete = ds["complete"].values.astype(bool) if "complete" in ds else None
     labels = {name: {**label, "gaps": kind} for name, label in counter_attrs(ds).items()}
-    return _rebuilt(ds, counts, duration_array(ds), labels, complete)
+    return _rebuilt(ds, counts, duration_array(ds), counters=labels, complete=complete)
 
 
 def taken_away(whole: xr.Dataset, case: str, seed: int) -> xr.Dataset:
@@ -239,10 +226,6 @@ def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
     return models
 
 
-def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
-    return lambda _, contexts: model.generate(contexts, kind=kind, n_samples=_SAMPLES, rng=3)
-
-
 @dataclass(frozen=True)
 class Study:
     """A case of a task and design; ``limit`` and ``limit b`` are the references.
@@ -297,7 +280,7 @@ def _errors(
     train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
 ) -> dict[str, dict[str, Any]]:
     """Errors of mean profiles, mean of the test contexts."""
-    methods = {name: _kind(model, "mean") for name, model in models.items()}
+    methods = {name: made_by(model) for name, model in models.items()}
     scored = msbgen.score_methods(train, truth, methods)["score"].mean("context")
     metrics = ("ndtw", "ndtw_scaled", "duration_error")
     return {
@@ -310,7 +293,8 @@ def _energies(
     train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
 ) -> dict[str, dict[str, Any]]:
     """Energy distances of samples, context by context."""
-    methods = {name: _kind(model, "sample") for name, model in models.items()}
+    drawn = {"kind": "sample", "n_samples": _SAMPLES, "rng": 3}
+    methods = {name: made_by(model, **drawn) for name, model in models.items()}
     scored = msbgen.score_methods(train, truth, methods)["score"].sel(metric="energy_distance")
     return {name: {"energies": scored.sel({"method": name}).values.tolist()} for name in models}
 

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import xarray as xr
-from scipy.stats import qmc
+from scipy.stats import gmean, qmc
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, stored, subplots
 
 import msbgen
@@ -76,15 +77,8 @@ class Bench:
         model = msbgen.fit_profiles(measured)
         generated = model.generate(context_table(self.truth), kind="mean")
         profiles, wanted = count_array(generated)[:, 0], count_array(self.truth)[:, 0]
-        errors = [
-            normalised_dtw(
-                mine[np.isfinite(mine).all(axis=1)],
-                theirs[np.isfinite(theirs).all(axis=1)],
-                scale=self.scale,
-                method="exact",
-            )
-            for mine, theirs in zip(profiles, wanted)
-        ]
+        ended = ([p[np.isfinite(p).all(axis=1)] for p in both] for both in zip(profiles, wanted))
+        errors = [normalised_dtw(*both, scale=self.scale, method="exact") for both in ended]
         ratio = mean_duration(generated) / mean_duration(self.truth)
         return {
             "error": float(np.mean(errors)),
@@ -158,13 +152,8 @@ def planned(task: str, seed: int, batches: Sequence[int] = BATCHES) -> Iterator[
                 LEVELS, f"{budget - spent}s", run_seconds=spent, candidates=here.allowed
             )
         else:
-            plan = plan_contexts(
-                model,
-                f"{budget - spent}s",
-                candidates=here.allowed,
-                most_contexts=MOST_CONTEXTS,
-                most_runs=max(RUNS),
-            )
+            most = {"most_contexts": MOST_CONTEXTS, "most_runs": max(RUNS)}
+            plan = plan_contexts(model, f"{budget - spent}s", candidates=here.allowed, **most)
         for context, n in zip(plan.contexts, plan.runs):
             i = row_of[tuple(context.round(6))]
             n = min(n, cost.shape[1] - runs[i])
@@ -188,10 +177,7 @@ def units(tasks: list[str], budgets: list[int]) -> list[tuple]:
     plans = [(task, "plan", 0, seed, max(budgets)) for seed in SEEDS for task in tasks]
     fixed = [
         (task, design, runs, seed, budget)
-        for budget in budgets
-        for task in tasks
-        for design in DESIGNS
-        for runs in RUNS
+        for budget, task, design, runs in product(budgets, tasks, DESIGNS, RUNS)
         for seed in SEEDS[: 1 if design == "factorial" else None]
     ]
     return plans + fixed
@@ -232,7 +218,7 @@ def curve(cells: dict[str, Cell], task: str, design: str, metric: str) -> dict[i
             t, d, runs, _, b = name.split("/")
             if (t, d, b) == (task, design, str(budget)):
                 by_runs.setdefault(runs, []).append(cell.get(metric, np.nan))
-        means = [float(np.exp(np.mean(np.log(values)))) for values in by_runs.values()]
+        means = [float(gmean(values)) for values in by_runs.values()]
         if np.isfinite(means).any():
             out[budget] = float(np.nanmin(means))
     return out
@@ -266,7 +252,7 @@ def compare(cells: dict[str, Cell], metric: str = "error") -> dict:
     for task in sorted({name.split("/")[0] for name in cells}):
         lines = {d: curve(cells, task, d, metric) for d in ("plan", *DESIGNS)}
         common = [b for b in BUDGETS if all(b in line for line in lines.values())]
-        means = {d: float(np.exp(np.mean([np.log(lines[d][b]) for b in common]))) for d in lines}
+        means = {d: float(gmean([line[b] for b in common])) for d, line in lines.items()}
         best = min(DESIGNS, key=means.__getitem__)
         reached = dict(zip(common, np.minimum.accumulate([lines[best][b] for b in common])))
         times = {b: seconds_to_reach(lines["plan"], float(e)) for b, e in reached.items()}
@@ -276,25 +262,19 @@ def compare(cells: dict[str, Cell], metric: str = "error") -> dict:
             "curves": lines,
             "mean_error": means,
             "best_other": best,
-            "ratio": float(np.exp(np.mean(np.log(list(ratios.values()))))),
+            "ratio": float(gmean(list(ratios.values()))),
             "ratios": ratios,
             "not_reached": [b for b, t in times.items() if not np.isfinite(t)],
         }
+    errors = [t["mean_error"] for t in tasks.values()]
     return {
         "mean_ratio": float(np.mean([t["ratio"] for t in tasks.values()])),
         "error_over_best_other": {
-            d: float(
-                np.exp(
-                    np.mean(
-                        [np.log(t["mean_error"][d] / t["mean_error"][t["best_other"]])
-                         for t in tasks.values()]
-                    )
-                )
-            )
+            d: float(gmean([e[d] / e[t["best_other"]] for t, e in zip(tasks.values(), errors)]))
             for d in ("plan", *DESIGNS)
         },
         "tasks": tasks,
-    }  # fmt: skip
+    }
 
 
 def draw(result: dict, path: Path) -> None:

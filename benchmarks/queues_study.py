@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from queues_data import WIDTHS, Log, Vectors, draw, graphs, logged, made_up, programs
-from tables import RESULTS, markdown, parser, publish, store, stored
+from tables import RESULTS, find, markdown, parser, publish, store, stored
 
 from msbgen.machines import queue
 from msbgen.machines.queue.picture import arrival_name, plot_queues
@@ -53,10 +53,6 @@ def means(every: list[list[dict]]) -> list[dict]:
         numbers = {k: v for k, v in same[0].items() if isinstance(v, float) and k != "arrivals"}
         found.append({**same[0], **{k: float(np.mean([r[k] for r in same])) for k in numbers}})
     return found
-
-
-def find(rows: list[dict], **wanted: Any) -> list[dict]:
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def beside(every: list[list[dict]], forms: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -162,6 +162,24 @@ class Attention:
         ]  # fmt: skip
 
 
+class AdaMax:
+    """The optimiser (Kingma and Ba 2015, Section 7.1), which changes parameters in place."""
+
+    def __init__(self, parameters: Sequence[Singles]) -> None:
+        self._parameters, self._steps = parameters, 0
+        self._moments, self._sizes = ([np.zeros_like(p) for p in parameters] for _ in range(2))
+
+    def step(self, gradients: Sequence[Singles], rate: float) -> None:
+        self._steps += 1
+        rate = np.float32(rate / (1 - 0.9**self._steps))
+        for p, g, moment, size in zip(self._parameters, gradients, self._moments, self._sizes):
+            moment *= 0.9
+            moment += 0.1 * g
+            size *= 0.999
+            np.maximum(size, np.abs(g), out=size)
+            p -= rate * moment / (size + np.float32(1e-8))
+
+
 def train(
     kind: type[NeuralNetwork] | type[Attention],
     runs: Observations,
@@ -179,21 +197,13 @@ def train(
     target = (log_runtime - mean).astype(np.float32)
     network = kind(*(standardised(f) for f in features), rng)
     sides = np.flatnonzero(runs.n_neighbours == 0), np.flatnonzero(runs.n_neighbours > 0)
-    moments = [np.zeros_like(p) for p in network.parameters]
-    sizes = [np.zeros_like(p) for p in network.parameters]
+    optimiser = AdaMax(network.parameters)
     best, kept = np.inf, [p.copy() for p in network.parameters]
     for step in range(1, steps + 1):
         rows, weight = draw_batch(sides, BATCH, BESIDE, rng)
         error = network.forward(runs.some(rows)) - target[rows]
         rate = RATE * min(1.0, step / 200) * 0.5 * (1 + np.cos(np.pi * step / steps))
-        for p, g, mean_, size in zip(
-            network.parameters, network.backward(2 * weight * error), moments, sizes
-        ):
-            mean_ *= 0.9
-            mean_ += 0.1 * g
-            size *= 0.999
-            np.maximum(size, np.abs(g), out=size)
-            p -= np.float32(rate / (1 - 0.9**step)) * mean_ / (size + np.float32(1e-8))
+        optimiser.step(network.backward(2 * weight * error), rate)
         if step % CHECK_EVERY == 0 or step == steps:
             square = (_all(network, check) + mean - wanted) ** 2
             beside = check.n_neighbours > 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from runtimes_networks import BATCH, CHECK_EVERY, Attention, NeuralNetwork, train
+from runtimes_networks import BATCH, CHECK_EVERY, AdaMax, Attention, NeuralNetwork, train
 
 from msbgen.runtimes.embeddings import sum_by_index
 from msbgen.runtimes.runs import Observations
@@ -54,23 +54,15 @@ def matrix_factorisation(data: Data, kept: Mask, rng: np.random.Generator) -> Fl
     mean = wanted[rows].mean()
     tables = [rng.standard_normal((n, RANK)).astype(np.float32) for n in data.runs.shape]
     tables = [table / np.float32(RANK**0.25) for table in tables]
-    moments, sizes = ([np.zeros_like(t) for t in tables] for _ in range(2))
-    best, kept_tables = np.inf, [t.copy() for t in tables]
+    optimiser, best, kept_tables = AdaMax(tables), np.inf, [t.copy() for t in tables]
     for step in range(1, STEPS + 1):
         some = rows[rng.integers(len(rows), size=BATCH)]
         w, p = tables[0][i[some]], tables[1][j[some]]
         slope = ((w * p).sum(axis=1) - (wanted[some] - mean).astype(np.float32)) / (0.5 * BATCH)
         slope = slope.astype(np.float32)[:, None]
-        gradients = (
-            sum_by_index(i[some], len(tables[0]), slope * p),
-            sum_by_index(j[some], len(tables[1]), slope * w),
-        )
-        for table, g, moment, size in zip(tables, gradients, moments, sizes):
-            moment *= 0.9
-            moment += 0.1 * g
-            size *= 0.999
-            np.maximum(size, np.abs(g), out=size)
-            table -= (RATE / (1 - 0.9**step)) * moment / (size + np.float32(1e-8))
+        both = zip(tables, (i, j), (p, w))
+        gradients = [sum_by_index(of[some], len(t), slope * other) for t, of, other in both]
+        optimiser.step(gradients, RATE)
         if step % CHECK_EVERY == 0:
             error = (tables[0][i[check]] * tables[1][j[check]]).sum(axis=1) + mean - wanted[check]
             if (loss := float((error**2).mean())) < best:

@@ -128,12 +128,8 @@ def conformal(
             for count in np.unique(degree):
                 calibration = part.held & (degree == count)
                 unit = np.unique(part.unit[calibration], return_inverse=True)[1]
-                pool = CalibrationPool(
-                    fits.data.log_runtime[calibration],
-                    location[:, calibration],
-                    width[:, calibration],
-                    unit,
-                )
+                both = location[:, calibration], width[:, calibration]
+                pool = CalibrationPool(fits.data.log_runtime[calibration], *both, unit)
                 here = degree[tested] == count
                 at = tested[here]
                 for offset, _, _ in pool.offsets(rate):

@@ -21,7 +21,9 @@ PLACES = (ROOT / "benchmarks", ROOT / "msbgen")
 TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 
 
-def parser(text: str, parts: Iterable[str] = (), **folders: str) -> ArgumentParser:
+def parser(
+    text: str, parts: Iterable[str] = (), required: Sequence[str] = (), **folders: str
+) -> ArgumentParser:
     """A parser with ``--only`` for the parts of a study, and an option for each folder.
 
     The description is the first line of the module's docstring; folders come with their helps.
@@ -30,13 +32,18 @@ def parser(text: str, parts: Iterable[str] = (), **folders: str) -> ArgumentPars
     if names := [*parts]:
         found.add_argument("--only", nargs="+", choices=names, default=names)
     for name, folder_help in folders.items():
-        found.add_argument(f"--{name}", type=Path, help=folder_help)
+        found.add_argument(f"--{name}", type=Path, required=name in required, help=folder_help)
     return found
 
 
 def mean_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Mean of each figure over rows, which have the figures of the first."""
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def find(rows: Iterable[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
+    """The rows with some values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,8 +1,10 @@
 """Goals of the speed and of the kernels: every measured figure beside its goal."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,7 @@ class Figure:
 
 def figures(results: Mapping[str, Mapping[str, Any]]) -> list[Figure]:
     """Every figure with a goal, from the JSON of the benchmarks, in the order of a job."""
-    makers: dict[str, Callable[[Any], Iterator[Figure]]] = {
-        "bridge": _bridge_figures,
-        "generate": _generate_figures,
-    }
+    makers = {"bridge": _bridge_figures, "generate": _generate_figures}
     return [figure for name in makers if name in results for figure in makers[name](results[name])]
 
 
@@ -48,23 +47,13 @@ def _bridge_figures(bridge: Mapping[str, Any]) -> Iterator[Figure]:
             # the fastest of the peer's variants that reached the accuracy
             ratios = [ratio for name, ratio in row["ratio"].items() if name.startswith(peer)]
             notes = [f"{n} {t}" for n, t in row["notes"].items() if n.startswith(peer)]
-            yield Figure(
-                f"one pair, n = {row['n']}, ε = {row['epsilon']:g}: faster than {peer.upper()}",
-                min(ratios, default=float("nan")),
-                target,
-                True,
-                "×",
-                "; ".join(notes) or "peer not installed",
-            )
+            what = f"one pair, n = {row['n']}, ε = {row['epsilon']:g}: faster than {peer.upper()}"
+            note, ratio = "; ".join(notes) or "peer not installed", min(ratios, default=np.nan)
+            yield Figure(what, ratio, target, True, "×", note)
     for row in bridge.get("chain", []):
-        yield Figure(
-            f"chain, n = {row['n']}, s = {row['s']}, ε = {row['epsilon']:g}: faster than the "
-            f"paper-like one",
-            row["ratio"]["paper-like numpy"],
-            100.0,
-            True,
-            "×",
-        )
+        chain = f"chain, n = {row['n']}, s = {row['s']}, ε = {row['epsilon']:g}"
+        ratio = row["ratio"]["paper-like numpy"]
+        yield Figure(f"{chain}: faster than the paper-like one", ratio, 100.0, True, "×")
     for row in bridge.get("pass", []):
         what = f"pass over the kernel, n = {row['n']}, against reading it"
         yield Figure(what, row["ratio"], 2.0, False, "×")

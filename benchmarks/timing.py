@@ -13,8 +13,8 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from tables import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
