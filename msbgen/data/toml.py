@@ -47,7 +47,7 @@ def amount(value: Any, key: str, where: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ProfileError(f"{where}: '{key}' is far too large; mend it.") from None
+        raise ProfileError(f"{where}: '{key}' is far too large; correct it.") from None
 
 
 def whole(value: Any, key: str, where: str) -> int:

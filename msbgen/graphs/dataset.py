@@ -69,7 +69,7 @@ def _problems(graph: xr.Dataset) -> Iterator[str]:
     if "bcet" in graph and "wcet" in graph:
         bad = graph["bcet"].values > graph["wcet"].values
         if bad.any():
-            yield f"'bcet' of task '{names[int(np.argmax(bad))]}' is above its 'wcet'; mend one."
+            yield f"'bcet' of task '{names[int(np.argmax(bad))]}' is above its 'wcet'; correct one."
     edges = list(_edge_problems(graph, names))
     yield from edges
     if edges:

@@ -264,7 +264,7 @@ def _tokens(text: str, records: GraphRecords) -> Iterator[_Token]:
             at = end
             continue
         if not match:
-            raise records.error(f"line {line}: {shown(text[at : at + 10])!r} is no DOT; mend it")
+            raise records.error(f"line {line}: {shown(text[at : at + 10])!r} is no DOT; correct it")
         if match.lastgroup != "space":
             # keywords are case-insensitive, names are not
             word = match.lastgroup == "word" and match[0].lower() in _WORDS

@@ -349,7 +349,7 @@ def _contradictions(ds: xr.Dataset) -> Iterator[str]:
             row = int(np.argmax(bad))
             yield (
                 f"'energy' is {energy[row]:g} J in run {row}, {ratio[row]:.3g} times power × time "
-                f"({power[row]:g} W × {time[row]:g} s); one of them is in another unit: mend it."
+                f"({power[row]:g} W × {time[row]:g} s); one of them is in another unit: correct it."
             )
 
 
@@ -375,5 +375,5 @@ def _device_problems(runs: xr.Dataset, device: Device) -> Iterator[str]:
         yield (
             f"'energy' of run {row} is {energy:g} J in {time:g} s, which is {power[row]:.3g} W, "
             f"where '{device.name}' draws {device.base_power:g} to {most:.3g} W; one of them is in "
-            f"another unit: mend it."
+            f"another unit: correct it."
         )

@@ -1,4 +1,4 @@
-"""One law of the time of all bins of progress, fitted to every sampling interval at once.
+"""The time law: the time of all bins of progress, fitted to every sampling interval at once.
 
 A sampling interval that covers many bins gives only the sum of their times.  Other runs are sampled
 at other offsets, and in other contexts an interval covers other bins.  One law for all contexts

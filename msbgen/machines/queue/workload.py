@@ -181,7 +181,7 @@ def _refuse(odd: NDArray[np.bool_], number: Floats, values: Floats, what: str, w
         job = int(np.argmax(odd))
         raise ArgumentError(
             f"job number {number[job]:g} has the {what} {values[job]:g}; {wanted} is wanted: drop "
-            f"or mend its line."
+            f"or correct its line."
         )
 
 
