@@ -111,7 +111,7 @@ def test_scores_leave_out_workloads_never_observed_alone(quick):
     beside[np.flatnonzero(few["workload_index"].values == 9)[1:], 0] = 4
     beside[:9:3, 1] = 4
     few = few.drop_vars("beside").assign(beside=(("observation", "slot"), beside))
-    for seed in range(2):
+    for seed in (0, 1, 5):
         rows = evaluate(few, train=0.7, replicates=1, split="rows", rng=seed)
         assert all(np.isfinite(row["error"]) for row in rows)
 
