@@ -131,11 +131,7 @@ def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Flo
 
 
 def group_folds(
-    groups: ArrayLike,
-    n_folds: int,
-    rng: np.random.Generator | int = 0,
-    *,
-    unit: str = "groups",
+    groups: ArrayLike, n_folds: int, rng: np.random.Generator | int = 0, *, unit: str = "groups"
 ) -> Indices:
     """Fold of each run, (n,), 0 to n_folds − 1: groups stay whole, folds have equally many.
 

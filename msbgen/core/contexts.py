@@ -107,8 +107,8 @@ def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
 
     On a grid, the neighbours of a single left-out context have its levels.  A level that is left
     out as a whole must be predicted from the levels around it.  The result has the column and the
-    rows of each level but the lowest and the highest, of each resource with at least three levels
-    and, on average, two contexts or more at each.
+    rows of each level but the lowest and the highest.  It leaves out resources with fewer than
+    three levels, or with fewer than two contexts a level on average.
 
     Examples
     --------

@@ -9,8 +9,10 @@ import json
 import math
 import os
 import shutil
+import signal
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -194,6 +196,43 @@ def check_folder(folder: Path, path: Path) -> None:
         raise OSError(
             f"{path}: nothing can be written into '{folder}' ({_reason(error)}); name another one."
         ) from None
+
+
+def sync_path(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk, to survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Defer SIGINT, SIGTERM, SIGHUP and SIGALRM to the end of the block.
+
+    An interrupted netCDF library hangs, and an interrupted restoration is incomplete.  Handlers
+    collect the signals.  A mask would not do: the kernel delivers a signal of the process
+    to any thread that does not mask it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal arrives here
+        yield
+        return
+    received: list[int] = []
+    handlers = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
+    for number in handlers:
+        signal.signal(number, lambda number, frame: received.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
 
 
 def _reason(error: Exception) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.core.errors import ProfileError
-from msbgen.data.files import check_folder, check_input
+from msbgen.data.files import check_folder, check_input, sync_path
 
 Record = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Journal:
             self._lock(layout)
             if new:
                 os.ftruncate(self._handle, 0)
-                _sync_folder(path.resolve().parent)
+                sync_path(path.resolve().parent)
             else:
                 self.records, whole = _read(path, layout)
                 os.ftruncate(self._handle, whole)
@@ -150,12 +150,3 @@ def _is_blank(path: Path, layout: JournalFormat) -> bool:
     with path.open("rb") as stream:
         data = stream.readline()
     return not data.endswith(b"\n") and data[: len(layout.head)] == layout.head[: len(data)]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the name of a new file to the disk, so that it survives a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -29,7 +29,7 @@ def save_model(
     schema: str,
     overwrite: bool = False,
 ) -> None:
-    """Write arrays, or numbers, and labels to one netCDF file; FileExistsError if it exists."""
+    """Write arrays, or numbers, and labels to netCDF; `overwrite` replaces a file."""
     stored = {name: np.asarray(array) for name, array in arrays.items()}
     text = json.dumps(labels, allow_nan=False)
     dataset = xr.Dataset(

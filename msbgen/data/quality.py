@@ -182,8 +182,8 @@ def _settings(ds: xr.Dataset, breaches: Violations) -> None:
             units = str(ds[name].attrs["units"])
             unit = "" if units == "1" else f" {units}"
             breaches.of(0)(
-                f"resource '{name}' was {float(off[missed].max()):.3g}{unit} or less from what was "
-                f"asked PLACE: see what else limits it, or take what was achieved.",
+                f"resource '{name}' was {float(off[missed].max()):.3g}{unit} or less from the "
+                f"set level PLACE: see what else limits it, or take what was achieved.",
                 missed,
             )
 

@@ -426,11 +426,7 @@ def make_profiles(
     }
     coords["time"] = ("time", interval * np.arange(1, counts.shape[-2] + 1), time_attrs)
     variables: dict[str, Any] = {
-        name: (
-            dims,
-            counts[..., i].astype(np.float32),
-            {"units": "1", **given, "role": "counter"},
-        )
+        name: (dims, counts[..., i].astype(np.float32), {"units": "1", **given, "role": "counter"})
         for i, (name, given) in enumerate(counters.items())
     }
     variables["duration"] = (

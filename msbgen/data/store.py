@@ -8,9 +8,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import signal
 import struct
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,13 +21,11 @@ from xarray.backends import NetCDF4DataStore
 from msbgen.core.errors import ProfileError
 from msbgen.core.machine import physical_memory
 from msbgen.data.check import validate_profiles
-from msbgen.data.files import check_input, replace_file, write_failure
+from msbgen.data.files import check_input, deferred_signals, replace_file, write_failure
 from msbgen.data.schema import context_table, counter_names
 
 # Counts of one stored chunk.
 _CHUNK = 2**18
-# Ctrl-C, termination, and alarms.
-_WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 # Most bytes of an array in one byte of a file: deflate packs up to 1,032 into one.
 _MOST_PACKED = 1100
 # How a heap of an HDF5 file begins, and the lengths of the heads of a heap and of what it holds.
@@ -59,10 +55,9 @@ def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) ->
     if not _heaps_end(path):
         raise ProfileError(f"{name}: is damaged (a heap without an end); copy or write it again.")
     try:
-        with warnings.catch_warnings(), interrupts_wait():
-            warnings.simplefilter(
-                "ignore"
-            )  # xarray's warnings are about the values, which are checked later
+        with warnings.catch_warnings(), deferred_signals():
+            # xarray's warnings are about the values, which are checked later
+            warnings.simplefilter("ignore")
             return _load(path, written_whole)
     except MemoryError as error:
         raise ProfileError(
@@ -189,7 +184,7 @@ def _library(path: Path) -> Iterator[None]:
     On a full disk the library reports "HDF error", or that permission was denied.
     """
     try:
-        with interrupts_wait():
+        with deferred_signals():
             yield
     except (OSError, RuntimeError) as error:
         cause = write_failure(path)
@@ -199,27 +194,6 @@ def _library(path: Path) -> Iterator[None]:
         raise ProfileError(
             f"{path.name}: cannot be stored as netCDF ({_in_short(error).rstrip('.')}); correct it."
         ) from None
-
-
-@contextmanager
-def interrupts_wait() -> Iterator[None]:
-    """Keep signals that raise until the body is done: interrupted, the netCDF library hangs."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    caught: list[int] = []
-
-    def catch(number: int, frame: object) -> None:
-        caught.append(number)
-
-    before = {number: signal.signal(number, catch) for number in _WAITING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for number in caught[:1]:
-        signal.raise_signal(number)
 
 
 def read_profiles(path: str | os.PathLike[str]) -> xr.Dataset:

@@ -211,7 +211,7 @@ class Schema:
     def write(
         self, dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
     ) -> None:
-        """Validate a dataset and write it, whole or not at all; FileExistsError if it exists."""
+        """Validate a dataset and write it, whole or not at all; `overwrite` replaces a file."""
         self.validate(dataset, Path(path).name)
         encoding = packing(dataset, self.compression) if self.compression else {}
         for variable in self.variables:

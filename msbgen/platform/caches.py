@@ -20,9 +20,7 @@ _CHUNK = 1 << 20
 
 
 def stack_histogram(
-    requests: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    keys: NDArray[np.uint64],
+    requests: NDArray[np.uint64], counts: NDArray[np.int64], keys: NDArray[np.uint64]
 ) -> NDArray[np.uint32]:
     """Histogram of LRU stack distances in a last-level cache of 16,384 sets and 20 ways.
 

@@ -149,8 +149,7 @@ class PlatformConfig:
 
 
 def platform_contexts(
-    selection: str,
-    config: PlatformConfig = PlatformConfig(),
+    selection: str, config: PlatformConfig = PlatformConfig()
 ) -> NDArray[np.float64]:
     """Contexts of the platform from a description.
 

@@ -120,8 +120,9 @@ def record_trace(
     with tempfile.TemporaryDirectory(prefix="msbgen-record-") as folder:
         scratch = Path(folder)
         prefix = scratch / "run"
-        plugin = _build_plugin(scratch)
-        options = _plugin_options(plugin, prefix, interval)
+        # commas are doubled in an option of QEMU
+        paths = [str(path).replace(",", ",,") for path in (_build_plugin(scratch), prefix)]
+        options = f"{paths[0]},prefix={paths[1]},interval={interval}"
         emulated = ["qemu-x86_64", "-cpu", "max", "-plugin", options, *program]
         native_code = _run(program, scratch / "native", stdin, lambda: None)
 
@@ -150,7 +151,9 @@ def record_trace(
             )
         if code != 0:
             _log.warning("'%s' returned %d, natively as well as recorded", name, code)
-        share = _recorded_share(prefix)
+        others = float(np.fromfile(prefix.with_suffix(".end"), np.uint64)[0])
+        recorded = float(_recorded(prefix))
+        share = recorded / (recorded + others) if recorded > 0 else 0.0
         if share < 0.99:
             _log.warning(
                 "'%s' has several threads; the trace is the first one's, with %.0f %% of the "
@@ -238,12 +241,6 @@ def _build_plugin(scratch: Path) -> Path:
     return plugin
 
 
-def _plugin_options(plugin: Path, prefix: Path, interval: int) -> str:
-    """The plugin option of QEMU's command line, in which commas are doubled."""
-    plugin_path, prefix_path = (str(p).replace(",", ",,") for p in (plugin, prefix))
-    return f"{plugin_path},prefix={prefix_path},interval={interval}"
-
-
 def _run(
     command: list[str], prefix: Path, stdin: str | os.PathLike[str], poll: Callable[[], None]
 ) -> int:
@@ -273,12 +270,6 @@ def _recorded(prefix: Path) -> int:
         return 0
     count = path.stat().st_size // (8 * _SUMMARY)
     return int(np.fromfile(path, np.uint64, _SUMMARY * count)[::_SUMMARY].sum())
-
-
-def _recorded_share(prefix: Path) -> float:
-    others = float(np.fromfile(prefix.with_suffix(".end"), np.uint64)[0])
-    recorded = float(_recorded(prefix))
-    return recorded / (recorded + others) if recorded > 0 else 0.0
 
 
 def _last_message(scratch: Path) -> str:

@@ -53,50 +53,30 @@ SCHEMA = Schema(
     ("interval", "depth", "colouring", "stream"),
     (
         Variable(
-            "instructions",
-            ("interval",),
-            "count",
-            "1",
-            "instructions executed in the interval",
-            least=1,
-            most=_MOST_COUNTS,
-            stored="uint32",
+            "instructions", ("interval",), "count", "1", "instructions executed in the interval",
+            least=1, most=_MOST_COUNTS, stored="uint32",
         ),
         Variable(
-            "core_cycles",
-            ("interval",),
-            "number",
-            "1",
+            "core_cycles", ("interval",), "number", "1",
             "core cycles without any cost beyond the private caches",
-            least=POSITIVE,
-            stored="float32",
+            least=POSITIVE, stored="float32",
         ),
         Variable(
-            "fixed_time",
-            ("interval",),
-            "number",
-            "ns",
+            "fixed_time", ("interval",), "number", "ns",
             "time that no clock and no cache changes (system calls, page faults)",
-            least=0,
-            stored="float32",
+            least=0, stored="float32",
         ),
         Variable(
-            "distance_histogram",
-            ("depth", "interval", "colouring", "stream"),
-            "count",
-            "1",
+            "distance_histogram", ("depth", "interval", "colouring", "stream"), "count", "1",
             "last-level requests by LRU stack distance: depth w is hit with more than w ways; "
             "the last depth never hits",
-            least=0,
-            most=_MOST_COUNTS,
-            any_order=True,
-            stored="uint32",
+            least=0, most=_MOST_COUNTS, any_order=True, stored="uint32",
         ),
     ),
     check=_problems,
     remedy="record the trace again",
     error=TraceError,
-)
+)  # fmt: skip
 
 
 def make_trace(

@@ -6,13 +6,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from msbgen.core.arrays import (
-    POSITIVE,
-    ModelArray,
-    StoredArrays,
-    finite_predictions,
-    record_arrays,
-)
+from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, finite_predictions, record_arrays
 from msbgen.core.errors import MeasurementError, ProfileError, check_positive
 
 ARRAYS = {

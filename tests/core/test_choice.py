@@ -127,7 +127,7 @@ def test_limits_that_exclude_each_other_are_told_of_together():
         choose(view, limits=Limits(energy=1.0))
 
 
-def test_what_is_no_outlook_is_refused():
+def test_invalid_predictions_and_arguments_are_refused():
     with pytest.raises(ArgumentError, match="time is 0 in context 1"):
         ContextPredictions.exact([1.0, 0.0], [1.0, 1.0])
     with pytest.raises(ArgumentError, match="energy has shape"):

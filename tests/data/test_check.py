@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from broken import BROKEN, ODD, UNSTORABLE, in_time
+from msbgen import kernels
 from msbgen.core.errors import ProfileError
 from msbgen.data.check import inspect_profiles, validate_profiles
 from msbgen.data.schema import counter_names, make_profiles, resource_names
-from msbgen.kernels.dataset import make as make_kernels
 
 
 def test_profiles_without_a_replicate_dimension_are_valid(measured):
@@ -166,7 +166,7 @@ def test_levels_that_differ_by_rounding_are_one(measured, caplog):
 
 
 def test_another_file_of_ours_has_one_thing_wrong():
-    runs = make_kernels(["gemm"], [1.0], resources={"clock": [400]})
+    runs = kernels.make(["gemm"], [1.0], resources={"clock": [400]})
     with pytest.raises(ProfileError) as refused:
         validate_profiles(runs, source="k.nc")
     said = "k.nc: attribute 'schema' is 'msbgen-kernels/1'; a profile file says 'msbgen-profile/1'."

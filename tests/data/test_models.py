@@ -5,13 +5,7 @@ from hypothesis.extra import numpy as hnp
 
 from msbgen.core.arrays import ModelArray, digest
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.models import (
-    label_errors,
-    load_model,
-    save_model,
-    stored_count,
-    stored_names,
-)
+from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
 from msbgen.data.store import load_netcdf, save_netcdf
 
 SCHEMA = "msbgen-toy-model/1"

@@ -85,7 +85,7 @@ def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
         ("load", 0.4, 0.8, "'load' is above 0.5 in context 2"),
         ("instructions_counted_share", 0.96, 0.9, "counter 'instructions' was counted for less"),
         ("late_share", 0.04, 0.5, "5% of the time or more lies in bins of more than 1.5"),
-        ("frequency_achieved", 0.97, 0.9, "resource 'frequency' was 0.1 GHz or less from what"),
+        ("frequency_achieved", 0.97, 0.9, "resource 'frequency' was 0.1 GHz or less from the"),
     ],
 )
 def test_what_is_known_of_runs_is_looked_at(many, name, good, bad, sentence):

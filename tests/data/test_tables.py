@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from msbgen.core.errors import ProfileError
-from msbgen.data.tables import (
-    plan_rows,
-    read_contexts,
-    read_plan,
-    shown,
-    write_table,
-)
+from msbgen.data.tables import plan_rows, read_contexts, read_plan, shown, write_table
 
 NAMES = ["ways", "clock"]
 

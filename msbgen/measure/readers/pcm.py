@@ -13,7 +13,7 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import numbers, rows_of
+from msbgen.measure.readers.table import check_widths, numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
 _MILLION, _GIGABYTE = 1e6, 1e9
@@ -51,14 +51,7 @@ def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
         )
     names, groups = lines[start][1], _filled(lines[start - 1][1], len(lines[start][1]))
     body = lines[start + 1 :]
-    for line, cells in body:
-        if len([*cells, *([""] * (len(names) - len(cells)))]) != len(names) or len(cells) < (
-            len(names) - 1
-        ):
-            raise ProfileError(
-                f"{name}: line {line} has {len(cells)} cells, the header {len(names)}; as many "
-                f"are wanted."
-            )
+    check_widths(name, body, len(names), len(names) - 1)  # the last comma may be missing
     numbered = [line for line, _ in body]
     stamps = [cells[names.index("Time")] for _, cells in body]
     times = times_from_timestamps(name, numbered, stamps, step)

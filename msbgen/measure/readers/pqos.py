@@ -11,7 +11,7 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import numbers, rows_of
+from msbgen.measure.readers.table import check_widths, numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
 # pqos uses MB for 2^20 bytes.
@@ -30,8 +30,8 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     """Rows of a pqos recording: misses and references as counts, bandwidths as bytes.
 
     Occupancies and instructions per cycle are not read, because they are no counts.  The polling
-    interval `step` [s] is required, as timestamps have whole seconds.  ProfileError: the file
-    cannot be read, is no pqos recording, or its timestamps are ambiguous.
+    interval `step` [s] is needed where timestamps, which have whole seconds, are equal.
+    ProfileError: the file cannot be read, is no pqos recording, or its timestamps are ambiguous.
     """
     name = Path(path).name
     lines = read_lines(path)
@@ -42,12 +42,7 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     body = [(line, cells) for line, cells in lines[start + 1 :] if cells[:1] != ["Time"]]
     if not body:
         raise ProfileError(f"{name}: has a header and no rows; measure again.")
-    for line, cells in body:
-        if len(cells) != len(header):
-            raise ProfileError(
-                f"{name}: line {line} has {len(cells)} cells, the header {len(header)}; as many "
-                f"are wanted."
-            )
+    check_widths(name, body, len(header), len(header))
     at = [i for i, column in enumerate(header) if column in _PLACES]
     if not at:
         raise ProfileError(f"{name}: has no column Core, PID or Socket; measure again.")

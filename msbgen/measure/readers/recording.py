@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,10 +181,7 @@ def assemble(rows: Rows, events: Sequence[str] = (), places: Sequence[str] = ())
     if len(places) > 1:
         listed = ", ".join(places[:4]) + (", …" if len(places) > 4 else "")
         warnings.append(f"{rows.source}: counts of {len(places)} places ({listed}) were added.")
-    return Recording(
-        recording.source, recording.events, recording.units, recording.times, counts,
-        recording.running, recording.enabled, tuple(warnings),
-    )  # fmt: skip
+    return replace(recording, counts=counts, warnings=tuple(warnings))
 
 
 def _share(running: Floats, enabled: Floats) -> Floats:
@@ -311,11 +308,7 @@ def _in_nanoseconds(rows: Rows) -> Floats:
 
 
 def _check_completeness(
-    rows: Rows,
-    stamps: Floats,
-    stamp: NDArray[np.int64],
-    names: list[str],
-    event: NDArray[np.int64],
+    rows: Rows, stamps: Floats, stamp: NDArray[np.int64], names: list[str], event: NDArray[np.int64]
 ) -> None:
     """Raise if a bin lacks an event; with several places, perf omits those without a count."""
     if any(rows.places):

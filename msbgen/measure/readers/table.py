@@ -81,7 +81,7 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     table = Table(path, columns)
     places = table.texts(_PLACE)
     times = table.numbers(_TIME) * UNITS[table.unit(_TIME)]
-    since = _since_before(times, places)
+    since = _differences(times, places)
     values = {}
     for event in (name for name in table.names if name not in (_TIME, _PLACE)):
         values[event] = table.numbers(event) * float(table.unit(event) or 1)
@@ -123,6 +123,15 @@ def rows_of(
 _NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
+def check_widths(source: str, body: Sequence[tuple[int, list[str]]], n: int, least: int) -> None:
+    """Raise :class:`ProfileError` for a line with fewer than `least` or more than `n` cells."""
+    for line, cells in body:
+        if not least <= len(cells) <= n:
+            raise ProfileError(
+                f"{source}: line {line} has {len(cells)} cells, the header {n}; as many are wanted."
+            )
+
+
 def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]) -> np.ndarray:
     """Cells of a column as numbers; ProfileError, with the line, for a cell that is none."""
     values = np.empty(len(lines))
@@ -135,16 +144,11 @@ def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]
     return values
 
 
-def _since_before(times: np.ndarray, places: Sequence[str]) -> np.ndarray:
-    """Time since the row before of the same place [s]."""
-    before: dict[str, float] = {}
-    since = np.empty(len(times))
-    for i, (time, place) in enumerate(zip(times.tolist(), places)):
-        since[i] = time - before.get(place, 0.0)
-        before[place] = time
-    return since
-
-
 def _differences(totals: np.ndarray, places: Sequence[str]) -> np.ndarray:
-    """Events since the row before of the same place."""
-    return _since_before(totals, places)
+    """Events, or time, since the row before of the same place."""
+    before: dict[str, float] = {}
+    since = np.empty(len(totals))
+    for i, (total, place) in enumerate(zip(totals.tolist(), places)):
+        since[i] = total - before.get(place, 0.0)
+        before[place] = total
+    return since

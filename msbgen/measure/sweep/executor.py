@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.data.files import deferred_signals, sync_path
 from msbgen.measure.actuators.actuator import Actuator, Usage
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.actuators import other_cores, program_cores
@@ -31,7 +32,7 @@ from msbgen.measure.sweep.process import (
 )
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
 from msbgen.measure.sweep.requirements import missing_program
-from msbgen.measure.sweep.restore import deferred_signals, sighup_handled_by
+from msbgen.measure.sweep.restore import sighup_handled_by
 from msbgen.measure.sweep.spec import Spec
 
 _log = logging.getLogger("msbgen")
@@ -133,7 +134,7 @@ class RunExecutor:
             return {**record, "outcome": outcome, "why": reason}
         usage = Usage(ended.wall, ended.cpu)
         achieved = {a.name: a.achieved(usage) for a in self._actuators}
-        _sync(path)
+        sync_path(path)
         return {
             **record, "outcome": outcome, "wall": ended.wall, "cpu": ended.cpu,
             "achieved": achieved, **interference.measure(ended.cpu), "digest": digest_of(path),
@@ -177,14 +178,6 @@ class RunExecutor:
             return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
         why = self._recorder.rejection_reason(path, ended)
         return (DONE if ended.in_time else CUT, "") if why is None else (NOT_RECORDED, why)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def digest_of(path: Path) -> str:

@@ -18,10 +18,7 @@ _LARGEST = 1e18
 _RECORDERS = ("perf", "torch")
 # Required keys of each kind of record, and their types.
 _REQUIRED: dict[str, dict[str, type]] = {
-    "sweep": {
-        "version": int,
-        **dict.fromkeys(("tag", "digest", "task", "boot", "machine"), str),
-    },
+    "sweep": {"version": int, **dict.fromkeys(("tag", "digest", "task", "boot", "machine"), str)},
     "make": {"path": str},
     "not made": {"path": str},
     "set": dict.fromkeys(("path", "before", "wrote"), str),

@@ -61,22 +61,10 @@ def measure(
 ) -> SweepResult:
     """Measure a program in contexts of this machine and write its profiles to `out`.
 
-    ``OUT.journal`` and ``OUT.recordings`` are created beside it and kept.
-
-    Parameters
-    ----------
-    spec : Spec
-    out : path
-    first : path, optional
-        Profiles measured before with the same actuators; their runs are written, too.
-    resume : bool
-        Continue an interrupted sweep.
-    overwrite : bool
-        Whether `out`, and an interrupted sweep, may be replaced.
-    files : KernelFiles, optional
-        Default: the files of the running kernel.
-    progress : callback
-        Called after each run.
+    ``OUT.journal`` and ``OUT.recordings`` are created beside it and kept.  Runs of `first`,
+    profiles measured before with the same actuators, are written, too.  `resume` continues an
+    interrupted sweep; `overwrite` replaces `out`, and an interrupted sweep.  By default, `files`
+    are those of the running kernel.  `progress` is called after each run.
 
     Raises
     ------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from msbgen.data.files import deferred_signals
 from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import RestoreReport, pending_changes, undo_changes
 from msbgen.measure.sweep.journal import SweepJournal
@@ -56,33 +56,6 @@ def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
 def boot_id() -> str:
     """Identifier of the current boot of this machine."""
     return _BOOT_ID.read_text().strip()
-
-
-@contextmanager
-def deferred_signals() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM, SIGHUP and SIGALRM to the end of the block.
-
-    Handlers collect the signals.  A mask would not do: the kernel delivers a signal of the process
-    to any thread that does not mask it.
-    """
-    if threading.current_thread() is not threading.main_thread():  # no signal arrives here
-        yield
-        return
-    received: list[int] = []
-    handlers = {
-        number: handler
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
-    }
-    for number in handlers:
-        signal.signal(number, lambda number, frame: received.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in received:
-            signal.raise_signal(number)
 
 
 @contextmanager

@@ -8,12 +8,7 @@ import time
 import pytest
 
 from forks import forked, status_of
-from msbgen.measure.sweep.process import (
-    Watchdog,
-    kill_leftovers,
-    paused_process,
-    tagged_processes,
-)
+from msbgen.measure.sweep.process import Watchdog, kill_leftovers, paused_process, tagged_processes
 from sweeping import WORK, await_that, processes
 
 TAG = f"test-{os.getpid()}"

@@ -9,12 +9,12 @@ import pytest
 
 from fake_kernel import CPU
 from msbgen.core.errors import ProfileError
+from msbgen.data.files import deferred_signals
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.journal import SweepJournal, read_journal
 from msbgen.measure.sweep.process import TAG
 from msbgen.measure.sweep.restore import (
     boot_id,
-    deferred_signals,
     restore_machine,
     sighup_handled_by,
 )
