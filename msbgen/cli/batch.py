@@ -30,52 +30,21 @@ def add(verbs: Verbs) -> None:
     shared.add_out(
         verb, "OUT", "folder of the results, with one folder for each task", required=True
     )
-    verb.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue a batch: do what is missing or has changed inputs",
-    )
-    verb.add_argument(
-        "--format",
-        choices=("netcdf", "zarr"),
-        default="netcdf",
-        help="format of generated profiles; a zarr store is written by all workers (%(default)s)",
-    )
+    text = "continue a batch: do what is missing or has changed inputs"
+    verb.add_argument("--resume", action="store_true", help=text)
+    text = "format of generated profiles; a zarr store is written by all workers (%(default)s)"
+    verb.add_argument("--format", choices=("netcdf", "zarr"), default="netcdf", help=text)
     verb.add_argument("--models", action="store_true", help="keep the fitted models")
-    verb.add_argument(
-        "--block",
-        type=shared.count,
-        metavar="N",
-        help="contexts in a unit of work; no effect on results (a few seconds of work)",
-    )
-    verb.add_argument(
-        "--scheduler",
-        default="",
-        metavar="local:N|ADDRESS|FILE",
-        help="N processes of this machine, or the address or file of a Dask scheduler "
-        "(this process)",
-    )
-    verb.add_argument(
-        "--retries",
-        type=tries,
-        default=2,
-        metavar="N",
-        help="how often a unit is repeated after its worker was lost (%(default)s)",
-    )
-    verb.add_argument(
-        "--timeout",
-        type=shared.duration,
-        default=3600.0,
-        metavar="TIME",
-        help="time limit of a unit, such as 90s or 10min (1h)",
-    )
-    verb.add_argument(
-        "--memory",
-        type=memory,
-        default=math.inf,
-        metavar="SIZE",
-        help="memory limit of a unit beyond that of its idle process, such as 500MB or 4GB",
-    )
+    text = "contexts in a unit of work; no effect on results (a few seconds of work)"
+    verb.add_argument("--block", type=shared.count, metavar="N", help=text)
+    text = "N processes of this machine, or the address or file of a Dask scheduler (this process)"
+    verb.add_argument("--scheduler", default="", metavar="local:N|ADDRESS|FILE", help=text)
+    text = "how often a unit is repeated after its worker was lost (%(default)s)"
+    verb.add_argument("--retries", type=tries, default=2, metavar="N", help=text)
+    text = "time limit of a unit, such as 90s or 10min (1h)"
+    verb.add_argument("--timeout", type=shared.duration, default=3600.0, metavar="TIME", help=text)
+    text = "memory limit of a unit beyond that of its idle process, such as 500MB or 4GB"
+    verb.add_argument("--memory", type=memory, default=math.inf, metavar="SIZE", help=text)
 
 
 def tries(text: str) -> int:

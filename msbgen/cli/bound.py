@@ -17,12 +17,8 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "OUT.nc|CSV", text, type=shared.table_output)
     shared.add_contexts(verb, "the platform, if the file lists levels")
     shared.add_miscoverage(verb, "probability that a new run takes longer", 0.05)
-    verb.add_argument(
-        "--model",
-        type=shared.output,
-        metavar="MODEL.nc",
-        help="also save the calibrated model here",
-    )
+    text = "also save the calibrated model here"
+    verb.add_argument("--model", type=shared.output, metavar="MODEL.nc", help=text)
     shared.add_force(verb)
 
 

@@ -16,11 +16,8 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(verbs, "evaluate", run, "score methods on left-out contexts")
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
     shared.add_held_out(verb)
-    verb.add_argument(
-        "--methods",
-        metavar="NAME,...",
-        help="methods to score: default/KIND, paper/KIND, or a baseline (all)",
-    )
+    text = "methods to score: default/KIND, paper/KIND, or a baseline (all)"
+    verb.add_argument("--methods", metavar="NAME,...", help=text)
     verb.add_argument(
         "--fastdtw", action="store_true", help="also report the paper's approximate DTW (slow)"
     )

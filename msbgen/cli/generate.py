@@ -24,26 +24,13 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--kind", choices=("max_likelihood", "mean", "sample"), default="max_likelihood"
     )
-    verb.add_argument(
-        "--samples",
-        type=shared.count,
-        default=10,
-        metavar="N",
-        help="random profiles of each context, for --kind sample (%(default)s)",
-    )
-    verb.add_argument(
-        "--interval",
-        type=shared.duration,
-        metavar="TIME",
-        help="output interval, such as 10ms or 0.5s (as measured)",
-    )
+    text = "random profiles of each context, for --kind sample (%(default)s)"
+    verb.add_argument("--samples", type=shared.count, default=10, metavar="N", help=text)
+    text = "output interval, such as 10ms or 0.5s (as measured)"
+    verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)
     verb.add_argument("--preset", choices=("default", "paper"), default="default")
-    verb.add_argument(
-        "--epsilon",
-        type=shared.number,
-        metavar="E",
-        help="weight of the entropy [squared units of the scaled coordinates]",
-    )
+    text = "weight of the entropy [squared units of the scaled coordinates]"
+    verb.add_argument("--epsilon", type=shared.number, metavar="E", help=text)
     verb.add_argument(
         "--power-of",
         type=Path,

@@ -37,12 +37,8 @@ def add(verbs: Verbs) -> None:
         help="netCDF, JSON, WfFormat, DOT, a list of parents (.csv, .txt); or a family and its "
         "size, such as cholesky:6",
     )
-    verb.add_argument(
-        "--tasks",
-        type=Path,
-        metavar="TASKS.csv",
-        help="for a list of parents: a table task,kind,'time [s]' (or work)",
-    )
+    text = "for a list of parents: a table task,kind,'time [s]' (or work)"
+    verb.add_argument("--tasks", type=Path, metavar="TASKS.csv", help=text)
     verb.add_argument(
         "--profiles",
         type=shared.folder,
@@ -58,12 +54,8 @@ def add(verbs: Verbs) -> None:
         help="keep measured times: each is divided by the profile's time of its kind "
         "(NAME=NAME), or by that of another profile",
     )
-    verb.add_argument(
-        "--family",
-        type=family,
-        metavar="NAME",
-        help="family of the written graph; training ('fit') leaves out whole families",
-    )
+    text = "family of the written graph; training ('fit') leaves out whole families"
+    verb.add_argument("--family", type=family, metavar="NAME", help=text)
     shared.add_out(verb, "OUT.nc|.json|.dot", "write the graph here")
     shared.add_seed(verb)
     shared.add_force(verb)
@@ -72,13 +64,8 @@ def add(verbs: Verbs) -> None:
         parts, "simulate", run_simulate, "simulate a graph in contexts of a device"
     )
     add_graph_in_contexts(verb)
-    verb.add_argument(
-        "--profiles",
-        type=shared.folder,
-        required=True,
-        metavar="DIR",
-        help="folder of profiles or phase tables of all contexts, KIND.nc for each kind of task",
-    )
+    text = "folder of profiles or phase tables of all contexts, KIND.nc for each kind of task"
+    verb.add_argument("--profiles", type=shared.folder, required=True, metavar="DIR", help=text)
     shared.add_out(
         verb, "RUNS.nc|RUNS.csv", "file of the runs: time, energy and heat", required=True
     )
@@ -90,13 +77,8 @@ def add(verbs: Verbs) -> None:
         "path to the end "
         "(%(default)s)",
     )
-    verb.add_argument(
-        "--runs",
-        type=shared.count,
-        default=1,
-        metavar="N",
-        help="runs of each context (%(default)s)",
-    )
+    text = "runs of each context (%(default)s)"
+    verb.add_argument("--runs", type=shared.count, default=1, metavar="N", help=text)
     verb.add_argument("--no-noise", action="store_true", help="no run-to-run noise")
     shared.add_seed(verb)
     shared.add_force(verb)

@@ -19,13 +19,9 @@ def add(verbs: Verbs) -> None:
     """Add the parts and their options."""
     verb = shared.new_verb(verbs, "fit", run_fit, "fit a predictor to runs of graphs on devices")
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUNS.nc|RUNS.csv")
+    text = "data sheet of the device of the runs: one for all files, or one for each file in order"
     verb.add_argument(
-        "--device",
-        action="append",
-        required=True,
-        metavar="NAME|SHEET.toml",
-        help="data sheet of the device of the runs: one for all files, or one for each file in "
-        "order",
+        "--device", action="append", required=True, metavar="NAME|SHEET.toml", help=text
     )
     verb.add_argument(
         "--graphs",
@@ -35,13 +31,8 @@ def add(verbs: Verbs) -> None:
         help="folder of the graphs, one file each, named as in the runs; families, which are "
         "held out as a whole, are those of the runs or graphs",
     )
-    verb.add_argument(
-        "--profiles",
-        type=shared.folder,
-        required=True,
-        metavar="DIR",
-        help="folder of profiles of all contexts of a grid, KIND.nc for each kind of task",
-    )
+    text = "folder of profiles of all contexts of a grid, KIND.nc for each kind of task"
+    verb.add_argument("--profiles", type=shared.folder, required=True, metavar="DIR", help=text)
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
     verb.add_argument(
         "--model",
@@ -50,16 +41,10 @@ def add(verbs: Verbs) -> None:
         help="a list schedule of the profiles with boosting, or the GraphPerf-RT network, whose "
         "errors are several times larger (%(default)s)",
     )
-    verb.add_argument(
-        "--schedule-only",
-        action="store_true",
-        help="no boosting of the residuals of schedules and no intervals; needs few runs",
-    )
-    verb.add_argument(
-        "--order",
-        choices=("arrival", "heft"),
-        help="order in which ready tasks started (as in the runs, else arrival)",
-    )
+    text = "no boosting of the residuals of schedules and no intervals; needs few runs"
+    verb.add_argument("--schedule-only", action="store_true", help=text)
+    text = "order in which ready tasks started (as in the runs, else arrival)"
+    verb.add_argument("--order", choices=("arrival", "heft"), help=text)
     shared.add_folds(verb, 5, "folds of whole families")
     shared.add_seed(verb)
     shared.add_force(verb)

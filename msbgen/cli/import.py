@@ -12,25 +12,13 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "import", run, "read recordings of perf and other tools")
-    verb.add_argument(
-        "recordings",
-        nargs="*",
-        type=Path,
-        metavar="FILE",
-        help="recordings with contexts in their names, such as gzip__ways=4__run=3.csv",
-    )
+    text = "recordings with contexts in their names, such as gzip__ways=4__run=3.csv"
+    verb.add_argument("recordings", nargs="*", type=Path, metavar="FILE", help=text)
     shared.add_out(verb, "OUT.nc", "the profile file to write", required=True)
-    verb.add_argument(
-        "--manifest",
-        type=Path,
-        metavar="RUNS.csv|.toml",
-        help="instead of FILEs: a table of recordings (column file), contexts, durations",
-    )
-    verb.add_argument(
-        "--names",
-        metavar="PATTERN",
-        help="pattern of contexts in names, such as 'q{cpu_quota [%%]}_r{run}.csv'",
-    )
+    text = "instead of FILEs: a table of recordings (column file), contexts, durations"
+    verb.add_argument("--manifest", type=Path, metavar="RUNS.csv|.toml", help=text)
+    text = "pattern of contexts in names, such as 'q{cpu_quota [%%]}_r{run}.csv'"
+    verb.add_argument("--names", metavar="PATTERN", help=text)
     verb.add_argument(
         "--form",
         choices=("perf", "likwid", "pqos", "pcm", "table"),
@@ -44,35 +32,16 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--places", type=names, metavar="P;...", help="CPUs, cores, threads to take (all, added)"
     )
-    verb.add_argument(
-        "--columns",
-        type=Path,
-        metavar="MAP.toml",
-        help="columns of a table: 'time [ms]' = 'header' in [columns], totals, rates, separator",
-    )
-    verb.add_argument(
-        "--step",
-        type=shared.duration,
-        metavar="TIME",
-        help="polling interval of pqos or PCM, such as 100ms",
-    )
-    verb.add_argument(
-        "--interval",
-        type=shared.duration,
-        metavar="TIME",
-        help="sampling interval of the profiles (as recorded)",
-    )
-    verb.add_argument(
-        "--clock",
-        metavar="NAME",
-        help="counter that measures the progress of a run (instructions, else CPU time)",
-    )
-    verb.add_argument(
-        "--levels",
-        type=shared.levels,
-        metavar="NAME=A:B:STEP,...",
-        help="levels that the platform can set, such as cpu_quota=10:100:10",
-    )
+    text = "columns of a table: 'time [ms]' = 'header' in [columns], totals, rates, separator"
+    verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
+    text = "polling interval of pqos or PCM, such as 100ms"
+    verb.add_argument("--step", type=shared.duration, metavar="TIME", help=text)
+    text = "sampling interval of the profiles (as recorded)"
+    verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)
+    text = "counter that measures the progress of a run (instructions, else CPU time)"
+    verb.add_argument("--clock", metavar="NAME", help=text)
+    text = "levels that the platform can set, such as cpu_quota=10:100:10"
+    verb.add_argument("--levels", type=shared.levels, metavar="NAME=A:B:STEP,...", help=text)
     verb.add_argument("--task", metavar="NAME", help="name of the program")
     shared.add_force(verb)
 

@@ -24,13 +24,8 @@ def add(verbs: Verbs) -> None:
 
     verb = shared.new_verb(parts, "import", run_import, "read measurements of kernels")
     verb.add_argument("source", type=Path, metavar="TABLE.csv")
-    verb.add_argument(
-        "--columns",
-        type=Path,
-        required=True,
-        metavar="MAP.toml",
-        help="names of columns: resources = ['clock'], counters, kind, [columns]",
-    )
+    text = "names of columns: resources = ['clock'], counters, kind, [columns]"
+    verb.add_argument("--columns", type=Path, required=True, metavar="MAP.toml", help=text)
     shared.add_out(verb, "KERNELS.nc", "measurements to write", required=True)
     shared.add_force(verb)
 
@@ -47,12 +42,8 @@ def add(verbs: Verbs) -> None:
     text = "launches of the network: a table kind,count,… or the file of 'kernels measure'"
     verb.add_argument("--workload", type=Path, required=True, metavar="W.csv|W.nc", help=text)
     verb.add_argument("--network", metavar="NAME", help="the network, if the file holds several")
-    verb.add_argument(
-        "--contexts",
-        default="all",
-        metavar="all|grid:AxB|FILE",
-        help="configurations: all levels measured, a grid of them, or a table (%(default)s)",
-    )
+    text = "configurations: all levels measured, a grid of them, or a table (%(default)s)"
+    verb.add_argument("--contexts", default="all", metavar="all|grid:AxB|FILE", help=text)
     shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_force(verb)
 

@@ -29,12 +29,8 @@ def add(verbs: Verbs) -> None:
         "(.nc, one program each, measured or generated), or a CSV with columns kind, runtime [s], "
         "power [W] and the --resources",
     )
-    verb.add_argument(
-        "--resources",
-        type=shared.names,
-        metavar="NAME,...",
-        help="columns of a CSV with the settings of the machine",
-    )
+    text = "columns of a CSV with the settings of the machine"
+    verb.add_argument("--resources", type=shared.names, metavar="NAME,...", help=text)
     verb.add_argument(
         "--program",
         metavar="NAME",
@@ -57,18 +53,10 @@ def add(verbs: Verbs) -> None:
         help="resource that measures the work of a run, such as the batch size: energy is "
         "divided by it",
     )
-    verb.add_argument(
-        "--bounds",
-        type=Path,
-        metavar="BOUNDS.nc",
-        help="bounds on runs of one program, from 'msbgen bound'",
-    )
-    verb.add_argument(
-        "--probes",
-        type=shared.count,
-        metavar="N",
-        help="print the next N contexts to measure, instead of choosing",
-    )
+    text = "bounds on runs of one program, from 'msbgen bound'"
+    verb.add_argument("--bounds", type=Path, metavar="BOUNDS.nc", help=text)
+    text = "print the next N contexts to measure, instead of choosing"
+    verb.add_argument("--probes", type=shared.count, metavar="N", help=text)
     shared.add_table_out(verb, "OUT.csv", "the rows")
     shared.add_force(verb)
 

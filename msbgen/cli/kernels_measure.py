@@ -13,12 +13,8 @@ def add(verbs: Verbs) -> None:
     """Add the part and its options."""
     text = "time kernels and networks of torch on this machine"
     verb = shared.new_verb(verbs, "measure", run, text)
-    verb.add_argument(
-        "spec",
-        type=Path,
-        metavar="SPEC.toml",
-        help="networks, images, threads, quotas, sessions; an empty file for all defaults",
-    )
+    text = "networks, images, threads, quotas, sessions; an empty file for all defaults"
+    verb.add_argument("spec", type=Path, metavar="SPEC.toml", help=text)
     shared.add_out(
         verb,
         "OUT.nc",
@@ -26,12 +22,9 @@ def add(verbs: Verbs) -> None:
         "it ('msbgen measure --restore' puts back what a killed one has changed)",
     )
     verb.add_argument("--resume", action="store_true", help="go on with what was begun")
+    text = "begin no session after this time; what there is, is written (exit code 5)"
     verb.add_argument(
-        "--within",
-        type=shared.duration,
-        default=float("inf"),
-        metavar="T",
-        help="begin no session after this time; what there is, is written (exit code 5)",
+        "--within", type=shared.duration, default=float("inf"), metavar="T", help=text
     )
     verb.add_argument(
         "--dry-run", action="store_true", help="print what would be measured, changed and put back"

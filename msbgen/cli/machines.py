@@ -24,18 +24,10 @@ def add(verbs: Verbs) -> None:
     parts = shared.new_group(verbs, "machines", text)
 
     verb = shared.new_verb(parts, "import", run_import, "read runs on several machines")
-    verb.add_argument(
-        "source",
-        type=Path,
-        metavar="RUNS.csv|RUNTIMES.nc",
-        help="a table program,machine,'runtime [s]',… or the runtimes of many platforms",
-    )
-    verb.add_argument(
-        "--machines",
-        type=machines,
-        metavar="NAME=DEVICE,…",
-        help="devices to take from runtimes of platforms (all of them)",
-    )
+    text = "a table program,machine,'runtime [s]',… or the runtimes of many platforms"
+    verb.add_argument("source", type=Path, metavar="RUNS.csv|RUNTIMES.nc", help=text)
+    text = "devices to take from runtimes of platforms (all of them)"
+    verb.add_argument("--machines", type=machines, metavar="NAME=DEVICE,…", help=text)
     shared.add_out(verb, "RUNS.nc", "runs to write", required=True)
     shared.add_force(verb)
 
@@ -49,12 +41,9 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "predict", run_predict, "predict times on every machine")
     verb.add_argument("model", type=Path, metavar="MODEL.nc")
     verb.add_argument("--runs", type=Path, required=True, metavar="NEW.csv|NEW.nc")
+    text = "the machine that the runs were measured on, or several"
     verb.add_argument(
-        "--source",
-        type=shared.names,
-        required=True,
-        metavar="NAME[,NAME]",
-        help="the machine that the runs were measured on, or several",
+        "--source", type=shared.names, required=True, metavar="NAME[,NAME]", help=text
     )
     text = "add intervals that miss the time of a new run with this probability"
     shared.add_miscoverage(verb, text)

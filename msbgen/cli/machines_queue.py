@@ -15,20 +15,12 @@ _SCHEMA = "msbgen-queue/1"
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "queue", run, "simulate queues of jobs on several machines")
-    verb.add_argument(
-        "file",
-        type=Path,
-        metavar="SIM.toml",
-        help="machines, jobs (a table or a log in the standard workload format), arrivals, "
-        "placements",
-    )
+    text = "machines, jobs (a table or a log in the standard workload format), arrivals, placements"
+    verb.add_argument("file", type=Path, metavar="SIM.toml", help=text)
     text = f"folder for {_NAMES[0]} (a row each), {_NAMES[1]} and the picture"
     shared.add_out(verb, "FOLDER", text, required=True)
-    verb.add_argument(
-        "--swf",
-        action="store_true",
-        help="also write the outcome of every job in the standard workload format",
-    )
+    text = "also write the outcome of every job in the standard workload format"
+    verb.add_argument("--swf", action="store_true", help=text)
     shared.add_seed(verb)
     shared.add_force(verb)
 

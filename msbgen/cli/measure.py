@@ -13,40 +13,20 @@ def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     text = "measure a program in contexts of this machine"
     verb = shared.new_verb(verbs, "measure", run, text)
-    verb.add_argument(
-        "spec",
-        type=Path,
-        nargs="?",
-        metavar="SPEC.toml",
-        help="command, resources, contexts, runs, events",
-    )
+    text = "command, resources, contexts, runs, events"
+    verb.add_argument("spec", type=Path, nargs="?", metavar="SPEC.toml", help=text)
     shared.add_out(
         verb, "OUT.nc", "the profile file to write; its journal and recordings are beside it"
     )
-    verb.add_argument(
-        "--contexts",
-        metavar="all|grid:AxB…|FILE",
-        help="contexts instead of the spec's; a CSV file may be a plan with runs",
-    )
-    verb.add_argument(
-        "--with",
-        dest="onto",
-        type=Path,
-        metavar="FIRST.nc",
-        help="earlier measurements by the same spec: their runs are added",
-    )
+    text = "contexts instead of the spec's; a CSV file may be a plan with runs"
+    verb.add_argument("--contexts", metavar="all|grid:AxB…|FILE", help=text)
+    text = "earlier measurements by the same spec: their runs are added"
+    verb.add_argument("--with", dest="onto", type=Path, metavar="FIRST.nc", help=text)
     verb.add_argument("--resume", action="store_true", help="continue an interrupted sweep")
-    verb.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print plan, commands, time and changes to the machine, without measuring",
-    )
-    verb.add_argument(
-        "--restore",
-        type=Path,
-        metavar="JOURNAL",
-        help="only restore the machine after a killed sweep, and end its processes",
-    )
+    text = "print plan, commands, time and changes to the machine, without measuring"
+    verb.add_argument("--dry-run", action="store_true", help=text)
+    text = "only restore the machine after a killed sweep, and end its processes"
+    verb.add_argument("--restore", type=Path, metavar="JOURNAL", help=text)
     shared.add_force(verb)
 
 

@@ -19,20 +19,10 @@ if TYPE_CHECKING:
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "plan", run, "plan the contexts to measure next")
-    verb.add_argument(
-        "measured",
-        type=Path,
-        nargs="?",
-        metavar="MEASURED.nc",
-        help="measurements so far (none)",
-    )
-    verb.add_argument(
-        "--budget",
-        type=shared.budget,
-        required=True,
-        metavar="TIME|N",
-        help="measuring time, such as 120s, 5min or 1h; or a number of contexts, such as 40",
-    )
+    text = "measurements so far (none)"
+    verb.add_argument("measured", type=Path, nargs="?", metavar="MEASURED.nc", help=text)
+    text = "measuring time, such as 120s, 5min or 1h; or a number of contexts, such as 40"
+    verb.add_argument("--budget", type=shared.budget, required=True, metavar="TIME|N", help=text)
     text = "the CSV file to write, '-' for stdout"
     shared.add_out(verb, "PLAN.csv", text, type=shared.csv_output, required=True)
     verb.add_argument(
@@ -41,37 +31,18 @@ def add(verbs: Verbs) -> None:
         help="levels, such as cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4, or 'virtual' for "
         "the virtual platform (the levels in MEASURED.nc)",
     )
+    text = "without MEASURED.nc: approximate duration of a run at the highest levels"
+    verb.add_argument("--run-seconds", type=shared.duration, metavar="TIME", help=text)
+    text = "time to set a context, such as 2s or 500ms (0)"
     verb.add_argument(
-        "--run-seconds",
-        type=shared.duration,
-        metavar="TIME",
-        help="without MEASURED.nc: approximate duration of a run at the highest levels",
+        "--overhead", type=shared.duration_or_none, default=0.0, metavar="TIME", help=text
     )
-    verb.add_argument(
-        "--overhead",
-        type=shared.duration_or_none,
-        default=0.0,
-        metavar="TIME",
-        help="time to set a context, such as 2s or 500ms (0)",
-    )
-    verb.add_argument(
-        "--least-runs",
-        type=shared.count,
-        default=1,
-        metavar="R",
-        help="fewest runs of a context, or of each group with --at-once (%(default)s)",
-    )
-    verb.add_argument(
-        "--at-once",
-        type=shared.count,
-        metavar="N",
-        help="counters in one run, clock included; groups of counters take turns (all)",
-    )
-    verb.add_argument(
-        "--counters",
-        metavar="A,B,…",
-        help="counters to group, by their names in a file or in perf (those in MEASURED.nc)",
-    )
+    text = "fewest runs of a context, or of each group with --at-once (%(default)s)"
+    verb.add_argument("--least-runs", type=shared.count, default=1, metavar="R", help=text)
+    text = "counters in one run, clock included; groups of counters take turns (all)"
+    verb.add_argument("--at-once", type=shared.count, metavar="N", help=text)
+    text = "counters to group, by their names in a file or in perf (those in MEASURED.nc)"
+    verb.add_argument("--counters", metavar="A,B,…", help=text)
     verb.add_argument(
         "--clock",
         metavar="NAME",

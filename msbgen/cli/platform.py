@@ -24,26 +24,12 @@ def add(verbs: Verbs) -> None:
     replay.add_argument("trace", type=Path, metavar="TRACE.nc")
     shared.add_out(replay, "OUT.nc", "the profile file to write", required=True)
     shared.add_contexts(replay, "the virtual platform")
-    replay.add_argument(
-        "--runs",
-        type=shared.count,
-        metavar="R",
-        help="runs of each context (column 'runs' of the CSV, else 10)",
-    )
-    replay.add_argument(
-        "--interval",
-        type=shared.duration,
-        default=0.01,
-        metavar="TIME",
-        help="sampling interval, such as 10ms (%(default)s s)",
-    )
-    replay.add_argument(
-        "--with",
-        dest="onto",
-        type=Path,
-        metavar="FIRST.nc",
-        help="earlier replay of the same trace: its runs are added",
-    )
+    text = "runs of each context (column 'runs' of the CSV, else 10)"
+    replay.add_argument("--runs", type=shared.count, metavar="R", help=text)
+    text = "sampling interval, such as 10ms (%(default)s s)"
+    replay.add_argument("--interval", type=shared.duration, default=0.01, metavar="TIME", help=text)
+    text = "earlier replay of the same trace: its runs are added"
+    replay.add_argument("--with", dest="onto", type=Path, metavar="FIRST.nc", help=text)
     shared.add_seed(replay)
     shared.add_force(replay)
     record = shared.new_verb(

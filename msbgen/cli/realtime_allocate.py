@@ -15,24 +15,15 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "tables", type=Path, nargs="+", metavar="TABLE.nc", help="phase table of each running task"
     )
-    verb.add_argument(
-        "--progress",
-        type=shared.shares,
-        required=True,
-        metavar="P,...",
-        help="how much of its instructions each of them has retired, in [0, 1]",
-    )
+    text = "how much of its instructions each of them has retired, in [0, 1]"
+    verb.add_argument("--progress", type=shared.shares, required=True, metavar="P,...", help=text)
     shared.add_capacity(verb)
     verb.add_argument(
         "--cores", type=shared.count, metavar="M", help="number of cores (one a running task)"
     )
     shared.add_allocator(verb)
-    verb.add_argument(
-        "--slack",
-        type=shared.share,
-        metavar="S",
-        help="loss of rate that lower clocks may cost, in [0, 1) (the highest clock)",
-    )
+    text = "loss of rate that lower clocks may cost, in [0, 1) (the highest clock)"
+    verb.add_argument("--slack", type=shared.share, metavar="S", help=text)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -12,21 +12,11 @@ from msbgen.cli.options import Verbs
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "phases", run, "find the phases of a task, for allocators")
-    verb.add_argument(
-        "file",
-        type=Path,
-        metavar="PROFILES.nc",
-        help="profiles of all contexts of a platform, measured or generated",
-    )
+    text = "profiles of all contexts of a platform, measured or generated"
+    verb.add_argument("file", type=Path, metavar="PROFILES.nc", help=text)
     shared.add_out(verb, "TABLE.nc", "the phase table to write", required=True)
-    verb.add_argument(
-        "--resolution",
-        type=shared.number,
-        default=0.01,
-        metavar="R",
-        help="change of the log rates, relative to the whole task, that starts a phase "
-        "(%(default)s)",
-    )
+    text = "change of the log rates, relative to the whole task, that starts a phase (%(default)s)"
+    verb.add_argument("--resolution", type=shared.number, default=0.01, metavar="R", help=text)
     shared.add_force(verb)
 
 

@@ -13,20 +13,10 @@ def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "simulate", run, "simulate a task set under global EDF")
     verb.add_argument("file", type=Path, metavar="SET.toml")
-    verb.add_argument(
-        "--tables",
-        type=shared.folder,
-        required=True,
-        metavar="DIR",
-        help="folder of phase tables, PROFILE.nc for each profile of the set",
-    )
-    verb.add_argument(
-        "--truth",
-        type=shared.folder,
-        required=True,
-        metavar="DIR",
-        help="folder of profiles of all contexts, PROFILE.nc; jobs replay their runs",
-    )
+    text = "folder of phase tables, PROFILE.nc for each profile of the set"
+    verb.add_argument("--tables", type=shared.folder, required=True, metavar="DIR", help=text)
+    text = "folder of profiles of all contexts, PROFILE.nc; jobs replay their runs"
+    verb.add_argument("--truth", type=shared.folder, required=True, metavar="DIR", help=text)
     shared.add_out(verb, "RESULT.nc", "jobs, misses and energy", required=True)
     shared.add_allocator(verb)
     verb.add_argument(
@@ -36,19 +26,10 @@ def add(verbs: Verbs) -> None:
         help="loss of rate that lower clocks may cost, in [0, 1); or what the test on reference "
         "utilisations, or simulation on --profiles, allows (the highest clock)",
     )
-    verb.add_argument(
-        "--profiles",
-        type=shared.folder,
-        metavar="DIR",
-        help="for --slack simulated: folder of the profiles behind the tables",
-    )
-    verb.add_argument(
-        "--horizon",
-        type=shared.duration,
-        default=60.0,
-        metavar="TIME",
-        help="jobs are released until this time, such as 60s or 1min (%(default)s s)",
-    )
+    text = "for --slack simulated: folder of the profiles behind the tables"
+    verb.add_argument("--profiles", type=shared.folder, metavar="DIR", help=text)
+    text = "jobs are released until this time, such as 60s or 1min (%(default)s s)"
+    verb.add_argument("--horizon", type=shared.duration, default=60.0, metavar="TIME", help=text)
     shared.add_seed(verb)
     shared.add_force(verb)
 

@@ -25,13 +25,8 @@ def add(verbs: Verbs) -> None:
         help="measured profiles of the tasks; utilisations refer to their longest execution in the "
         "largest context",
     )
-    verb.add_argument(
-        "--utilisation",
-        type=shared.number,
-        required=True,
-        metavar="U",
-        help="sum over the tasks of reference execution time / period",
-    )
+    text = "sum over the tasks of reference execution time / period"
+    verb.add_argument("--utilisation", type=shared.number, required=True, metavar="U", help=text)
     shared.add_out(verb, "SET.toml", "the task set to write", required=True)
     verb.add_argument(
         "--cores", type=shared.count, default=4, metavar="M", help="number of cores (%(default)s)"

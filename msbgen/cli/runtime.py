@@ -17,12 +17,8 @@ def add(verbs: Verbs) -> None:
     parts = shared.new_group(verbs, "runtime", text)
 
     verb = shared.new_verb(parts, "import", run_import, "read runtimes into one file")
-    verb.add_argument(
-        "source",
-        type=Path,
-        metavar="FOLDER|RUNS.csv",
-        help="a folder of npz archives, or a table workload,platform,beside,'runtime [s]'",
-    )
+    text = "a folder of npz archives, or a table workload,platform,beside,'runtime [s]'"
+    verb.add_argument("source", type=Path, metavar="FOLDER|RUNS.csv", help=text)
     shared.add_out(verb, "RUNS.nc", "runtimes to write", required=True)
     shared.add_force(verb)
 
@@ -41,13 +37,8 @@ def add(verbs: Verbs) -> None:
 
     verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on held-out runtimes")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
-    verb.add_argument(
-        "--train",
-        type=shared.rate,
-        default=0.5,
-        metavar="F",
-        help="share for training (%(default)s)",
-    )
+    text = "share for training (%(default)s)"
+    verb.add_argument("--train", type=shared.rate, default=0.5, metavar="F", help=text)
     verb.add_argument(
         "--replicates", type=shared.count, default=5, metavar="R", help="repetitions (%(default)s)"
     )
@@ -70,13 +61,8 @@ def _add_fit_options(verb: argparse.ArgumentParser, split: str) -> None:
 
 def _add_wanted(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("model", type=Path, metavar="MODEL.nc")
-    verb.add_argument(
-        "--wanted",
-        type=Path,
-        required=True,
-        metavar="WANTED.csv",
-        help="columns workload, platform, and beside: names joined by '|'",
-    )
+    text = "columns workload, platform, and beside: names joined by '|'"
+    verb.add_argument("--wanted", type=Path, required=True, metavar="WANTED.csv", help=text)
     shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_force(verb)
 

@@ -103,13 +103,8 @@ def add_force(verb: argparse.ArgumentParser) -> None:
 
 def add_seed(verb: argparse.ArgumentParser) -> None:
     """``--seed``: seed of all random draws."""
-    verb.add_argument(
-        "--seed",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="seed of all random draws (%(default)s)",
-    )
+    text = "seed of all random draws (%(default)s)"
+    verb.add_argument("--seed", type=seed, default=0, metavar="N", help=text)
 
 
 def add_out(verb: argparse.ArgumentParser, metavar: str, text: str, **options: Any) -> None:
@@ -136,13 +131,9 @@ def add_held_out(verb: argparse.ArgumentParser, default: str = "") -> None:
     unseen.add_argument("--truth", type=Path, metavar="TRUTH.nc", help=text)
     text = f"leave out K of the measured contexts at a time {default}"
     unseen.add_argument("--leave-out", type=count, metavar="K", help=text.strip())
+    text = "also score this generated file (with --truth; repeatable)"
     verb.add_argument(
-        "--generated",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE.nc",
-        help="also score this generated file (with --truth; repeatable)",
+        "--generated", type=Path, action="append", default=[], metavar="FILE.nc", help=text
     )
 
 
@@ -176,22 +167,15 @@ def add_contexts(
 
 def add_capacity(verb: argparse.ArgumentParser) -> None:
     """``--capacity``: total of each shared resource."""
-    verb.add_argument(
-        "--capacity",
-        type=amounts,
-        required=True,
-        metavar="NAME=X,...",
-        help="total of each shared resource, as cache_ways=20,bandwidth=1400",
-    )
+    text = "total of each shared resource, as cache_ways=20,bandwidth=1400"
+    verb.add_argument("--capacity", type=amounts, required=True, metavar="NAME=X,...", help=text)
 
 
 def add_allocator(verb: argparse.ArgumentParser) -> None:
     """``--allocator`` and ``--objective``: the method of allocation and its aim."""
+    text = "exact, greedy, or the same for every core (%(default)s)"
     verb.add_argument(
-        "--allocator",
-        choices=("optimum", "dna", "equal"),
-        default="optimum",
-        help="exact, greedy, or the same for every core (%(default)s)",
+        "--allocator", choices=("optimum", "dna", "equal"), default="optimum", help=text
     )
     verb.add_argument(
         "--objective",
