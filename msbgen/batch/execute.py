@@ -89,7 +89,7 @@ def execute(unit: Unit, config: ExecutionConfig) -> Facts:
             facts, files = _result(unit, config)
         answer |= {"outcome": DONE, "facts": facts, "files": files, "bytes": sum(files.values())}
     except _LostError as error:
-        answer |= {"outcome": LOST, "attempt": error.attempts - 1, "error": str(error)}
+        answer |= {"outcome": LOST, "attempt": error.args[0], "error": lost_message(error.args[0])}
     except OutOfTime:
         answer |= {"outcome": FAILED, "error": timeout_message(config)}
     except Exception as error:
@@ -100,11 +100,7 @@ def execute(unit: Unit, config: ExecutionConfig) -> Facts:
 
 
 class _LostError(Exception):
-    """The unit has used up its attempts."""
-
-    def __init__(self, attempts: int):
-        super().__init__(lost_message(attempts - 1))
-        self.attempts = attempts
+    """The unit has used up its attempts, whose number is the argument."""
 
 
 def lost_message(attempts: int) -> str:
@@ -141,7 +137,7 @@ def _attempt(unit: Unit, config: ExecutionConfig) -> Iterator[int]:
     attempt = begun.stat().st_size
     if attempt > config.retries + 1:
         _remove(begun)
-        raise _LostError(attempt)
+        raise _LostError(attempt - 1)
     try:
         with fatal_time_limit(config.timeout, late.touch), memory_limit(config.memory):
             yield attempt

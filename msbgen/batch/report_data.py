@@ -9,7 +9,7 @@ import math
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -95,10 +95,8 @@ def collect_report_data(
     ----------
     measured : xarray.Dataset
         Valid profiles of the task.
-    source : str
-        Name of their file in the report.
-    path : str
-        Path of that file in commands; default `source`.
+    source, path : str
+        Name of their file in the report, and its path in commands (that name).
     trace : str
         Path of the replayed trace, for profiles of the virtual platform; default: the shipped
         trace of the program that the task is named after.
@@ -108,8 +106,7 @@ def collect_report_data(
         Profiles of the contexts of `truth` from other sources; the first replaces the model's
         mean profiles in the report.
     leave_out : int, optional
-        Measured contexts left out at a time, in random groups; default: a quarter, unless
-        `truth` is given.
+        Measured contexts left out at a time, in random groups; default: a quarter.
     contexts : array_like, (n, n_resources), optional
         Contexts to generate; default: all of the platform, or as many as fit a page; without
         listed levels, all combinations of the measured ones.
@@ -126,13 +123,6 @@ def collect_report_data(
         Seed of the left-out groups and of the random profiles.
     command : str
         Command line of the report.
-    progress : callable
-        Called with (done, total) stages.
-
-    Returns
-    -------
-    ReportData
-        Missing parts are :class:`msbgen.report.data.Unavailable` with the reason.
 
     Raises
     ------
@@ -225,14 +215,15 @@ def _everywhere(
             table = table[np.linspace(0, len(table) - 1, most).round().astype(int)]
             notes.append(f"{most} of the {len(wanted)} given contexts are shown.")
     else:
-        levels = [_levels(measured, name) for name in resource_names(measured)]
-        unlisted = [n for n in resource_names(measured) if "levels" not in measured[n].attrs]
+        resources = [measured[name] for name in resource_names(measured)]
+        levels = [np.unique(np.asarray(r.attrs.get("levels", r), dtype=float)) for r in resources]
+        unlisted = [str(r.name) for r in resources if "levels" not in r.attrs]
         if unlisted:
             notes.append(
                 f"The file does not list the levels of {', '.join(unlisted)}: the measured ones "
                 f"are used."
             )
-        kept = thinned(levels, [measured[name].values for name in resource_names(measured)], most)
+        kept = thinned(levels, [resource.values for resource in resources], most)
         size, shown = (math.prod(map(len, axes)) for axes in (levels, kept))
         if shown < size:
             notes.append(
@@ -249,13 +240,12 @@ def _spread(
     model: ProfileModel, table: Floats, times: int, seed: int
 ) -> SampleSpread | Unavailable:
     """Range of a few random runs of each context, at the times of the mean profiles."""
-    ends: list[NDArray[np.float32]] = []
     try:
-        for block in model.stream(table, kind="sample", n_samples=_RUNS, rng=seed):
-            ends.append(_ends(block, times))
+        blocks = model.stream(table, kind="sample", n_samples=_RUNS, rng=seed)
+        ends = np.concatenate([_ends(block, times) for block in blocks], axis=1)
     except NotConvergedError as error:
         return Unavailable(f"No random runs: {error.reached}.")
-    return SampleSpread(_RUNS, *np.concatenate(ends, axis=1))
+    return SampleSpread(_RUNS, *ends)
 
 
 def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
@@ -267,10 +257,6 @@ def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
         ends[0, :, : drawn.shape[2], k] = drawn.min(axis=1)
         ends[1, :, : drawn.shape[2], k] = drawn.max(axis=1)
     return ends
-
-
-def _levels(measured: xr.Dataset, name: str) -> Floats:
-    return np.unique(np.asarray(measured[name].attrs.get("levels", measured[name]), dtype=float))
 
 
 def thinned(levels: Sequence[Floats], measured: Sequence[ArrayLike], most: int) -> list[Floats]:
@@ -367,23 +353,12 @@ def _planned(
         options = f" --levels {shlex.quote(','.join(texts))}"
     if groups:
         options += f" --at-once {max(map(len, groups))}"
-    return PlanSummary(
-        plan.contexts,
-        plan.runs,
-        plan.seconds,
-        plan.error,
-        plan.noise,
-        plan.calibrated,
-        plan.again,
-        plan.pays,
-        plan.advice,
-        (
-            f"msbgen plan {file} --budget {shlex.quote(str(budget))}{options} -o next.csv",
-            f"msbgen {measure} --contexts next.csv --with {file} -o more.nc",
-        ),
-        note,
-        plan.groups,
+    commands = (
+        f"msbgen plan {file} --budget {shlex.quote(str(budget))}{options} -o next.csv",
+        f"msbgen {measure} --contexts next.csv --with {file} -o more.nc",
     )
+    planned = {f.name: getattr(plan, f.name) for f in fields(PlanSummary) if hasattr(plan, f.name)}
+    return PlanSummary(**planned, commands=commands, note=note)
 
 
 # --------------------------------------------------------------------------- warnings

@@ -16,12 +16,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, replace_file, write_json
-from msbgen.data.schema import (
-    count_array,
-    counter_names,
-    ended_durations,
-    sampling_interval,
-)
+from msbgen.data.schema import count_array, counter_names, ended_durations, sampling_interval
 from msbgen.report import figures, maps
 from msbgen.report.data import HeldOutScores, ReportData, Unavailable
 from msbgen.report.formatting import (
@@ -144,6 +139,7 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
         np.array(contexts["context"], dtype=float), np.array(contexts["duration"])
     )
     shade, _ = maps.shades_of(np.array(contexts["duration"]))
+    loose = loose_region(numbers["held_out"])
     hatched, dotted = np.array(contexts["extrapolated"]), np.array(contexts["measured"])
     return environment.get_template("page.html").render(
         numbers=numbers,
@@ -167,15 +163,9 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
             **maps.embedded(
                 everywhere.profiles, everywhere.spread, grid, contexts, contexts["measured"]
             ),
-            "loose": _loose(numbers["held_out"]),
+            "loose": None if loose is None else numbers["held_out"]["regions"][loose],
         },
     )
-
-
-def _loose(held: dict[str, Any]) -> dict[str, Any] | None:
-    """Region where bounds are exceeded most, for the script of the page."""
-    region = loose_region(held)
-    return None if region is None else held["regions"][region]
 
 
 def _panels(data: ReportData, numbers: dict[str, Any], grid: maps.MapGrid) -> dict[str, str]:
