@@ -1,8 +1,12 @@
-"""A small task for jobs of a whole task, and everything that is told of it, worked out once."""
+"""A small task on a grid, its model and the data of its report, each made once in a process.
+
+``conftest.py`` of the folders that use them imports the fixtures.
+"""
 
 from functools import cache
 
 import numpy as np
+import pytest
 
 from conftest import synthetic_task
 from msbgen.batch.report_data import collect_report_data
@@ -19,33 +23,35 @@ def small_task(contexts, n_runs=4):
 
 
 @cache
-def reported_task():
-    """25 contexts, four runs each, of a platform of which three clocks were not measured."""
-    task = small_task(GRID)
+def _all():
+    task, unseen = small_task(GRID), small_task(BETWEEN, 6)
     task["frequency"].attrs["levels"] = [1.0, 1.25, 1.75, 2.5]
-    return task
-
-
-@cache
-def unseen_contexts():
-    """12 contexts between the levels of the task, six runs each."""
-    return small_task(BETWEEN, 6)
-
-
-@cache
-def fitted_model():
-    """The model of the task, calibrated."""
-    task = reported_task()
-    return calibrate_model(fit_profiles(task), task)
-
-
-@cache
-def whole_material():
-    """A whole report's, judged by the unseen contexts."""
-    return collect_report_data(
-        reported_task(),
-        source="task.nc",
-        truth=unseen_contexts(),
-        model=fitted_model(),
-        command="msbgen",
+    model = calibrate_model(fit_profiles(task), task)
+    inputs = collect_report_data(
+        task, source="task.nc", truth=unseen, model=model, command="msbgen"
     )
+    return task, unseen, model, inputs
+
+
+@pytest.fixture(scope="session")
+def task():
+    """25 contexts, four runs each, of a platform of which three clocks were not measured."""
+    return _all()[0]
+
+
+@pytest.fixture(scope="session")
+def unseen():
+    """12 contexts between the levels of the task, six runs each."""
+    return _all()[1]
+
+
+@pytest.fixture(scope="session")
+def model():
+    """The model of the task, calibrated."""
+    return _all()[2]
+
+
+@pytest.fixture(scope="session")
+def report_inputs():
+    """The data of a whole report, scored on the unseen contexts."""
+    return _all()[3]

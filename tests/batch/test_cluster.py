@@ -84,6 +84,20 @@ def test_a_mistake_in_a_start_is_told_as_it_is_and_not_made_again(monkeypatch):
     assert len(starts) == 1
 
 
+# A scheduler and its worker in one process, which is quicker to start than two.
+SCHEDULER = """
+import asyncio, sys
+from distributed import Scheduler, Worker
+
+async def main():
+    place = {"scheduler_file": sys.argv[1], "host": "127.0.0.1", "dashboard": False}
+    async with Scheduler(port=0, **place) as scheduler, Worker(scheduler.address, nthreads=1):
+        await scheduler.finished()
+
+asyncio.run(main())
+"""
+
+
 def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     source, undisturbed, tmp_path, monkeypatch
 ):
@@ -91,19 +105,18 @@ def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     monkeypatch.setattr(cluster, "_ANSWER", 1.0)
     monkeypatch.setattr(cluster, "_END", 1.0)
     file, out = tmp_path / "scheduler.json", tmp_path / "out"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    common = ["--scheduler-file", str(file), "--no-dashboard"]
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", *common]
-    scheduler = _started([*dask, "--port", "0", "--host", "127.0.0.1"], environment)
-    worker = _started(
-        [sys.executable, "-m", "distributed.cli.dask_worker", *common, "--nthreads", "1",
-         "--no-nanny", "--death-timeout", "10"], environment,
-    )  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCHEDULER, file],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
     def kill():
         while not (out / "manifest.jsonl").exists() or len(done(out)) < 5:
             time.sleep(0.05)
-        os.killpg(scheduler.pid, signal.SIGKILL)
+        process.kill()
 
     try:
         _wait(file)
@@ -111,10 +124,8 @@ def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
         with pytest.raises(ClusterError, match="does not answer; restart it and continue with"):
             batch(source, out, batching.hang, scheduler=str(file), timeout=100.0)
     finally:
-        for process in (scheduler, worker):
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.kill()
+        process.wait()
     before = done(out)
     assert before
     (out / "go on").touch()
@@ -122,13 +133,6 @@ def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     assert results(out) == results(undisturbed)
     assert done(out)[: len(before)] == before
     assert len(set(done(out))) == len(done(out))
-
-
-def _started(command, environment):
-    return subprocess.Popen(
-        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
 
 
 def _wait(path):

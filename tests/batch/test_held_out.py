@@ -16,8 +16,10 @@ from msbgen.generate.model import fit_profiles
 from msbgen.report.data import Unavailable
 
 
-def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(task, unseen, model, gathered):
-    held = gathered.held_out
+def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(
+    task, unseen, model, report_inputs
+):
+    held = report_inputs.held_out
     scores = score_methods(
         task, unseen, {"default/mean": lambda _, c: model.generate(c, kind="mean")}
     )
@@ -28,8 +30,8 @@ def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(task, unseen, 
     assert not held.extrapolated.any()
 
 
-def test_best_median_and_worst_are_those_of_the_scores(unseen, gathered):
-    held = gathered.held_out
+def test_best_median_and_worst_are_those_of_the_scores(unseen, report_inputs):
+    held = report_inputs.held_out
     own = held.scores["score"].sel({"method": "default/mean", "metric": "ndtw_scaled"}).values
     order = np.argsort(own)
     assert [(s.place, s.row) for s in held.shown] == [
@@ -46,9 +48,9 @@ def test_scores_that_are_known_are_not_worked_out_again(task, unseen, model):
     assert held.scores is known
 
 
-def test_files_are_what_the_report_is_about(task, unseen, model, gathered):
+def test_files_are_what_the_report_is_about(task, unseen, model, report_inputs):
     noisy = model.generate(BETWEEN, kind="sample", n_samples=20, rng=1)
-    known = gathered.held_out.scores
+    known = report_inputs.held_out.scores
     held = score_held_out(
         task, unseen, model, bounds_of(model, task, 0.05), {"noisy.nc": noisy}, known, 0
     )

@@ -1,4 +1,4 @@
-"""Everything of a task, gathered: equal to what each part of the library says by itself."""
+"""Everything of a task: equal to what each part of the library says by itself."""
 
 import shlex
 from dataclasses import replace
@@ -17,8 +17,8 @@ from msbgen.plan.plan import plan_contexts
 from msbgen.report.data import Unavailable
 
 
-def test_what_is_generated_and_bounded_is_what_the_model_says(model, gathered):
-    everywhere = gathered.everywhere
+def test_what_is_generated_and_bounded_is_what_the_model_says(model, report_inputs):
+    everywhere = report_inputs.everywhere
     table = context_table(everywhere.profiles)
     assert len(table) == 4 * 4  # the platform's levels
     mean = model.generate(table, kind="mean")
@@ -28,10 +28,10 @@ def test_what_is_generated_and_bounded_is_what_the_model_says(model, gathered):
     assert everywhere.notes == ()
 
 
-def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, gathered):
-    table = context_table(gathered.everywhere.profiles)
+def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, report_inputs):
+    table = context_table(report_inputs.everywhere.profiles)
     runs = model.generate(table, kind="sample", n_samples=10, rng=0)
-    spread, times = gathered.everywhere.spread, gathered.everywhere.profiles.sizes["time"]
+    spread, times = report_inputs.everywhere.spread, report_inputs.everywhere.profiles.sizes["time"]
     assert spread.runs == 10
     for k, name in enumerate(("instructions", "cache_requests", "cache_misses")):
         counts = runs[name].fillna(0).isel(time=slice(times))
@@ -40,12 +40,12 @@ def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, gat
         np.testing.assert_array_equal(spread.highest[:, shown, k], counts.max("sample"))
 
 
-def test_the_plan_is_that_of_the_command_it_names(model, gathered):
+def test_the_plan_is_that_of_the_command_it_names(model, report_inputs):
     plan = plan_contexts(model, 12)
-    np.testing.assert_array_equal(gathered.next.contexts, plan.contexts)
-    np.testing.assert_array_equal(gathered.next.error, plan.error)
-    assert (gathered.next.pays, gathered.next.advice) == (plan.pays, plan.advice)
-    assert gathered.next.commands[0] == "msbgen plan task.nc --budget 12 -o next.csv"
+    np.testing.assert_array_equal(report_inputs.next.contexts, plan.contexts)
+    np.testing.assert_array_equal(report_inputs.next.error, plan.error)
+    assert (report_inputs.next.pays, report_inputs.next.advice) == (plan.pays, plan.advice)
+    assert report_inputs.next.commands[0] == "msbgen plan task.nc --budget 12 -o next.csv"
 
 
 def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
@@ -80,8 +80,8 @@ def test_what_was_measured_in_groups_is_planned_in_groups(model):
     assert (planned.runs % 2 == 0).all()
 
 
-def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):
-    known = {"truth": unseen, "model": model, "scores": gathered.held_out.scores}
+def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, report_inputs):
+    known = {"truth": unseen, "model": model, "scores": report_inputs.held_out.scores}
     task = task.assign_attrs(platform="simulated")
     asked = {"contexts": GRID[:3], "miscoverage": 0.2, "budget": "2s", "trace": "a b.nc"}
     found = collect_report_data(task, **known, **asked)
@@ -96,19 +96,19 @@ def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):
     assert not any("miscoverage" in warning for warning in found.warnings)
 
 
-def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, gathered):
-    held, bounds = gathered.held_out, gathered.everywhere.bounds
+def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, report_inputs):
+    held, bounds = report_inputs.held_out, report_inputs.everywhere.bounds
     larger = replace(held, bounds=replace(held.bounds, miscoverage=0.1))
-    assert [*report_data._other_rates(0.05, gathered.everywhere, held)] == []
-    (said,) = report_data._other_rates(0.05, gathered.everywhere, larger)
+    assert [*report_data._other_rates(0.05, report_inputs.everywhere, held)] == []
+    (said,) = report_data._other_rates(0.05, report_inputs.everywhere, larger)
     assert said.startswith("Bounds are scored at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
-    everywhere = replace(gathered.everywhere, bounds=replace(bounds, miscoverage=0.1))
+    everywhere = replace(report_inputs.everywhere, bounds=replace(bounds, miscoverage=0.1))
     (said,) = report_data._other_rates(0.025, everywhere, larger)
     assert said.startswith("Bounds are for a miscoverage of 10\u00a0%, not of 2.5\u00a0%: too few")
 
 
-def test_guesses_are_told_by_the_levels_where_most_are(gathered):
-    profiles = gathered.everywhere.profiles
+def test_guesses_are_told_by_the_levels_where_most_are(report_inputs):
+    profiles = report_inputs.everywhere.profiles
     highest = profiles["frequency"].values == 2.5  # alone in its third of four levels
     assert (
         report_data._most_of(profiles, highest) == "; most at frequency 2.5\u00a0GHz, 4 of 4 there"
@@ -116,8 +116,8 @@ def test_guesses_are_told_by_the_levels_where_most_are(gathered):
     assert report_data._most_of(profiles, np.ones(len(highest), dtype=bool)) == ""
 
 
-def test_the_bridge_is_solved_to_its_tolerance(model, gathered):
-    convergence = gathered.convergence
+def test_the_bridge_is_solved_to_its_tolerance(model, report_inputs):
+    convergence = report_inputs.convergence
     assert convergence.status.startswith("converged")
     assert convergence.errors.max() <= convergence.tol == model.law.settings.tol
     assert len(convergence.errors) == model.law.settings.segments - 1
@@ -154,9 +154,11 @@ def test_what_makes_no_report_is_refused(task, model):
         collect_report_data(task, model=model, budget="much")
 
 
-def test_large_platforms_are_thinned_and_it_is_said(task, unseen, model, gathered, monkeypatch):
+def test_large_platforms_are_thinned_and_it_is_said(
+    task, unseen, model, report_inputs, monkeypatch
+):
     monkeypatch.setattr(report_data, "most_contexts", lambda n_counters: 2 * n_counters)
-    known = gathered.held_out.scores
+    known = report_inputs.held_out.scores
     found = collect_report_data(task, truth=unseen, model=model, scores=known)
     assert found.everywhere.profiles.sizes["context"] == 6
     assert "has 16 contexts; 6 are shown" in found.everywhere.notes[0]

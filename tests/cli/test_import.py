@@ -78,24 +78,21 @@ def test_other_tools_are_read_and_what_they_measure_is_said(tmp_path, msbgen, fo
 
 
 def test_what_cannot_be_imported_is_refused(sweep, refused):
-    refused(2, "name either recordings or a --manifest", "import", "-o", "o.nc")
-    refused(2, "name either recordings or a --manifest", "import", "q020_r0.csv", "--manifest",
-            "runs.csv", "-o", "o.nc")  # fmt: skip
-    refused(2, "--names is for recordings", "import", "--manifest", "runs.csv", "--names",
-            "{a}", "-o", "o.nc")  # fmt: skip
-    refused(3, "q020_r0.csv: has no context", "import", "q020_r0.csv", "-o", "o.nc")
-    refused(2, "pattern has a field '{}'", "import", "q020_r0.csv", "--names", "{}", "-o", "o.nc")
-    refused(2, "levels are of 'ways'; one of cpu_quota", "import", "--manifest", "runs.csv",
-            "--levels", "ways=1:3", "-o", "o.nc")  # fmt: skip
-    refused(2, "';;' is not a list of names", "import", "--manifest", "runs.csv", "--events", ";;",
-            "-o", "o.nc")  # fmt: skip
-    refused(3, "q020_r0.csv: there is no event 'cycles'; it has task-clock", "import",
-            "--manifest", "runs.csv", "--events", "cycles", "-o", "o.nc")  # fmt: skip
-    refused(3, "counter 'cycles' was not counted", "import", "--manifest", "runs.csv", "--clock",
-            "cycles", "-o", "o.nc")  # fmt: skip
-    refused(2, "exists already", "import", "--manifest", "runs.csv", "-o", "runs.csv")
-    refused(2, "is 'runs.csv' too; name another output", "import", "--manifest", "runs.csv",
-            "-o", "runs.csv", "--force")  # fmt: skip
+    for code, said, arguments in (
+        (2, "name either recordings or a --manifest", "-o o.nc"),
+        (2, "name either recordings or a --manifest", "q020_r0.csv --manifest runs.csv -o o.nc"),
+        (2, "--names is for recordings", "--manifest runs.csv --names {a} -o o.nc"),
+        (3, "q020_r0.csv: has no context", "q020_r0.csv -o o.nc"),
+        (2, "pattern has a field '{}'", "q020_r0.csv --names {} -o o.nc"),
+        (2, "levels are of 'ways'; one of cpu", "--manifest runs.csv --levels ways=1:3 -o o.nc"),
+        (2, "';;' is not a list of names", "--manifest runs.csv --events ;; -o o.nc"),
+        (3, "q020_r0.csv: there is no event 'cycles'; it has task-clock",
+         "--manifest runs.csv --events cycles -o o.nc"),
+        (3, "counter 'cycles' was not counted", "--manifest runs.csv --clock cycles -o o.nc"),
+        (2, "exists already", "--manifest runs.csv -o runs.csv"),
+        (2, "is 'runs.csv' too; name another output", "--manifest runs.csv -o runs.csv --force"),
+    ):  # fmt: skip
+        refused(code, said, "import", *arguments.split())
 
 
 def test_a_recording_that_is_gone_or_no_file_is_refused(sweep, refused):

@@ -32,17 +32,8 @@ def rows(text):
     return list(csv.DictReader(text.splitlines()))
 
 
-CHOOSE = [
-    "kernels",
-    "choose",
-    "t.csv",
-    "--resources",
-    "clock",
-    "--program",
-    "p10",
-    "--miscoverage",
-    "0.1",
-]
+CHOOSE = ["kernels", "choose", "t.csv", "--resources", "clock"]
+CHOOSE += ["--program", "p10", "--miscoverage", "0.1"]
 
 
 def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
@@ -103,13 +94,8 @@ def test_what_cannot_be_chosen_is_told(refused, table, given, code, sentence):
 
 
 def test_a_table_without_its_resources_or_power_is_refused(folder, refused, table):
-    refused(
-        2,
-        "t.csv: is a table; name its columns of resources with --resources",
-        "kernels",
-        "choose",
-        "t.csv",
-    )
+    said = "t.csv: is a table; name its columns of resources with --resources"
+    refused(2, said, "kernels", "choose", "t.csv")
     refused(3, "measured.nc: no measurement has a power", "kernels", "choose", "measured.nc")
 
 

@@ -191,7 +191,7 @@ def test_a_full_disk_is_told_of_with_the_file(folder, monkeypatch, refused, verb
 
     monkeypatch.setattr("os.replace", full)
     arguments = {
-        "generate": ("measured.nc", "-o", "o.nc", "--contexts", "grid:1x1", "--kind", "mean"),
+        "generate": ("measured.nc", "-o", "o.nc", "--contexts", "grid:1x1", "--preset", "paper"),
         "bound": ("measured.nc", "-o", "o.csv", "--contexts", "all", "--miscoverage", 0.4),
         "plan": ("--levels", "a=1:3", "--budget", 2, "-o", "o.csv"),
         "evaluate": ("measured.nc", "--leave-out", 3, "--methods", "bracketing", "-o", "o"),

@@ -83,37 +83,24 @@ def test_who_counted_in_groups_is_told_how_to_plan_so(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["--budget", "12"], 2, "--levels is needed"),
-        (["--budget", "much", "--levels", "virtual"], 2, "'much' is neither a time"),
-        (["--budget", "9s", "--levels", "virtual"], 2, "say how long a run takes"),
-        (["--budget", "9", "--levels", "ways"], 2, "levels are 'ways'"),
-        (["--budget", "9", "--levels", "virtual", "--least-runs", "0"], 2, "'0' is not a whole"),
-        (["--budget", "9", "--levels", "virtual", "--counters", "a"], 2, "need --at-once"),
+        ("--budget 12", 2, "--levels is needed"),
+        ("--budget much --levels virtual", 2, "'much' is neither a time"),
+        ("--budget 9s --levels virtual", 2, "say how long a run takes"),
+        ("--budget 9 --levels ways", 2, "levels are 'ways'"),
+        ("--budget 9 --levels virtual --least-runs 0", 2, "'0' is not a whole"),
+        ("--budget 9 --levels virtual --counters a", 2, "need --at-once"),
+        ("--budget 9 --levels virtual --at-once 4", 2, "--at-once needs --counters"),
         (
-            ["--budget", "9", "--levels", "virtual", "--at-once", "4"],
+            "--budget 9 --levels virtual --at-once 1 --counters cycles,instructions",
             2,
-            "--at-once needs --counters",
+            "at_once is 1; 2 or more",
         ),
-        (
-            [
-                "--budget",
-                "9",
-                "--levels",
-                "virtual",
-                "--at-once",
-                "1",
-                "--counters",
-                "cycles,instructions",
-            ],
-            2,
-            "at_once is 1; 2 or more is wanted",
-        ),
-        (["none.nc", "--budget", "9"], 3, "no such file"),
-        ([TRACES / "gzip.nc", "--budget", "9"], 3, "a profile file says 'msbgen-profile/1'"),
+        ("none.nc --budget 9", 3, "no such file"),
+        (f"{TRACES}/gzip.nc --budget 9", 3, "a profile file says 'msbgen-profile/1'"),
     ],
 )
 def test_the_command_refuses(refused, arguments, code, sentence):
-    refused(code, sentence, "plan", *arguments, "-o", "plan.csv")
+    refused(code, sentence, "plan", *arguments.split(), "-o", "plan.csv")
 
 
 def test_a_plan_is_not_overwritten(tmp_path, refused):

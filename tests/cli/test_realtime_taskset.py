@@ -4,15 +4,8 @@ import pytest
 
 from msbgen.realtime.tasksets import read_task_set
 
-ASKED = [
-    "realtime",
-    "taskset",
-    "truth/synthetic.nc",
-    "-o",
-    "new.toml",
-    "--capacity",
-    "cache_ways=20",
-]
+ASKED = ["realtime", "taskset", "truth/synthetic.nc", "-o", "new.toml"]
+ASKED += ["--capacity", "cache_ways=20"]
 
 
 def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):

@@ -60,143 +60,86 @@ def special(tmp_path):
     return {"pipe": "pipe", "folder": "folder", "device": "/dev/zero", "nothing": "nowhere.nc"}
 
 
+# Arguments of the verbs, where X is the file to read.
 READING = {
-    "check": ["check", "X"],
-    "generate": ["generate", "X", "-o", "o.nc", "--contexts", "all"],
-    "generate contexts": ["generate", "measured.nc", "-o", "o.nc", "--contexts", "X"],
-    "generate power_of": [
-        *("generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--power-of", "X")
-    ],
-    "bound": ["bound", "X", "--contexts", "all"],
-    "bound contexts": ["bound", "measured.nc", "--contexts", "X"],
-    "batch tasks": ["batch", "X", "-o", "o"],
-    "report": ["report", "X", "-o", "o.html"],
-    "report truth": ["report", "measured.nc", "--truth", "X", "-o", "o.html"],
-    "report generated": [
-        *("report", "measured.nc", "--truth", "truth.nc", "--generated", "X", "-o", "o.html")
-    ],
-    "report contexts": ["report", "measured.nc", "--contexts", "X", "-o", "o.html"],
-    "evaluate": ["evaluate", "X", "--leave-out", "2"],
-    "evaluate truth": ["evaluate", "measured.nc", "--truth", "X", "-o", "scores"],
-    "evaluate generated": ["evaluate", "measured.nc", "--truth", "truth.nc", "--generated", "X"],
-    "plan": ["plan", "X", "--budget", "3", "-o", "p.csv"],
-    "replay": ["platform", "replay", "X", "-o", "o.nc", "--contexts", "all"],
-    "replay contexts": ["platform", "replay", "measured.nc", "-o", "o.nc", "--contexts", "X"],
-    "replay onto": [
-        *("platform", "replay", "measured.nc", "-o", "o.nc", "--contexts", "all", "--with", "X")
-    ],
-    "import recordings": ["import", "X", "-o", "o.nc"],
-    "import manifest": ["import", "--manifest", "X", "-o", "o.nc"],
-    "import columns": ["import", "--manifest", "measured.nc", "--columns", "X", "-o", "o.nc"],
-    "phases": ["realtime", "phases", "X", "-o", "o.nc"],
-    "allocate tables": [
-        "realtime",
-        "allocate",
-        "X",
-        "--progress",
-        "0",
-        "--capacity",
-        "cache_ways=5",
-    ],
-    "taskset": [
-        "realtime",
-        "taskset",
-        "X",
-        "-o",
-        "s",
-        "--capacity",
-        "cache_ways=5",
-        "--utilisation",
-        "1",
-    ],
-    "simulate": ["realtime", "simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
-    "machines queue": ["machines", "queue", "X", "-o", "out"],
-    "kernels choose table": ["kernels", "choose", "X"],
-    "kernels choose bounds": ["kernels", "choose", "measured.nc", "--bounds", "X"],
-    "runtime import source": ["runtime", "import", "X", "-o", "o.nc"],
-    "runtime fit runs": ["runtime", "fit", "X", "-o", "o.nc"],
-    "runtime predict model": ["runtime", "predict", "X", "--wanted", "measured.nc"],
-    "runtime predict wanted": ["runtime", "predict", "measured.nc", "--wanted", "X"],
-    "runtime bound model": ["runtime", "bound", "X", "--wanted", "measured.nc"],
-    "runtime bound wanted": ["runtime", "bound", "measured.nc", "--wanted", "X"],
-    "runtime evaluate runs": ["runtime", "evaluate", "X"],
-    "machines import source": ["machines", "import", "X", "-o", "o.nc"],
-    "machines fit runs": ["machines", "fit", "X", "-o", "o.nc"],
-    "machines predict model": [
-        *("machines", "predict", "X", "--runs", "measured.nc", "--source", "a")
-    ],
-    "machines predict runs": [
-        *("machines", "predict", "measured.nc", "--runs", "X", "--source", "a")
-    ],
-    "machines evaluate runs": ["machines", "evaluate", "X"],
-    "kernels import source": [
-        *("kernels", "import", "X", "--columns", "measured.nc", "-o", "o.nc")
-    ],
-    "kernels fit runs": ["kernels", "fit", "X", "-o", "o.nc"],
-    "kernels predict model": ["kernels", "predict", "X", "--workload", "measured.nc"],
-    "kernels predict workload": ["kernels", "predict", "measured.nc", "--workload", "X"],
-    "kernels predict contexts": [
-        *("kernels", "predict", "measured.nc", "--workload", "truth.nc", "--contexts", "X")
-    ],
-    "kernels evaluate runs": ["kernels", "evaluate", "X"],
-    "kernels import columns": [
-        *("kernels", "import", "measured.nc", "--columns", "X", "-o", "o.nc")
-    ],
-    "kernels measure spec": ["kernels", "measure", "X", "-o", "o.nc"],
-    "graph check graph": ["graph", "check", "X"],
-    "graph check tasks": ["graph", "check", "measured.nc", "--tasks", "X"],
-    "graph simulate graph": [
-        *("graph", "simulate", "X", "--device", "tx2", "--profiles", "."),
-        *("--contexts", "all", "-o", "o.nc"),
-    ],
-    "graph simulate contexts": [
-        *("graph", "simulate", "measured.nc", "--device", "tx2", "--profiles", "."),
-        *("--contexts", "X", "-o", "o.nc"),
-    ],
-    "graph fit runs": [
-        *("graph", "fit", "X", "--device", "tx2", "--graphs", ".", "--profiles", "."),
-        *("-o", "o.nc"),
-    ],
-    "graph predict model": [
-        *("graph", "predict", "X", "measured.nc", "--device", "tx2", "--contexts", "all")
-    ],
-    "graph predict graph": [
-        *("graph", "predict", "measured.nc", "X", "--device", "tx2", "--contexts", "all")
-    ],
-    "graph predict contexts": [
-        *("graph", "predict", "measured.nc", "measured.nc", "--device", "tx2"),
-        *("--contexts", "X"),
-    ],
-    "graph choose model": [
-        *("graph", "choose", "X", "measured.nc", "--device", "tx2", "--contexts", "all")
-    ],
-    "graph choose graph": [
-        *("graph", "choose", "measured.nc", "X", "--device", "tx2", "--contexts", "all")
-    ],
-    "graph choose contexts": [
-        *("graph", "choose", "measured.nc", "measured.nc", "--device", "tx2"),
-        *("--contexts", "X"),
-    ],
-    "measure spec": ["measure", "X", "-o", "o.nc"],
-    "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
-    "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],
-    "measure restore": ["measure", "--restore", "X"],
-    "record stdin": ["platform", "record", "-o", "o.nc", "--stdin", "X", "--", "true"],
+    "check": "check X",
+    "generate": "generate X -o o.nc --contexts all",
+    "generate contexts": "generate measured.nc -o o.nc --contexts X",
+    "generate power_of": "generate measured.nc -o o.nc --contexts all --power-of X",
+    "bound": "bound X --contexts all",
+    "bound contexts": "bound measured.nc --contexts X",
+    "batch tasks": "batch X -o o",
+    "report": "report X -o o.html",
+    "report truth": "report measured.nc --truth X -o o.html",
+    "report generated": "report measured.nc --truth truth.nc --generated X -o o.html",
+    "report contexts": "report measured.nc --contexts X -o o.html",
+    "evaluate": "evaluate X --leave-out 2",
+    "evaluate truth": "evaluate measured.nc --truth X -o scores",
+    "evaluate generated": "evaluate measured.nc --truth truth.nc --generated X",
+    "plan": "plan X --budget 3 -o p.csv",
+    "replay": "platform replay X -o o.nc --contexts all",
+    "replay contexts": "platform replay measured.nc -o o.nc --contexts X",
+    "replay onto": "platform replay measured.nc -o o.nc --contexts all --with X",
+    "import recordings": "import X -o o.nc",
+    "import manifest": "import --manifest X -o o.nc",
+    "import columns": "import --manifest measured.nc --columns X -o o.nc",
+    "phases": "realtime phases X -o o.nc",
+    "allocate tables": "realtime allocate X --progress 0 --capacity cache_ways=5",
+    "taskset": "realtime taskset X -o s --capacity cache_ways=5 --utilisation 1",
+    "simulate": "realtime simulate X --tables . --truth . -o o.nc",
+    "machines queue": "machines queue X -o out",
+    "kernels choose table": "kernels choose X",
+    "kernels choose bounds": "kernels choose measured.nc --bounds X",
+    "runtime import source": "runtime import X -o o.nc",
+    "runtime fit runs": "runtime fit X -o o.nc",
+    "runtime predict model": "runtime predict X --wanted measured.nc",
+    "runtime predict wanted": "runtime predict measured.nc --wanted X",
+    "runtime bound model": "runtime bound X --wanted measured.nc",
+    "runtime bound wanted": "runtime bound measured.nc --wanted X",
+    "runtime evaluate runs": "runtime evaluate X",
+    "machines import source": "machines import X -o o.nc",
+    "machines fit runs": "machines fit X -o o.nc",
+    "machines predict model": "machines predict X --runs measured.nc --source a",
+    "machines predict runs": "machines predict measured.nc --runs X --source a",
+    "machines evaluate runs": "machines evaluate X",
+    "kernels import source": "kernels import X --columns measured.nc -o o.nc",
+    "kernels fit runs": "kernels fit X -o o.nc",
+    "kernels predict model": "kernels predict X --workload measured.nc",
+    "kernels predict workload": "kernels predict measured.nc --workload X",
+    "kernels predict contexts": "kernels predict measured.nc --workload truth.nc --contexts X",
+    "kernels evaluate runs": "kernels evaluate X",
+    "kernels import columns": "kernels import measured.nc --columns X -o o.nc",
+    "kernels measure spec": "kernels measure X -o o.nc",
+    "graph check graph": "graph check X",
+    "graph check tasks": "graph check measured.nc --tasks X",
+    "graph simulate graph": "graph simulate X --device tx2 --profiles . --contexts all -o o.nc",
+    "graph simulate contexts": (
+        "graph simulate measured.nc --device tx2 --profiles . --contexts X -o o.nc"
+    ),
+    "graph fit runs": "graph fit X --device tx2 --graphs . --profiles . -o o.nc",
+    "graph predict model": "graph predict X measured.nc --device tx2 --contexts all",
+    "graph predict graph": "graph predict measured.nc X --device tx2 --contexts all",
+    "graph predict contexts": "graph predict measured.nc measured.nc --device tx2 --contexts X",
+    "graph choose model": "graph choose X measured.nc --device tx2 --contexts all",
+    "graph choose graph": "graph choose measured.nc X --device tx2 --contexts all",
+    "graph choose contexts": "graph choose measured.nc measured.nc --device tx2 --contexts X",
+    "measure spec": "measure X -o o.nc",
+    "measure contexts": "measure measured.nc -o o.nc --contexts X",
+    "measure onto": "measure measured.nc -o o.nc --with X",
+    "measure restore": "measure --restore X",
+    "record stdin": "platform record -o o.nc --stdin X -- true",
 }
 
 
 @pytest.mark.parametrize("arguments", READING.values(), ids=READING)
-@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "nothing"])
-def test_every_verb_refuses_what_is_no_file_before_opening_it(
-    folder, special, refused, kind, arguments
-):
-    path = special[kind]
-    sentence = f"{path}: no such file" if kind == "nothing" else f"{path}: is "
-    if kind == "folder" and arguments[:2] == ["runtime", "import"]:  # it may be one of archives
-        sentence = "folder/data.npz: no such file; a folder with data.npz is wanted."
-    if kind == "folder" and arguments[0] == "batch":  # it may be one of profile files
-        sentence = "folder: holds no task; add a profile file (*.nc)."
-    refused(3, sentence, *[path if a == "X" else a for a in arguments])
+def test_every_verb_refuses_what_is_no_file_before_opening_it(folder, special, refused, arguments):
+    for kind, path in special.items():
+        sentence = f"{path}: no such file" if kind == "nothing" else f"{path}: is "
+        if kind == "folder" and arguments.startswith("runtime import"):  # it may hold archives
+            sentence = "folder/data.npz: no such file; a folder with data.npz is wanted."
+        if kind == "folder" and arguments.startswith("batch"):  # it may hold profile files
+            sentence = "folder: holds no task; add a profile file (*.nc)."
+        refused(3, sentence, *[path if a == "X" else a for a in arguments.split()])
 
 
 def test_every_option_that_names_an_input_is_tried_above():
