@@ -50,19 +50,9 @@ _EACH = 2
 class DaskPool:
     """Executes units on the workers of a Dask cluster.
 
-    Parameters
-    ----------
-    scheduler : str
-        ``local:N`` for N processes of this machine, the address of a scheduler, such as
-        ``tcp://head:8786``, or its scheduler file.
-    config : ExecutionConfig
-
-    Raises
-    ------
-    ArgumentError
-        dask or distributed is not installed, or the text is invalid.
-    ClusterError
-        The cluster does not start, or its scheduler does not answer.
+    The scheduler is ``local:N`` for N processes of this machine, the address of a scheduler, such
+    as ``tcp://head:8786``, or its scheduler file.  Raises :class:`ClusterError` where the cluster
+    does not start or its scheduler does not answer.
     """
 
     def __init__(self, scheduler: str, config: ExecutionConfig):

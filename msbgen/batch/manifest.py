@@ -66,16 +66,9 @@ def open_manifest(
     """Create the manifest of a batch, or open that of an interrupted one.
 
     The folder is created if needed.  The options "zarr" and "models" affect the results, too.
-
-    Raises
-    ------
-    ArgumentError
-        A batch exists there and `resume` is false; it has other options, another version, or
-        other settings of a task with finished units; or other files would be overwritten.
-    ProfileError
-        The manifest is damaged.
-    OSError
-        The folder cannot be created.
+    Raises where a batch exists there and `resume` is false, where it has other options, another
+    version, or other settings of a task with finished units, and where other files would be
+    overwritten.
     """
     path = out / NAME
     if not path.exists():
