@@ -62,12 +62,6 @@ def test_verbs_catch_nothing(file):
     assert caught <= (ours | {"ValueError", "OSError"} if file.startswith("options") else set())
 
 
-def test_nothing_but_the_entry_imports_the_command_line():
-    for path in CLI.parent.rglob("*.py"):
-        if path.parent not in (CLI, OPTIONS) and path.name != "__main__.py":
-            assert "msbgen.cli" not in path.read_text(encoding="utf-8"), path
-
-
 # --------------------------------------------------------------------------- help
 
 
@@ -81,12 +75,11 @@ def test_the_help_lists_every_verb_once_in_its_group(msbgen):
     assert "143 terminated" in " ".join(said.split())
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_says_what_it_does_and_its_exit_codes(verb, msbgen):
-    done = msbgen(verb, "--help")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert "exit codes: 0 done" in done.stdout
+def test_every_verb_says_what_it_does_and_its_exit_codes(msbgen):
+    for verb in VERBS:
+        done = msbgen(verb, "--help")
+        assert (done.returncode, done.stderr) == (0, ""), verb
+        assert "exit codes: 0 done" in done.stdout, verb
 
 
 def test_version(started):
@@ -116,11 +109,6 @@ def test_every_type_of_the_table_exists():
         (MeasurementError("the clock is still."), 3, "msbgen: the clock is still.\n"),
         (ArgumentError("kind is 1; more is wanted."), 2, "msbgen: kind is 1; more is wanted.\n"),
         (FileExistsError("o.nc: exists."), 2, "msbgen: o.nc: exists. (--force overwrites)\n"),
-        (
-            OSError(errno.ENOSPC, "No space left on device", "o.nc"),
-            2,
-            "msbgen: o.nc: no space left on device.\n",
-        ),
         (PermissionError(13, "Permission denied", "o.nc"), 2, "msbgen: o.nc: permission denied.\n"),
         (KeyboardInterrupt(), 130, "msbgen: interrupted; no file was left half written.\n"),
         (entry.Terminated(), 143, "msbgen: terminated; no file was left half written.\n"),
@@ -146,10 +134,7 @@ def test_every_failure_has_its_code_and_its_sentence(
             ["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--preset", "paper"],
             "raise --epsilon, or use --preset default.",
         ),
-        (
-            ["evaluate", "measured.nc", "--truth", "truth.nc"],
-            "leave the method out (--methods).",
-        ),
+        (["evaluate", "measured.nc", "--truth", "truth.nc"], "leave the method out (--methods)."),
         (["check", "measured.nc"], "try 'msbgen generate' with a larger --epsilon."),
     ],
     ids=lambda v: v[0] if isinstance(v, list) else "",
@@ -167,10 +152,9 @@ def test_what_does_not_converge_has_a_remedy_that_the_verb_offers(
     refused(4, said + remedy, *arguments)
 
 
-@pytest.mark.parametrize("kind", [ValueError, AssertionError, TypeError, RuntimeError])
-def test_any_other_failure_is_a_bug_of_ours_with_its_traceback(folder, monkeypatch, msbgen, kind):
+def test_any_other_failure_is_a_bug_of_ours_with_its_traceback(folder, monkeypatch, msbgen):
     def broken(path):
-        raise kind("shapes (3,) and (4,) do not fit")
+        raise ValueError("shapes (3,) and (4,) do not fit")
 
     monkeypatch.setattr("msbgen.data.store.load_netcdf", broken)
     done = msbgen("check", "measured.nc")
