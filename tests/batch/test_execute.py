@@ -70,19 +70,6 @@ def test_figures_that_are_none_are_left_out(job):
     assert answer["bytes"] == 0
 
 
-def test_units_of_a_task_in_their_order(job):
-    config = ExecutionConfig(contexts_of, {"note": BatchStep(batching.note)})
-    fitted = execute(Unit(job, "fit"), config)
-    assert fitted["outcome"] == "done", fitted
-    facts = fitted["facts"]
-    assert facts["model_bytes"] == job.model_file.stat().st_size
-    block = execute(Unit(job, "generate/mean/0", 12, facts), config)
-    assert block["facts"]["part_bytes"] == job.part("mean", 0).stat().st_size
-    joined = execute(Unit(job, "join/mean", 0, facts, block["facts"]["rows"]), config)
-    assert joined["files"] == {"mean.nc": job.product("mean").stat().st_size}
-    assert execute(Unit(job, "note"), config)["files"] == {"note.txt": 2}
-
-
 def test_a_worker_that_dies_is_counted_until_it_was_too_often(job):
     """Each in a process of its own, as workers are."""
     config = ExecutionConfig(contexts_of, {"die": BatchStep(batching.die)}, retries=1, worker=True)

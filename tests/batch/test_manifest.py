@@ -32,14 +32,8 @@ def test_a_manifest_is_begun_and_gone_on_with(tmp_path, task):
     }  # fmt: skip
 
 
-GOOD = {
-    "event": "unit",
-    "task": "a",
-    "unit": "fit",
-    "outcome": "done",
-    "settings": "",
-    "version": "",
-}
+GOOD = {"event": "unit", "task": "a", "unit": "fit", "outcome": "done"}
+GOOD |= {"settings": "", "version": ""}
 GOOD |= {"attempt": 1, "seconds": 2, "host": "", "bytes": 0, "files": {}, "facts": {}, "error": ""}
 
 

@@ -31,10 +31,3 @@ def test_parts_are_two_or_more(verb, capsys):
     with pytest.raises(SystemExit):
         verb.parse_args(["--folds", "1"])
     assert "'1' is not a whole number ≥ 2" in capsys.readouterr().err
-
-
-def test_a_seed_and_what_may_be_replaced_default_to_nothing_special(verb):
-    options.add_seed(verb)
-    options.add_force(verb)
-    given = verb.parse_args([])
-    assert (given.seed, given.force) == (0, False)
