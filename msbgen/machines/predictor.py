@@ -215,19 +215,10 @@ class RelativePredictor(Parameters):
     def calibrate(
         self, runs: xr.Dataset, *, folds: int = 5, progress: OnProgress | None = None
     ) -> Self:
-        """Calibrate intervals with predictions of left-out programs.
+        """Calibrate intervals with predictions of left-out programs, on the runs of :meth:`fit`.
 
-        For each fold a predictor with the same parameters is fitted to the programs of the other
-        folds.
-
-        Parameters
-        ----------
-        runs : xarray.Dataset
-            The runs of :meth:`fit`.
-        folds : int
-            Folds of whole programs.
-        progress : callable
-            Called with (done, total) folds.
+        For each of the `folds`, a predictor with the same parameters is fitted to the programs of
+        the other folds.  `progress` is called with (done, total) folds.
 
         Raises
         ------
@@ -296,10 +287,8 @@ class RelativePredictor(Parameters):
     def check_source(self, source: str | Sequence[str]) -> list[str]:
         """Names of the machines measured.
 
-        Raises
-        ------
-        ArgumentError
-            Not fitted; a machine that is not known, or is named twice; none.
+        :class:`ArgumentError` if not fitted, and for a machine that is not known, or is named
+        twice, or none.
         """
         self._check_fitted()
         names = [source] if isinstance(source, str) else list(source)
@@ -398,10 +387,7 @@ class RelativePredictor(Parameters):
     def importances(self) -> dict[str, float]:
         """Mean gain of splits at each feature of boosting, over all pairs; they sum to 1.
 
-        Raises
-        ------
-        ArgumentError
-            Not fitted, or without boosting.
+        :class:`ArgumentError` if not fitted, or without boosting.
         """
         self._check_fitted()
         if not self._has("boosting"):
@@ -430,13 +416,10 @@ def cross_predict(
 
     Parameters
     ----------
-    runs : xarray.Dataset
-        ``msbgen-relative/1``.
     predictor : RelativePredictor
         Its parameters are used; it is not changed.
     split : {"programs", "runs", "scales", "rows"}
         Unit that is left out as a whole (:mod:`msbgen.machines.splits`).
-    folds : int
     caution : float
         Multiple of the typical error that is added to the log time on other machines; the error
         is learned from other programs.  2 is near the upper end of a 90 % interval.  Jobs that take
@@ -452,8 +435,8 @@ def cross_predict(
     Raises
     ------
     ArgumentError, MeasurementError
-        As :meth:`RelativePredictor.fit` and
-        :func:`msbgen.machines.splits.folds_of`; negative caution, or caution by rows.
+        As :meth:`RelativePredictor.fit` and :func:`msbgen.machines.splits.folds_of`; negative
+        caution, or caution by rows.
     """
     if not 0.0 <= caution < np.inf:
         raise ArgumentError(f"caution is {caution}; a number from 0 on is wanted.")

@@ -59,8 +59,6 @@ def from_runtimes(
 
     Parameters
     ----------
-    dataset : xarray.Dataset
-        See :mod:`msbgen.runtimes.dataset`.
     machines : mapping of name to device, sequence of devices, or None
         None for all devices.
 

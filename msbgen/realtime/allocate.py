@@ -52,9 +52,8 @@ class Allocator:
     capacity : mapping of str to float
         How much of each shared resource there is [the resource's units].  A resource that is not
         named is private to each core, at its highest level unless `slack` lowers it.
-    cores : int
-    method : {"optimum", "dna", "equal"}
-    objective : {"instructions", "progress"}
+    method, objective : str
+        See this module.
     minima : mapping of str to float
         Least level of a shared resource on each core; by default its lowest level.
     slack : float or None

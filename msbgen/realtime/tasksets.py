@@ -40,7 +40,6 @@ class Task:
 
     Attributes
     ----------
-    name : str
     profile : str
         Name of the profile whose phase table and runs the task has.
     period : float
@@ -76,10 +75,8 @@ class TaskSet:
 
     Attributes
     ----------
-    cores : int
     capacity : dict of str to float
         Total of each shared resource [its units].
-    tasks : tuple of Task
     minima : dict of str to float
         Least amount on every core; the lowest level by default.
     """
@@ -223,7 +220,6 @@ def draw_task_set(
         Wanted sum, at most the number of cores.
     cores, capacity, minima
         As of :class:`TaskSet`.
-    rng : numpy.random.Generator or int
 
     Raises
     ------

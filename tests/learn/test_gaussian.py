@@ -28,8 +28,8 @@ def test_gaps_at_random_are_bridged_by_what_goes_together():
 
 
 @given(st.lists(st.booleans(), min_size=3, max_size=3))
-def test_conditioning_is_least_squares(given_):
-    there = np.array(given_)
+def test_conditioning_is_least_squares(measured):
+    there = np.array(measured)
     gain = conditional_gain(COVARIANCE, there)
     assert gain.shape == (3, there.sum())
     # the residual measured is itself, and what is left is uncorrelated with it

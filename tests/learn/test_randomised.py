@@ -15,7 +15,7 @@ def rows(n=200, groups=20, seed=0):
     return x, y, rng.integers(groups, size=n)
 
 
-def test_arrays_say_what_the_trees_of_scikit_learn_say(monkeypatch):
+def test_arrays_predict_what_the_trees_of_scikit_learn_predict(monkeypatch):
     tree = pytest.importorskip("sklearn.tree")
     kept = []
     monkeypatch.setattr(
@@ -32,11 +32,8 @@ def test_arrays_say_what_the_trees_of_scikit_learn_say(monkeypatch):
     without = np.full(seen.shape, True)
     without[[2, 5]] = False
     got = trees.predict_without(x, without)
-    np.testing.assert_allclose(
-        got,
-        np.mean([kept[t].predict(x.astype(np.float32))[..., 0] for t in (2, 5)], axis=0),
-        atol=1e-5,
-    )
+    expected = np.mean([kept[t].predict(x.astype(np.float32))[..., 0] for t in (2, 5)], axis=0)
+    np.testing.assert_allclose(got, expected, atol=1e-5)
     assert isinstance(kept[0], tree._tree.Tree)
 
 
@@ -44,13 +41,13 @@ def test_whole_groups_are_left_out_of_trees():
     x, y, group = rows()
     settings = TreesSettings(trees=40, groups=0.75)
     trees, seen = fit_trees(x, y, group, settings, seed=0)
-    for own in seen:
-        assert not set(group[own]) & set(group[~own])
-        assert len(set(group[own])) == 15
-    # leaves of one row know what they saw, not what was left out
+    for rows_used in seen:
+        assert not set(group[rows_used]) & set(group[~rows_used])
+        assert len(set(group[rows_used])) == 15
+    # leaves of one row fit their rows, not those left out
     mean = trees.predict(x)[0]
-    honest = trees.predict_without(x, seen)
-    assert np.abs(mean - y).mean() < 0.5 * np.abs(honest - y).mean()
+    left_out = trees.predict_without(x, seen)
+    assert np.abs(mean - y).mean() < 0.5 * np.abs(left_out - y).mean()
 
 
 def test_of_two_groups_one_is_left_out():
@@ -59,7 +56,7 @@ def test_of_two_groups_one_is_left_out():
     assert (seen.sum(axis=1) == 100).all()
 
 
-def test_a_row_that_every_tree_saw_is_told_nothing():
+def test_a_row_that_every_tree_saw_has_no_prediction_without_it():
     x, y, group = rows()
     trees, seen = fit_trees(x, y, group, TreesSettings(trees=3, groups=1.0), seed=0)
     assert seen.all()

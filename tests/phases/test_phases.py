@@ -1,5 +1,7 @@
 """Phase tables: known phases are found, durations are kept, files are whole or refused."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,13 +9,7 @@ from conftest import synthetic_task
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import make_profiles, mean_duration
 from msbgen.phases.grid import Grid
-from msbgen.phases.phases import (
-    phase_table,
-    read_phases,
-    table_grid,
-    validate_phases,
-    write_phases,
-)
+from msbgen.phases.phases import phase_table, read_phases, table_grid, validate_phases, write_phases
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
 LABELS = {
@@ -40,15 +36,9 @@ def stepwise(ends, paces, n_runs=4, noise=0.0, interval=0.002):
     counts = np.full((len(paces), n_runs, max(map(len, runs)), 2), np.nan)
     for k, run in enumerate(runs):
         counts[k // n_runs, k % n_runs, : len(run)] = run
-    return make_profiles(
-        counts,
-        durations,
-        FULL,
-        interval=interval,
-        resources=LABELS,
-        counters={"instructions": {}, "cache_misses": {}},
-        attrs={"task": "steps"},
-    )
+    names = {"instructions": {}, "cache_misses": {}}
+    labels = {"resources": LABELS, "counters": names, "attrs": {"task": "steps"}}
+    return make_profiles(counts, durations, FULL, interval=interval, **labels)
 
 
 PACES = np.stack([np.array([1.0, 0.4, 1.5]) * (2 - 0.2 * c) for c in range(6)])
@@ -107,14 +97,16 @@ def test_contexts_missing_are_refused():
     with pytest.raises(ProfileError, match=r"synthetic: 1 of 6 contexts are missing"):
         phase_table(synthetic_task(FULL[1:]))
     for resolution in (0, 1e300, np.nan, "coarse"):
-        with pytest.raises(
-            ArgumentError, match=f"resolution is {resolution}; a positive".replace("+", r"\+")
-        ):
+        with pytest.raises(ArgumentError, match=re.escape(f"resolution is {resolution}; a pos")):
             phase_table(synthetic_task(FULL), resolution=resolution)
 
 
-def test_a_table_survives_its_file(tmp_path):
-    table = phase_table(synthetic_task(FULL))
+@pytest.fixture(scope="module")
+def table():
+    return phase_table(synthetic_task(FULL))
+
+
+def test_a_table_is_the_same_after_its_file(tmp_path, table):
     write_phases(table, tmp_path / "table.nc")
     read = read_phases(tmp_path / "table.nc")
     np.testing.assert_array_equal(read["speed"].values, table["speed"].values)
@@ -142,28 +134,22 @@ def _with_role(table, name, role):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda t: t.assign_attrs(schema="msbgen-profile/1"), "make the table of profiles first"),
         (lambda t: t.drop_vars("speed"), "'speed' is missing"),
         (lambda t: _spoil(t, speed=0.0), "'speed' is 0 at phase 0.*; a positive"),
-        (lambda t: _spoil(t, speed=np.nan), "'speed' is nan at phase 0"),
         (lambda t: t.assign_coords(end=t["end"] * 0.5), "'end' does not ascend to 1"),
         (lambda t: t.isel(cache_ways=[1, 0, 2]), "levels of 'cache_ways' do not ascend"),
         (lambda t: _spoil_last(t, "cache_ways", np.inf), "'cache_ways' is inf at cache_ways 2"),
         (lambda t: t.assign_attrs(work=float("nan")), "'work' is nan"),
-        (lambda t: t.assign_attrs(schema=np.arange(2)), "attribute 'schema' is"),
         (lambda t: _with_role(t, "end", np.arange(2)).drop_vars("speed"), "'speed' is missing"),
         (lambda t: _with_role(t, "cache_ways", np.arange(2)), "'speed' has dimensions"),
         (lambda t: t.assign(speed=t["speed"].astype(str)), "'speed' holds <U32"),
-        (lambda t: t.assign(speed=t["speed"].astype(complex)), "'speed' holds complex"),
         (lambda t: t.assign_coords(end=t["end"].astype(str)), "'end' holds <U32; numbers"),
         (lambda t: t.assign_coords(end=1.0), r"'end' has dimensions \[\]"),
-        (lambda t: t.assign_coords(end=t["end"].expand_dims("run")), "'end' has dimensions"),
-        (lambda t: t.assign_coords(end=t["end"] * np.nan), "'end' is nan at phase 0"),
     ],
 )
-def test_what_is_no_table_is_refused_with_its_name(change, said):
-    table = phase_table(synthetic_task(FULL))
-    with pytest.raises(ProfileError, match=f"t.nc: .*{said}"):
+def test_broken_tables_are_refused_with_their_name(table, change, message):
+    with pytest.raises(ProfileError, match=f"t.nc: .*{message}"):
         validate_phases(change(table), source="t.nc")

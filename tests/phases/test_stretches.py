@@ -17,15 +17,9 @@ FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
 
 
 def one_run(counts, duration, interval) -> xr.Dataset:
-    names = {"instructions": {}, "cache_misses": {}}
-    return make_profiles(
-        np.array(counts)[None, None],
-        [[duration]],
-        [[2.0, 1.0]],
-        interval=interval,
-        resources=RESOURCES,
-        counters=names,
-    )
+    names = {"resources": RESOURCES, "counters": {"instructions": {}, "cache_misses": {}}}
+    counts = np.array(counts)[None, None]
+    return make_profiles(counts, [[duration]], [[2.0, 1.0]], interval=interval, **names)
 
 
 def by_hand(counts, duration, interval, bins):
@@ -33,8 +27,7 @@ def by_hand(counts, duration, interval, bins):
     rows = len(counts)
     ends = np.append(interval * np.arange(1, rows), duration)
     time = np.concatenate([[0.0], ends])
-    total = np.concatenate([[0.0], np.cumsum(counts[:, 0])])
-    misses = np.concatenate([[0.0], np.cumsum(counts[:, 1])])
+    total, misses = np.concatenate([[[0.0, 0.0]], np.cumsum(counts[:, :2], axis=0)]).T
     edges = total[-1] * np.arange(1, bins) / bins
     cut = []
     for curve in (time, misses):

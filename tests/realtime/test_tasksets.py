@@ -85,6 +85,7 @@ def test_names_wcets_and_minima_are_optional(tmp_path):
         ("cores = 4", "", "'cores' is missing"),
         ("cores = 4", "cores = 0", "cores are 0"),
         ("cores = 4", "cores = true", "'cores' is True"),
+        ("cores = 4", f"cores = {'[' * 50_000}", "cannot be read as TOML"),
         ("cores = 4", f"cores = 1{'0' * 400}", "'cores' is far too large"),
         ("cache_ways = 20", "cache_ways = inf", "capacity of 'cache_ways' is inf"),
         ("[[task]]", "[minima]\ncache_ways = inf\n[[task]]", "minimum of 'cache_ways' is inf"),

@@ -47,10 +47,7 @@ _STEP = 1.25
 def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Optimum of the linear programme with all jobs submitted at once [s].
 
-    Raises
-    ------
-    ArgumentError
-        As :func:`~msbgen.machines.queue.simulate.simulate_queue`.
+    Errors are those of :func:`~msbgen.machines.queue.simulate.simulate_queue`.
     """
     work = _times(jobs, machines) * jobs.nodes[:, None]
     return _optimum(work, check_machines(jobs, machines), -np.inf, np.inf)
@@ -64,10 +61,7 @@ def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
 
     About a second for 50,000 jobs on four machines.
 
-    Raises
-    ------
-    ArgumentError
-        As :func:`~msbgen.machines.queue.simulate.simulate_queue`.
+    Errors are those of :func:`~msbgen.machines.queue.simulate.simulate_queue`.
     """
     sizes = check_machines(jobs, machines)
     arrival = jobs.submission - jobs.submission.min()
@@ -149,10 +143,7 @@ def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
 
     No placement that ignores which job suits which machine is better on average.
 
-    Raises
-    ------
-    ArgumentError
-        As :func:`~msbgen.machines.queue.simulate.simulate_queue`.
+    Errors are those of :func:`~msbgen.machines.queue.simulate.simulate_queue`.
     """
     fits = where_jobs_fit(jobs, machines)
     work = np.where(fits, jobs.runtime * jobs.nodes[:, None], 0.0)

@@ -92,12 +92,9 @@ def make_jobs(
     estimate: ArrayLike | None = None,
     suits: ArrayLike | None = None,
 ) -> Jobs:
-    """Jobs from arrays.
+    """Jobs from arrays, as the attributes of :class:`Jobs`.
 
-    Parameters
-    ----------
-    submission, nodes, runtime, estimate, suits
-        As of :class:`Jobs`.  By default estimates equal true times, and all machines suit.
+    By default estimates equal true times, and all machines suit.
 
     Raises
     ------

@@ -39,10 +39,7 @@ def slowdown_against_fastest(
 ) -> Floats:
     """Bounded slowdown of each job, (jobs,), relative to its time on the fastest machine it fits.
 
-    Raises
-    ------
-    ArgumentError
-        As :func:`bounded_slowdown` and :func:`~msbgen.machines.queue.simulate.simulate_queue`.
+    Errors are those of :func:`bounded_slowdown` and :func:`~msbgen.machines.queue.simulate_queue`.
     """
     times = np.where(where_jobs_fit(jobs, machines), jobs.runtime, np.inf)
     return _bounded(schedule.end - jobs.submission, times.min(axis=1), tau)
