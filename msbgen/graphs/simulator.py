@@ -19,7 +19,7 @@ grows with the temperature, several hot spots.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -430,10 +430,7 @@ def label_runs(
             )
         )
         steps(min(first + at_once, len(table)), len(table))
-    names = [field.name for field in fields(SimulatedRuns)]
-    outcome = SimulatedRuns(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    )
+    outcome = SimulatedRuns(*map(np.concatenate, zip(*(vars(part).values() for part in parts))))
     n = len(table) * runs
     return make_graph_runs(
         device,

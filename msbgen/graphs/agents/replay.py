@@ -48,11 +48,13 @@ class Replay:
     def __init__(self, capacity: int, observed: int, branches: int = 1):
         check_count(capacity, "capacity")
         self.capacity, self.size, self._next = capacity, 0, 0
-        self._observation = np.empty((capacity, observed), dtype=np.float32)
-        self._action = np.empty((capacity, branches), dtype=np.int64)
-        self._reward = np.empty(capacity, dtype=np.float32)
-        self._following = np.empty((capacity, observed), dtype=np.float32)
-        self._done = np.empty(capacity, dtype=np.float32)
+        self._stored = Transitions(
+            observation=np.empty((capacity, observed), dtype=np.float32),
+            action=np.empty((capacity, branches), dtype=np.int64),
+            reward=np.empty(capacity, dtype=np.float32),
+            following=np.empty((capacity, observed), dtype=np.float32),
+            done=np.empty(capacity, dtype=np.float32),
+        )
 
     def add(
         self,
@@ -64,18 +66,13 @@ class Replay:
     ) -> None:
         """Add a transition; it replaces the oldest one if the memory is full."""
         at = self._next
-        self._observation[at], self._action[at] = observation, action
-        self._reward[at], self._following[at], self._done[at] = reward, following, done
+        values = observation, action, reward, following, done
+        for array, value in zip(vars(self._stored).values(), values):
+            array[at] = value
         self._next = (at + 1) % self.capacity
         self.size = min(self.size + 1, self.capacity)
 
     def sample(self, n: int, rng: np.random.Generator) -> Transitions:
         """Sample n transitions uniformly, with replacement."""
         at = rng.integers(self.size, size=n)
-        return Transitions(
-            observation=self._observation[at],
-            action=self._action[at],
-            reward=self._reward[at],
-            following=self._following[at],
-            done=self._done[at],
-        )
+        return Transitions(*(array[at] for array in vars(self._stored).values()))

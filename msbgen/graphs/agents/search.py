@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import xarray as xr
@@ -201,7 +202,8 @@ class Search:
     ):
         self.world, self.forecaster = world, forecaster
         self.cautious, self.future_cost, self.cap = cautious, future_cost, cap
-        self._references: dict[int, Floats] = {}
+        graphs, device = world.graphs, world.device
+        self._reference = cache(lambda graph: reference_of(forecaster, device, graphs[graph]))
 
     def act(self, state: State) -> int:
         """Number of the context of least cost."""
@@ -221,15 +223,11 @@ class Search:
 
     def costs(self, state: State, forecast: Forecast) -> Floats:
         """Cost of each context, (n,), including the future cost."""
-        if state.graph not in self._references:
-            graph, device = self.world.graphs[state.graph], self.world.device
-            self._references[state.graph] = reference_of(self.forecaster, device, graph)
-        reference = self._references[state.graph]
         if self.cautious:
             values = forecast.time_bound, forecast.energy_bound, forecast.temperature_bound
         else:
             values = forecast.time, forecast.energy, forecast.temperature
-        costs = self.world.cost.of(*values, reference)
+        costs = self.world.cost.of(*values, self._reference(state.graph))
         if self.future_cost is not None:
             costs = costs + self.future_cost.of(values[2], state.left - 1)
         return costs

@@ -8,10 +8,11 @@ transitions have separate replay memories.  A gate keeps both within its limits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
@@ -237,7 +238,9 @@ class Imagination:
         self.world, self.model, self.actions = world, model, actions
         self.settings, self.gate = settings, gate
         self.admitted, self.refused = 0, 0
-        self._references: dict[int, Floats] = {}
+        self._reference = cache(
+            lambda graph: reference_of(model, world.device, world.graphs[graph])
+        )
 
     def imagine(
         self, memory: Replay, agent: Agent, start: State, chance: float, rng: np.random.Generator
@@ -258,20 +261,13 @@ class Imagination:
             np.ones(len(actions), dtype=bool) if self.gate is None else self.gate.admits(forecast)
         )
         self.admitted, self.refused = self.admitted + kept.sum(), self.refused + (~kept).sum()
-        costs = self._costs(graph, forecast.time, forecast.energy, forecast.temperature)
+        expected = forecast.time, forecast.energy, forecast.temperature
+        costs = world.cost.of(*expected, self._reference(graph))
         for i in np.flatnonzero(kept):
             upcoming = int(rng.integers(len(world.graphs)))
             following = State(upcoming, float(forecast.temperature[i]), start.left - 1)
             reward = -min(float(costs[i]), self.settings.most)
             memory.add(observation, actions[i], reward, world.observe(following), start.left == 1)
-
-    def _costs(
-        self, graph: int, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike
-    ) -> Floats:
-        if graph not in self._references:
-            dataset = self.world.graphs[graph]
-            self._references[graph] = reference_of(self.model, self.world.device, dataset)
-        return self.world.cost.of(time, energy, temperature, self._references[graph])
 
 
 class LearnedPolicy:

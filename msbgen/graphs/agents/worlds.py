@@ -213,14 +213,9 @@ class World:
             self.programs[state.graph], self.contexts[context],
             order=order, temperature=state.temperature, rng=rng,
         )  # fmt: skip
-        return Step(
-            time=float(outcome.makespan[0, 0]),
-            energy=float(outcome.energy[0, 0]),
-            peak=float(outcome.peak[0, 0]),
-            last=float(outcome.last[0, 0]),
-            throttled=float(outcome.throttled[0, 0]),
-            cost=float(self.costs(state.graph, outcome)[0]),
-        )
+        measured = {name: float(values[0, 0]) for name, values in vars(outcome).items()}
+        cost = float(self.costs(state.graph, outcome)[0])
+        return Step(time=measured.pop("makespan"), **measured, cost=cost)
 
     def costs(self, graph: int, outcome: SimulatedRuns) -> Floats:
         """Costs of runs of a graph, one for each context, (n,)."""

@@ -29,22 +29,18 @@ def order_within(predicted: Floats, truth: Floats, graph: Indices) -> float:
     Graphs with fewer than three runs, or with equal times only, are left out.  If none is left,
     :class:`MeasurementError` is raised.
     """
+    from scipy.stats import rankdata
+
     correlations = []
     for g in np.unique(graph):
         runs = graph == g
         if runs.sum() >= 3 and np.ptp(truth[runs]) > 0:
-            correlations.append(_spearman(predicted[runs], truth[runs]))
+            ranks = rankdata(predicted[runs]), rankdata(truth[runs])
+            constant = np.ptp(predicted[runs]) == 0
+            correlations.append(0.0 if constant else float(np.corrcoef(*ranks)[0, 1]))
     if not correlations:
         raise MeasurementError("no graph has three runs; some with three or more are wanted.")
     return float(np.mean(correlations))
-
-
-def _spearman(a: Floats, b: Floats) -> float:
-    from scipy.stats import rankdata
-
-    if np.ptp(a) == 0:
-        return 0.0
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
 def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> tuple[float, float]:
