@@ -58,9 +58,7 @@ _MAY_BE_ZERO = frozenset({"padding", "padding_height", "padding_width", "bias", 
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel: one of :data:`KINDS` with the values of its parameters, in the order of
-    :data:`KINDS`.
-    """
+    """A kernel: a kind and the values of its parameters, in the order of :data:`KINDS`."""
 
     kind: str
     values: tuple[int, ...]

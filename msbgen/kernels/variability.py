@@ -1,11 +1,11 @@
 """Variability of measurements between nodes that should be alike, and between sessions.
 
 Observations come in groups (a node, a session). Their reference is the median of the groups'
-medians. Two tests without a model of the distribution show whether groups differ: that of Anderson
-and Darling for all groups together (Scholz and Stephens, JASA 1987, equation 6), and that of
-Kolmogorov and Smirnov for each pair, whose smallest probability is corrected for the number of
-pairs (Bonferroni). The measures are those of the paper on Jetson boards (Abdelhafez et al., MIRAGE,
-SEC 2021, Section 3.1).
+medians. Two tests without a model of the distribution show whether groups differ. The test of
+Anderson and Darling is for all groups together (Scholz and Stephens, JASA 1987, equation 6). The
+test of Kolmogorov and Smirnov is for each pair; its smallest probability is corrected for the
+number of pairs (Bonferroni). The measures are those of the paper on Jetson boards (Abdelhafez et
+al., MIRAGE, SEC 2021, Section 3.1).
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
 def repeatability(medians: ArrayLike) -> float:
     """Repeatability of medians between sessions: their mean relative difference [1].
 
-    The medians are (n_things, n_sessions), NaN where a session did not measure a thing. The result
-    is the mean over things of two sessions or more of the mean over their sessions of |median /
-    median of its medians − 1|.
+    The medians are (n_things, n_sessions), NaN where a session did not measure a thing. Things of
+    one session are left out. The result is the mean over the others of the mean over their sessions
+    of |median / median of its medians − 1|.
 
         >>> round(repeatability([[1.0, 1.1], [2.0, 2.0], [3.0, float("nan")]]), 4)
         0.0238

@@ -134,9 +134,7 @@ class RuntimePredictor(Parameters):
         )
 
     def score(self, runs: ArrayLike, runtime: ArrayLike) -> float:
-        """Minus the mean relative error: greater is better; errors as :meth:`fit` and
-        :meth:`predict`.
-        """
+        """Minus the mean relative error (greater is better); errors as :meth:`predict`."""
         predicted = self.predict(runs)
         measured = np.exp(log_runtimes(runtime, len(predicted)))
         return -float(np.mean(np.abs(predicted / measured - 1.0)))

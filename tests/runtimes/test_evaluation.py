@@ -100,7 +100,7 @@ def test_a_subset_drawn_with_the_same_seed_still_leaves_calibration_runs(quick):
 
 def test_rows_of_all_replicates_have_the_same_columns(quick):
     """Of few runs beside others, some replicates keep enough for a bound and others do not."""
-    rows = evaluate(dataset(n=420), train=0.6, replicates=6, rng=1)
+    rows = evaluate(dataset(n=420), train=0.6, replicates=3, rng=1)
     assert len({tuple(row) for row in rows}) == 1
 
 

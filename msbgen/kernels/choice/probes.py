@@ -75,7 +75,7 @@ def mean_regret(
 
     The logarithms of time, energy and power that are expected, and their upper bounds, are
     (n_programs, 3, n). The reference is a context that was measured of all programs, with the time
-    and energy (2,) of the new program there: a program that takes twice as long there gets twice
+    and energy (2,) of the new program there. A program that takes twice as long there gets twice
     the latency.
 
     Regret is cost / least cost within the limits − 1. A decision that breaks a limit costs as much

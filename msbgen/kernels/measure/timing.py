@@ -82,8 +82,7 @@ def time_in_turn(
 def groups_of(
     sizes: Sequence[float], most: float, many: int, rng: np.random.Generator
 ) -> Iterator[list[int]]:
-    """Random groups of at most `many` members and at most `most` bytes; every index is in one
-    group.
+    """Random groups of at most `many` members and `most` bytes; every index is in one group.
 
     A member that is larger than the limit is a group of one.
     """

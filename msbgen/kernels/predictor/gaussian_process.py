@@ -79,8 +79,7 @@ class ResidualProcess:
 def fit_gaussian_process(
     columns: Floats, target: Floats, rng: np.random.Generator | int = 0
 ) -> ResidualProcess:
-    """Fit variance, lengths and noise to columns (n, d) and a target (n,), and compute the
-    posterior.
+    """Posterior of a target (n,) given columns (n, d), with fitted variance, lengths and noise.
 
     It tends to 0 far from all rows. `rng` draws the rows to fit lengths to, where there are many.
     """
