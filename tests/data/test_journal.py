@@ -1,8 +1,12 @@
 """Journals of any form: lines are whole or not there, and of one process."""
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forks import forked, status_of
 from msbgen.core.errors import ProfileError
@@ -29,7 +33,7 @@ def path(tmp_path):
 
 def test_half_a_line_is_cut_off_and_the_journal_goes_on(path):
     data = path.read_bytes()
-    for cut in range(data.index(b"\n") + 1, len(data) + 1):
+    for cut in [*range(data.index(b"\n") + 1, len(data), 5), len(data) - 1, len(data)]:
         path.write_bytes(data[:cut])
         kept = [HEAD, *STEPS][: data[:cut].count(b"\n")]
         assert read_journal(path, FORMAT) == kept
@@ -40,13 +44,14 @@ def test_half_a_line_is_cut_off_and_the_journal_goes_on(path):
         assert read_journal(path, FORMAT) == [*kept, {"event": "step", "to": "ü"}]
 
 
+@pytest.mark.parametrize("bad", [b"{}", b"\xff", b"[" * 100_000, b'{"event": "st', b"[1]"])
 @pytest.mark.parametrize(
     ("number", "remedy"), [(0, "begin again elsewhere"), (2, "walk that step again")]
 )
-def test_a_damaged_line_is_named_with_what_to_do(path, number, remedy):
-    lines = path.read_text().splitlines(keepends=True)
-    lines[number] = "{}\n"
-    path.write_text("".join(lines))
+def test_a_damaged_line_is_named_with_what_to_do(path, number, remedy, bad):
+    lines = path.read_bytes().splitlines()
+    lines[number] = bad
+    path.write_bytes(b"\n".join(lines) + b"\n")
     said = f"j: line {number + 1} is no record of a walk; restore a copy, or {remedy}."
     with pytest.raises(ProfileError, match=f"{said}$"):
         read_journal(path, FORMAT)
@@ -81,3 +86,51 @@ def test_a_journal_that_is_missing_or_there_already(path):
         Journal(path.parent / "none", FORMAT, new=False)
     with pytest.raises(FileExistsError):
         Journal(path, FORMAT, new=True)
+    with pytest.raises(OSError, match="there is no folder"):
+        Journal(path.parent / "none" / "j", FORMAT, new=True)
+
+
+def test_a_journal_that_was_never_begun_is_begun(tmp_path):
+    """Killed after the file was made, and before its first line was whole."""
+    path = tmp_path / "j"
+    for data in (b"", b"{", b'{"event": "walk", "ver'):
+        path.write_bytes(data)
+        assert read_journal(path, FORMAT) == []
+        again = Journal(path, FORMAT, new=True)
+        again.append(HEAD)
+        again.close()
+        assert read_journal(path, FORMAT) == [HEAD]
+        path.write_bytes(data)
+        again = Journal(path, FORMAT, new=False)
+        again.append(HEAD)
+        again.close()
+        assert read_journal(path, FORMAT) == [HEAD]
+
+
+@settings(max_examples=15)
+@given(st.binary(min_size=1, max_size=60).filter(lambda data: not data.startswith(b"{")))
+def test_other_files_are_no_journals(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "x"
+    path.write_bytes(data)
+    with pytest.raises(ProfileError):
+        read_journal(path, FORMAT)
+
+
+def test_a_record_that_does_not_fit_leaves_nothing_behind(path, monkeypatch):
+    again = Journal(path, FORMAT, new=False)
+    before = path.read_bytes()
+    write = os.write
+
+    def half(handle, data):
+        return write(handle, data[: len(data) // 2])
+
+    monkeypatch.setattr("msbgen.data.journal.os.write", half)
+    with pytest.raises(OSError, match="No space") as caught:
+        again.append({"event": "step", "to": 4})
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    again.append(STEPS[0])
+    assert read_journal(path, FORMAT)[-1] == STEPS[0]
+    again.close()
