@@ -10,7 +10,7 @@ amounts per bin are those that, summed over every run's intervals, give the coun
 correction of a bin is therefore the mean over the contexts around it, at first over all.  Steps are
 extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
 
-Time, which caps make uneven over the contexts, follows from one law of all intervals
+Time, which caps make uneven over the contexts, follows from the time law
 (:mod:`msbgen.trend.time_law`), if that predicts the intervals of left-out contexts clearly better.
 """
 
@@ -49,7 +49,7 @@ class DeconvolutionSettings:
     fill_steps: int = 3
     # error of left-out intervals, relative to that of the trend, below which one law of all
     # intervals is used: a smaller gain may be chance
-    joint_gain: float = 0.95
+    time_law_gain: float = 0.95
     negligible: float = 1e-12  # amounts below this share of their mean are rounding
 
 
@@ -65,7 +65,7 @@ def deconvolved_trend(
     times with the trend as the prior, and the trend is fitted again; `step` is called after each
     fit.
 
-    With `counters`, errors of counters, too, decide on one law of all intervals: use it where time
+    With `counters`, errors of counters, too, decide on the time law: use it where time
     was measured in more runs than counters, as errors of time alone favour the trend there.  The
     law is then used if it is better for time and clearly better for all quantities together.
     """
@@ -98,13 +98,13 @@ def deconvolved_trend(
     n, m = runs.contexts.shape
     if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
-    joint, joint_state = joint_trend(runs, even)
-    time = [left_out_error(runs, law, [0]) for law in (trend, joint)]
+    with_law, law_state = trend_with_time_law(runs, even)
+    time = [left_out_error(runs, law, [0]) for law in (trend, with_law)]
     better = _clearly_better(time[1], time[0])
     if counters and not better and time[1] < time[0]:
-        every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, joint)]
+        every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, with_law)]
         better = _clearly_better(every[1], every[0])
-    return (joint, joint_state) if better else (trend, state)
+    return (with_law, law_state) if better else (trend, state)
 
 
 def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
@@ -119,13 +119,13 @@ def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _clearly_better(joint: float, trend: float) -> bool:
-    """Whether the error of one law of all intervals is clearly below that of the trend."""
-    return joint < _SETTINGS.joint_gain * trend
+def _clearly_better(time_law: float, trend: float) -> bool:
+    """Whether the error of the time law is clearly below that of the trend."""
+    return time_law < _SETTINGS.time_law_gain * trend
 
 
-def joint_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
-    """Trend whose time is one law of all intervals, and the runs' states deconvolved with it.
+def trend_with_time_law(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
+    """Trend whose time follows the time law, and the runs' states deconvolved with it.
 
     The clock of `runs` is not time; `trend` is that of their states.
     """
@@ -139,12 +139,12 @@ def joint_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
         state = np.concatenate([state[..., :1], counts], axis=2)
         means = fill_means(runs.amounts(state, time_resolved=False), trend)
         trend = trend.refit(means, weights=runs.weight)
-    joint = trend.with_time_law(interval_windows(runs))
-    time = runs.sharpened(joint, shared_steps=0)[..., :1]
+    with_law = trend.with_time_law(interval_windows(runs))
+    time = runs.sharpened(with_law, shared_steps=0)[..., :1]
     state = np.concatenate([time, state[..., 1:]], axis=2)
     means = fill_means(runs.amounts(state), trend)
     trend = replace(trend, sums=()).refit(means, weights=runs.weight)
-    return replace(trend, sums=joint.sums, time_law=joint.time_law), state
+    return replace(trend, sums=with_law.sums, time_law=with_law.time_law), state
 
 
 def neighbours(trend: Trend) -> Floats:

@@ -236,7 +236,7 @@ def schedule(
     """Totals of a list schedule in contexts, (m, 6 + n_clusters); columns are the kernel's
     ``TOTAL_...``.
 
-    The board's arrays may have factors (:meth:`.predictor.factors.Factors.applied`).  `rows`, (m, 1
+    The arrays may have factors (:meth:`.predictor.factors.Factors.applied`).  `rows`, (m, 1
     + 2 n_clusters), are of :meth:`Board.rows`, temperatures (m,) those at the start [°C].  Ranked
     tasks start by their ranks (HEFT), others in the order in which they become ready.
     """

@@ -29,7 +29,7 @@ from msbgen.graphs.devices import Device, check_contexts
 Floats = NDArray[np.float64]
 
 _MOST = 1e25
-# No board runs as hot as this [degC]; as kelvins it is colder than any.
+# No device runs as hot as this [degC]; as kelvins it is colder than any.
 _HOTTEST = 250.0
 _NEEDED = ("makespan", "energy")
 # How files of runs end.

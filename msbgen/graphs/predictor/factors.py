@@ -85,7 +85,7 @@ class Factors:
         return cls(np.zeros(n_clusters + len(OTHERS)))
 
     def applied(self, board: Board) -> Arrays:
-        """The board's arrays with the factors applied."""
+        """The device's arrays with the factors applied."""
         n = len(board.device.clusters)
         dispatch, always, cycles, stalls, misses = np.exp(self.values[n:])
         computing = np.exp(self.values[:n])

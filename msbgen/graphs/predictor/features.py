@@ -32,7 +32,7 @@ SCHEDULED = ("log over Brent", "log power", "warming", "spread", "log time", "lo
 
 @dataclass(frozen=True, eq=False)
 class GraphShape:
-    """Features of a graph on a board that are the same in every context."""
+    """Features of a graph on a device that are the same in every context."""
 
     graph: PreparedGraph
     board: Board

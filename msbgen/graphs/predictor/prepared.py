@@ -122,7 +122,7 @@ class FittedDevice:
 
     @cached_property
     def arrays(self) -> Arrays:
-        """The board's arrays, with the factors."""
+        """The device's arrays, with the factors."""
         return self.factors.applied(self.board)
 
 
