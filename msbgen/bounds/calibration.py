@@ -66,7 +66,7 @@ class Calibration:
         """Execution time [s] that a new run exceeds with probability at most `miscoverage`, (q,).
 
         At contexts (q, n_resources), for a rate α in (0, 1).  Smaller rates never give smaller
-        bounds. ArgumentError for contexts of the wrong form, or another rate; MeasurementError
+        bounds.  ArgumentError for contexts of the wrong form, or another rate; MeasurementError
         where more contexts are needed for this rate, with their number.
         """
         self.check(miscoverage)

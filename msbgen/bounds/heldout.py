@@ -413,9 +413,12 @@ def leave_out(
         )
     if folds is not None and not (folds == folds // 1 and 2 <= folds <= n):
         raise ArgumentError(f"folds is {folds}; 2 to {n}, the number of contexts, is wanted.")
-    groups = _singles_and_levels(law.contexts)
-    if folds is not None:
-        groups = _random_groups(n, int(folds), np.random.default_rng(rng))
+    if folds is None:
+        groups = [np.array([i]) for i in range(n)]
+        groups += [rows for _, rows in inner_levels(law.contexts)]
+    else:
+        order = np.random.default_rng(rng).permutation(n)
+        groups = [np.sort(group) for group in np.array_split(order, int(folds))]
     # a time that was scaled to the prediction of the others has no independent error
     rows = np.concatenate(groups)
     weight = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
@@ -478,16 +481,6 @@ def _left_out_prediction(law: Law, means: Floats, group: Indices, *, anew: bool)
         trend = trend.refit(means[kept], weights=weights)
     others = centre.of_others(kept, means[kept], trend)
     return others.amounts(contexts[group], others.log_weights(contexts[group]))
-
-
-def _random_groups(n: int, folds: int, rng: np.random.Generator) -> list[Indices]:
-    return [np.sort(group) for group in np.array_split(rng.permutation(n), folds)]
-
-
-def _singles_and_levels(contexts: Floats) -> list[Indices]:
-    """Each context alone and each level of a resource that lies between others."""
-    levels = [rows for _, rows in inner_levels(contexts)]
-    return [np.array([i]) for i in range(len(contexts))] + levels
 
 
 def _new_levels(values: Floats, known: Floats) -> NDArray[np.bool_]:

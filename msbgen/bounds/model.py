@@ -11,7 +11,8 @@ guarantee and its assumptions:
   effect is small.
 - The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
   bounds are slightly wide.  Contexts left out alone are predicted in closed form, with length
-  scales that were chosen with the left-out context present.  ``folds=K`` chooses them anew.
+  scales that were chosen with the left-out context present: a few parameters against hundreds of
+  runs.  ``folds=K`` chooses them anew.
 - Known contexts are mostly a grid, and new ones lie between its levels: they are not drawn alike.
   There the guarantee is as good as a model of the growth of errors, learned from the left-out
   levels.  Errors of the execution time grow with the gap to the measured levels.  Errors of a band
@@ -162,27 +163,22 @@ class CalibratedModel(ProfileModel):
             ``miscoverage`` holds the rate.
         """
         query = self.checked(contexts)
+        exceeded = f"that a new run exceeds with probability {miscoverage:g}"
         bound = self.calibration.duration_bound(query, miscoverage)
-        outside = self.extrapolated(query).astype(np.int8)
-        beyond = self.calibration.beyond(query).astype(np.int8)
-        text = f"execution time that a new run exceeds with probability {miscoverage:g}"
-        far = "bound is a guess: nothing that was left out lay as far from the rest"
-        hull = "context lies outside the hull of the measured ones"
-        energy: dict[str, Any] = {}
+        columns: dict[str, tuple[NDArray[Any], str, str]] = {
+            "duration_bound": (bound, "s", f"execution time {exceeded}")
+        }
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
-            energy_text = f"energy that a new run exceeds with probability {miscoverage:g}"
-            energy[ENERGY_BOUND] = (
-                "context",
-                joules,
-                {"units": ENERGY_UNITS, "long_name": energy_text},
-            )
+            columns[ENERGY_BOUND] = (joules, ENERGY_UNITS, f"energy {exceeded}")
+        outside = "context lies outside the hull of the measured ones"
+        columns["extrapolated"] = (self.extrapolated(query).astype(np.int8), "1", outside)
+        guess = "bound is a guess: nothing that was left out lay as far from the rest"
+        columns["beyond"] = (self.calibration.beyond(query).astype(np.int8), "1", guess)
         return xr.Dataset(
             {
-                "duration_bound": ("context", bound, {"units": "s", "long_name": text}),
-                **energy,
-                "extrapolated": ("context", outside, {"units": "1", "long_name": hull}),
-                "beyond": ("context", beyond, {"units": "1", "long_name": far}),
+                name: ("context", column, {"units": units, "long_name": text})
+                for name, (column, units, text) in columns.items()
             },
             coords={
                 name: ("context", column, attrs)

@@ -192,7 +192,7 @@ class Findings:
 
         Labels are exchanged back, times scaled, and wrong counts replaced.  Counts (n, runs,
         times, k), durations (n, runs) and contexts (n, m) are all measurements, in the order of the
-        search. Without the start of each run (n, runs) [s] a drift is not corrected.
+        search.  Without the start of each run (n, runs) [s] a drift is not corrected.
         """
         slowdown, weights = np.ones(duration.shape), np.ones(len(contexts))
         kept, estimated = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)

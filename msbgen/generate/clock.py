@@ -1,7 +1,9 @@
 """Conversion between wall time and progress, at which all runs are in the same phase.
 
+A slower context stretches time, so equal times are different phases in different contexts.
 Progress is the fraction p in [0, 1] that a monotone quantity (the *clock*) has reached of the run's
-total.  As functions of p, all runs have one length, and states vary smoothly with the context.
+total.  As functions of p, all runs have one length, and states vary smoothly with the context
+(Section 5.1 of the method).
 
 A run is a curve through the quantities q(t) = (t, cumulative counter_1, ..., cumulative counter_d),
 linear within each sampling interval.  Any of them is the clock: ``clock=1 + k`` is counter k,
@@ -123,9 +125,10 @@ def sharpen(
 
     A burst shorter than the sampling interval is smeared over the interval, differently in every
     context, because sampling times fall into other phases there.  The prior is a first estimate of
-    the amounts per bin, such as the prediction of a trend; it is broadcast to (..., bins, d).  The
-    counts of each interval are distributed over its bins in proportion to the prior instead of
-    evenly: one step of Richardson-Lucy deconvolution.  The sum of every interval is kept.
+    the amounts per bin, such as the prediction of a trend; it is broadcast to (..., bins, d), and
+    only its ratios within an interval matter.  The counts of each interval are distributed over its
+    bins in proportion to the prior instead of evenly: one step of Richardson-Lucy deconvolution.
+    The sum of every interval is kept.
 
     Sampling intervals fall into other phases in every run.  The ratio of all deconvolved runs to
     the prior is therefore structure that the prior has not resolved: `shared_steps` times the prior

@@ -29,33 +29,41 @@ class Law(Protocol):
     @property
     def settings(self) -> Any:
         """A frozen dataclass of numbers and strings."""
+        ...
 
     @property
     def contexts(self) -> Floats:
         """Known contexts, (n_known, n_resources)."""
+        ...
 
     @property
     def duration(self) -> Floats:
         """Measured execution times (n_known, n_runs) [s], NaN where one is missing or was cut."""
+        ...
 
     @property
     def interval(self) -> float:
         """Sampling interval [s]."""
+        ...
 
     @property
     def n_counters(self) -> int:
         """Number of counters that are generated."""
+        ...
 
     @property
     def centre(self) -> Centre:
         """The trend over contexts, and the departures of the known ones; ArgumentError if none."""
+        ...
 
     @property
     def residuals(self) -> Residuals:
         """Residuals of the measured runs from the centre; errors as :attr:`centre`."""
+        ...
 
     def check(self, query: Floats) -> None:
         """Raise ArgumentError for contexts (q, n_resources) that have no profile under the law."""
+        ...
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve, once, what profiles of a kind need beyond the fit: paths need a bridge.
@@ -63,6 +71,7 @@ class Law(Protocol):
         `profiles` does so if it was not done before.  Raises NotConvergedError where the solver did
         not reach its tolerance.
         """
+        ...
 
     def profiles(
         self,
@@ -81,27 +90,34 @@ class Law(Protocol):
         one random stream a context (:func:`msbgen.generate.streams.context_streams`).  Errors as
         :meth:`prepare`.
         """
+        ...
 
     def durations(self, query: Floats) -> Floats:
         """Execution times (q,) [s] of mean profiles at contexts (q, n_resources)."""
+        ...
 
     def longest(self, query: Floats) -> float:
         """Execution time that no profile at contexts (q, n_resources) exceeds, of any kind [s]."""
+        ...
 
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of progress of each known context, (n_known, bins, k).
 
         Errors as :attr:`centre`.
         """
+        ...
 
     def provenance(self, kind: Kind) -> dict[str, Any]:
         """Attributes of generated profiles of a kind: how they were made."""
+        ...
 
     def labels(self) -> dict[str, Any]:
         """Settings and outcome for JSON."""
+        ...
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Everything but the contexts and durations, as named arrays with their dimensions.
 
         The bridge is solved first, so that a loaded law needs no solver.
         """
+        ...

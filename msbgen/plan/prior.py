@@ -3,8 +3,8 @@
 From a law.  Each quantity of its trend (time, and events, per bin of progress) is a Gaussian
 process with the trend's length scales.  The amplitude is calibrated on known contexts, each left
 out in turn: their predicted errors are equal to the observed ones in the mean square.  Expected
-errors are those of a typical context.  Those of contexts at the end of a resource
-without a similar known one (the lowest bandwidth with few ways) are up to tenfold.
+errors are those of a typical context.  They are up to tenfold at the end of a resource without a
+similar known context (the lowest bandwidth with few ways).
 
 The weight of an error is its effect on the profile, with each counter divided by its largest value,
 as in the scaled normalised DTW.  Run-to-run noise is the variance within contexts.  The rest of the

@@ -112,7 +112,7 @@ def find_cap(
     """The cap that best predicts the time of held-out contexts, or none.
 
     All bins, `problem`, determine the rate; the cap is decided on `segments`, the same or sums of
-    bins. `contexts` (n, m) are levels, `parameters` those of the trend without a cap.
+    bins.  `contexts` (n, m) are levels, `parameters` those of the trend without a cap.
     """
     time = problem.amounts[..., 0]
     if not np.all(time > 0):

@@ -40,14 +40,17 @@ class Smoother(Protocol):
 
         lengths (k, m), nugget (k,).
         """
+        ...
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
         """Coefficients of the predictions, (n, c)."""
+        ...
 
     def left_out(
         self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
     ) -> Floats:
         """Known minus predicted values for each row of the folds, (rows, c)."""
+        ...
 
 
 class GaussianProcess:

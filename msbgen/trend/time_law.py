@@ -65,7 +65,7 @@ class Windows:
         """The sampling intervals of runs, from the progress at their edges and their times [s].
 
         Progress (runs, intervals + 1) goes from 0 to 1 without decreasing; times are (runs,
-        intervals). Time without progress belongs to the window before it; at the start, to the
+        intervals).  Time without progress belongs to the window before it; at the start, to the
         window after it.
         """
         reached = np.concatenate([np.zeros((len(time), 1)), np.cumsum(time, axis=1)], axis=1)

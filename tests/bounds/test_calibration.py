@@ -204,6 +204,7 @@ def test_bounds_do_not_depend_on_the_number_of_contexts(calibration):
     )
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_equal_or_extreme_runs_give_finite_bounds_without_a_warning(seed):
     rng = np.random.default_rng(seed)

@@ -9,6 +9,8 @@ import oracles
 from held import grid_groups, held_out
 from msbgen.bounds.widths import LEAST_WIDTH, Widths
 
+few = settings(max_examples=20)
+
 
 def drawn(seed, *, most_runs=4, parts=1):
     """Ragged runs of a small grid, of which a few contexts may lack; errors of their own."""
@@ -38,7 +40,7 @@ def slow_rows(held, error, placed):
     return rows
 
 
-@settings(max_examples=25)
+@few
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_widths_equal_those_of_slow_loops(seed, placed):
     held, error = drawn(seed)
@@ -53,6 +55,7 @@ def test_widths_equal_those_of_slow_loops(seed, placed):
             assert found[i, 0] == pytest.approx(np.sqrt(1.3 * wanted) + LEAST_WIDTH, rel=1e-6)
 
 
+@few
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_runs_without_the_quantity_do_not_enter_widths(seed, placed):
     held, error = drawn(seed)
@@ -73,6 +76,7 @@ def test_widths_of_parts_are_shrunk_towards_their_mean():
     np.testing.assert_allclose(square[:, 2], 0.3 * mean, rtol=1e-9)
 
 
+@few
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_a_score_times_its_width_is_the_error(seed, placed):
     held, error = drawn(seed, parts=2)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import energy_distance as scipy_energy_distance
 from scipy.stats import wasserstein_distance as scipy_wasserstein_distance
@@ -47,6 +47,7 @@ def test_normalised_dtw_is_per_row_and_relative_to_the_largest_row():
     assert scaled == pytest.approx(0.25 / np.sqrt(2))
 
 
+@settings(max_examples=20)
 @given(clouds(min_rows=2, max_rows=9, columns=1), st.data())
 def test_distances_equal_scipy_in_one_dimension(x, data):
     y = data.draw(clouds(min_rows=2, max_rows=9, columns=1))
@@ -58,6 +59,7 @@ def test_distances_equal_scipy_in_one_dimension(x, data):
     assert wasserstein_distance(x, y, weights) == pytest.approx(expected, abs=tolerance)
 
 
+@settings(max_examples=20)
 @given(clouds(min_rows=2, max_rows=9, columns=2), st.data())
 def test_matching_clouds_point_by_point_is_optimal(x, data):
     """By POT's network simplex, which equal weights that are said ask for."""

@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
 from msbgen.generate.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
 from strategies import measured_runs
+
+few = settings(max_examples=25)
 
 
 def sampling_knots(counts, duration, interval, clock=1):
@@ -28,6 +30,7 @@ def test_knots_at_sampling_times_give_the_run_back_exactly(run, clock):
     np.testing.assert_allclose(back, counts, rtol=1e-9, atol=1e-9 * counts.sum())
 
 
+@few
 @given(measured_runs(least_clock=1.0), st.integers(1, 12))
 def test_amounts_equal_differences_of_interpolated_cumulative_counts(run, n_bins):
     counts, duration, interval = run
@@ -37,6 +40,7 @@ def test_amounts_equal_differences_of_interpolated_cumulative_counts(run, n_bins
     np.testing.assert_allclose(state, wanted, rtol=1e-8, atol=1e-8 * (1 + np.abs(wanted).sum()))
 
 
+@few
 @given(measured_runs(), st.integers(1, 12), st.integers(0, 1))
 def test_there_and_back_keeps_duration_and_totals_on_any_grid(run, n_bins, clock):
     counts, duration, interval = run
@@ -51,6 +55,7 @@ def test_there_and_back_keeps_duration_and_totals_on_any_grid(run, n_bins, clock
     np.testing.assert_allclose(back.sum(axis=0), counts.sum(axis=0), rtol=1e-9, atol=1e-9)
 
 
+@few
 @given(measured_runs(least_clock=1.0))
 def test_finer_grids_come_nearer_to_the_run(run):
     counts, duration, interval = run
@@ -163,6 +168,7 @@ def test_lost_counts_are_found_and_work_that_depends_on_the_context_is_not():
     assert lost_counts(one_each).ravel().tolist() == [False, False, True, False]
 
 
+@few
 @given(measured_runs(), st.integers(1, 12))
 def test_a_uniform_prior_changes_nothing(run, n_bins):
     counts, duration, interval = run
@@ -172,6 +178,7 @@ def test_a_uniform_prior_changes_nothing(run, n_bins):
     np.testing.assert_allclose(even, plain, rtol=1e-9, atol=1e-9 * (1 + counts.sum()))
 
 
+@few
 @given(measured_runs(least_clock=1.0), st.data())
 def test_a_prior_keeps_the_counts_of_every_interval(run, data):
     counts, duration, interval = run

@@ -30,7 +30,7 @@ QUICK = replace(DEFAULT, bins=40, segments=5, sharpenings=1)
 
 
 @functools.cache
-def fitted(settings=DEFAULT):
+def fitted(settings=QUICK):
     """A model of `measured`; tests that ask it, and change nothing, share it."""
     return fit_profiles(synthetic_task(MEASURED), settings)
 
@@ -126,7 +126,7 @@ def test_equal_seeds_give_equal_profiles(measured):
     assert not first["duration"].equals(other["duration"])
 
 
-@pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
+@pytest.mark.parametrize("settings", [COARSE, QUICK], ids=["elapsed", "progress"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
     measured, monkeypatch, settings, kind
@@ -144,7 +144,7 @@ def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
         xr.testing.assert_identical(model.generate(query, rng=3, **options), whole)
 
 
-@pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
+@pytest.mark.parametrize("settings", [COARSE, QUICK], ids=["elapsed", "progress"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_profiles_of_a_context_do_not_depend_on_order_or_other_contexts(settings, kind):
     """To the bit: alone, in blocks of any size, after any others; a bandwidth away, and far off."""

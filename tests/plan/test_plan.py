@@ -49,8 +49,8 @@ def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
 
 
 def test_only_candidates_are_planned(gzip):
-    candidates = platform_contexts("grid:4x4x4")
-    plan = plan_contexts(gzip[1], "20s", candidates=candidates)
+    candidates = list(product(*(levels[::3] for levels in PLATFORM.values())))
+    plan = plan_contexts(gzip[1], "20s", levels=PLATFORM, candidates=candidates)
     assert {tuple(row) for row in plan.contexts} <= {tuple(row) for row in candidates}
 
 

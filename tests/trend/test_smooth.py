@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msbgen.core.errors import MeasurementError
@@ -44,6 +44,7 @@ def drawn(seed, n=9, m=2, columns=3):
     return z, rng.standard_normal((n, columns)), noise, rng.uniform(0.3, 3.0, m)
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(FORMS), st.floats(1e-4, 0.1), SEEDS)
 def test_rows_times_coefficients_are_the_prediction(form, nugget, seed):
     z, values, noise, lengths = drawn(seed)
@@ -57,6 +58,7 @@ def test_rows_times_coefficients_are_the_prediction(form, nugget, seed):
                 assert value == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(FORMS), st.booleans(), SEEDS)
 def test_left_out_in_closed_form_equals_refitting(form, unequal_noise, seed):
     z, values, noise, lengths = drawn(seed, n=12)
