@@ -5,13 +5,6 @@ from pathlib import Path
 
 import pytest
 
-FIXTURES = Path(__file__).parent / "fixtures"
-
-
-@pytest.fixture
-def fixtures():
-    return FIXTURES
-
 
 @pytest.fixture
 def naive_totals():

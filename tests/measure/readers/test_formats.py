@@ -46,3 +46,12 @@ def test_what_cannot_be_told_is_asked_for():
         RecordingReader("pcm").read(TABLES / "pcm.csv")
     with pytest.raises(ProfileError, match="a table needs a column map"):
         RecordingReader("table").read(TABLES / "own.csv")
+
+
+@pytest.mark.parametrize(
+    ("tool", "sentence"),
+    [("likwid", "has no header"), ("pcm", "has no two rows"), ("pqos", "has no header")],
+)
+def test_the_refusal_of_a_machine_without_counters_is_no_recording(tool, sentence):
+    with pytest.raises(ProfileError, match=sentence):
+        RecordingReader(tool, step=0.1).read(FIXTURES / f"refused/{tool}-no-hardware.txt")

@@ -52,8 +52,3 @@ def test_what_is_wrong_is_said(tmp_path, change, sentence):
     (tmp_path / "F").write_text(change(EVENTS.read_text()))
     with pytest.raises(ProfileError, match=re.escape(sentence)):
         read_likwid(tmp_path / "F")
-
-
-def test_the_refusal_of_a_machine_without_counters_is_none(fixtures):
-    with pytest.raises(ProfileError, match="has no header"):
-        read_likwid(fixtures / "refused/likwid-no-hardware.txt")

@@ -62,8 +62,3 @@ def test_giants_of_counters_that_wrapped_are_refused(tmp_path):
     (tmp_path / "F").write_text(CORES.read_text().replace(",1100,", ",18446744073709551600,"))
     with pytest.raises(ProfileError, match=r"event 'LLC Misses' is 1\.84467e\+19: a counter that"):
         assemble(read_pqos(tmp_path / "F", 0.1))
-
-
-def test_the_refusal_of_a_machine_without_monitoring_is_none(fixtures):
-    with pytest.raises(ProfileError, match="has no header"):
-        read_pqos(fixtures / "refused/pqos-no-hardware.txt")
