@@ -44,18 +44,6 @@ def test_equal_seeds_give_equal_runs_and_more_runs_the_same_means():
     assert one["family"].values[0] == "cholesky"
 
 
-def test_order_of_a_file_and_names_change_nothing():
-    n = GRAPH.sizes["task"]
-    order = np.random.default_rng(1).permutation(n)
-    place = np.argsort(order)
-    edges = np.stack([place[GRAPH["source"].values], place[GRAPH["target"].values]], axis=1)[::-1]
-    moved = make_graph(GRAPH["kind"].values[order], GRAPH["work"].values[order], edges)
-    for how in ("arrival", "heft"):
-        a, b = (SIMULATOR.run(g, CONTEXTS, order=how, runs=3, rng=2) for g in (GRAPH, moved))
-        np.testing.assert_array_equal(a.makespan, b.makespan)
-        np.testing.assert_array_equal(a.energy, b.energy)
-
-
 def test_repeats_of_a_graph_spread_by_three_per_cent():
     spread = []
     for name in ("cholesky", "wavefront", "map-reduce", "jacobi", "genome"):
