@@ -62,7 +62,7 @@ a { color: #0b4f9c }
 <main>
 <h1>Profiles of many tasks</h1>
 """
-_COLUMNS = ("BatchTask", "State", "Error", "Baseline", "CPU time", "Size", "Results")
+_COLUMNS = ("Task", "State", "Error", "Baseline", "CPU time", "Size", "Results")
 
 
 def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:

@@ -39,24 +39,12 @@ _SPARSE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class MapGrid:
-    """Contexts on the product of their levels.
+    """Contexts on the product of their levels."""
 
-    Attributes
-    ----------
-    levels : list of ndarray
-        Distinct levels of each resource, ascending.
-    place : ndarray of int, (n, m)
-        Which of them each context has.
-    axes : tuple of int
-        Resources across and, where there are two that vary, up.
-    sparse : bool
-        Whether most products of levels are no context, so that maps would be empty.
-    """
-
-    levels: list[Floats]
-    place: Indices
-    axes: tuple[int, ...]
-    sparse: bool
+    levels: list[Floats]  # distinct levels of each resource, ascending
+    place: Indices  # which of them each context has, (n, m)
+    axes: tuple[int, ...]  # resources across and, where there are two that vary, up
+    sparse: bool  # whether most products of levels are no context, so that maps would be empty
 
     @classmethod
     def of(cls, table: Floats, duration: Floats) -> MapGrid:

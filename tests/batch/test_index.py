@@ -62,6 +62,7 @@ def test_failed_tasks_come_first_then_the_worst(tmp_path):
     write_index(tmp_path, states)
     text = (tmp_path / "index.html").read_text()
     page = Rows(text)
+    assert page.rows[0][:3] == ["Task", "State", "Error"]
     assert [row[0] for row in page.rows[1:]] == [names[i] for i in (3, 4, 1, 2, 0)]
     assert page.rows[1][1].startswith("failed: evaluate: <b>xxx")
     assert len(page.rows[1][1]) < 200
