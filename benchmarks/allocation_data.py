@@ -5,7 +5,8 @@ profiles generated from 125 known contexts.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -93,52 +94,39 @@ def _prepare_task(work: Path, task: str) -> None:
         path = work / f"{task}-{name.replace(' ', '-')}.nc"
         write_phases(phase_table(profiles), path, overwrite=True)
 
-    def step(label: str, action: Callable[[], None]) -> None:
+    @contextmanager
+    def step(label: str) -> Iterator[None]:
         started = time.perf_counter()
-        action()
+        yield
         print(f"{task}: {label}, {time.perf_counter() - started:.1f} s", flush=True)
 
     trace = platform.read_trace(PROFILES / "traces" / f"{task}.nc")
     if wanted("empirical", "first half", "second half"):
-
-        def empirical() -> None:
+        with step("empirical tables"):
             runs = platform.replay_trace(trace, every, RUNS, rng=TABLE_SEED)
             table("empirical", runs)
             table("first half", runs.isel(run=slice(0, RUNS // 2)))
             table("second half", runs.isel(run=slice(RUNS // 2, None)))
-
-        step("empirical tables", empirical)
     if wanted("truth"):
-
-        def true() -> None:
+        with step("truth"):
             runs = platform.replay_trace(trace, every, RUNS, interval=FINE, rng=TRUTH_SEED)
             save_truth(Truth.of({task: runs}), work / f"{task}-truth.npz")
-
-        step("truth", true)
     known = measured(task)
     if wanted("default", "choice", "forecast"):
-
-        def default() -> None:
+        with step("default"):
             path = work / f"{task}-model.nc"
-            model = msbgen.ProfileModel.load(path) if path.exists() else fitted(path)
+            if not path.exists():
+                msbgen.fit_profiles(known).save(path)
+            model = msbgen.ProfileModel.load(path)
             table("default", model.generate(every, kind="mean", times=GENERATED))
             for name, seed in (("choice", CHOICE_SEED), ("forecast", FORECAST_SEED)):
                 runs = model.generate(every, kind="sample", n_samples=RUNS, times=FINE, rng=seed)
                 save_truth(Truth.of({task: runs}), work / f"{task}-{name}.npz")
-
-        def fitted(path: Path) -> msbgen.ProfileModel:
-            model = msbgen.fit_profiles(known)
-            model.save(path)
-            return model
-
-        step("default", default)
     if wanted("paper"):
-
-        def paper() -> None:
+        with step("paper preset"):
             model = msbgen.fit_profiles(known, msbgen.PAPER)
             table("paper", model.generate(every, kind="mean"))
-
-        step("paper preset", paper)
     for name, baseline in (("nearest", "nearest_context"), ("bracketing", "bracketing")):
         if wanted(name):
-            step(name, lambda n=name, b=baseline: table(n, BASELINES[b](known, every)))
+            with step(name):
+                table(name, BASELINES[baseline](known, every))

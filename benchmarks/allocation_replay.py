@@ -23,7 +23,7 @@ from msbgen.realtime.tasksets import TaskSet
 TIMER = 0.005
 
 
-@njit(nogil=True)
+@njit(nogil=True, cache=True)
 def advance(now, until, lengths, misses, job, core, preempted):
     """Run a job until a time or its end, with stops by the core's regulator and interrupts.
 

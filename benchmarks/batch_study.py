@@ -6,11 +6,8 @@
     python benchmarks/reproduce.py batch manifest --work FOLDER [--tasks 10000]
 
 ``programs`` runs the same batch in several ways, which must give the same bytes. ``kills`` ends
-workers, the client and the scheduler at random moments of batches of small tasks, resumes, and
-compares. ``manifest`` resumes a long complete batch.
-
-The overhead is the time of workers outside units, from the start of the first unit on. The time
-that a cluster takes to start is a figure of its own.
+workers, the client and the scheduler at random moments, resumes, and compares. ``manifest`` resumes
+a long complete batch. The overhead is the time of workers outside units, without that of the start.
 """
 
 import argparse

@@ -7,8 +7,7 @@ the loosest threshold of its own that reaches the target. POT checks its error e
 only, and therefore also runs for exactly the iterations that the target takes.
 
 Contenders run interleaved in one process on one core; medians and ratios are reported. Peers that
-are not installed are left out (``pip install msbgen[bench]``). Growth is the exponent of medians in
-log-log.
+are not installed are left out (``pip install msbgen[bench]``).
 """
 
 import argparse

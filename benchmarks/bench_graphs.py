@@ -39,11 +39,7 @@ def main() -> None:
     device = data.devices["tx2"]
     name = min(data.graphs, key=lambda n: abs(data.graphs[n].sizes["task"] - 100))
     graph, contexts = data.graphs[name], device_contexts(device)
-    given = {
-        "devices": list(data.devices.values()),
-        "graphs": data.graphs,
-        "profiles": data.profiles,
-    }
+    given = {"graphs": data.graphs, "profiles": data.profiles, "devices": [*data.devices.values()]}
     runs = data.runs["tx2"].isel(run=slice(0, None, 14))
     # the first fit compiles kernels, unless they are in numba's cache
     scheduling = GraphPredictor(residual=False)

@@ -36,9 +36,7 @@ COLUMNS = {
     "duration_error": "duration error",
     "energy_distance": "energy distance",
 }
-PROFILE_COLUMNS = {
-    metric: title for metric, title in COLUMNS.items() if metric != "energy_distance"
-}
+PROFILE_COLUMNS = {metric: COLUMNS[metric] for metric in [*COLUMNS][:-1]}
 EXACT = {metric: COLUMNS[metric] for metric in ("ndtw", "ndtw_scaled", "duration_error")}
 Tables = dict[str, str]
 
@@ -116,12 +114,12 @@ def measure_replays() -> dict[str, Any]:
     return {"means": means, "programs": results}
 
 
-def measure_equal() -> dict[str, Any]:
-    return {"programs": _each_task(fidelity.equal, fidelity.UNSEEN_PROGRAMS)}
+def measure_programs(score: Callable[[str], dict], programs: Sequence[str]) -> dict[str, Any]:
+    return {"programs": _each_task(score, programs)}
 
 
-def measure_designs() -> dict[str, Any]:
-    return {"programs": _each_task(fidelity.compare_designs, fidelity.PROGRAMS)}
+measure_equal = partial(measure_programs, fidelity.equal, fidelity.UNSEEN_PROGRAMS)
+measure_designs = partial(measure_programs, fidelity.compare_designs, fidelity.PROGRAMS)
 
 
 def measure_real(folder: Path) -> dict[str, Any]:
@@ -285,11 +283,7 @@ def tables() -> Tables:
 
 
 def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
-    titles = {
-        "ndtw": "nDTW, raw",
-        "ndtw_scaled": "nDTW, scaled",
-        "duration_error": "duration error",
-    }
+    titles = dict(zip(EXACT, ("nDTW, raw", "nDTW, scaled", "duration error")))
     figure, axes = subplots(1, 3, figsize=(11, 3.6))
     for axis, (metric, title) in zip(axes, titles.items()):
         for method in methods:

@@ -249,15 +249,9 @@ def with_overhead(
     return times
 
 
-def errors(
-    measured: Measured,
-    method: Method,
-    drawn: str = "all",
-    together: int = 1,
-    session: int | None = None,
-) -> dict[str, dict[str, float]]:
+def errors(measured: Measured, method: Method, **how: Any) -> dict[str, dict[str, float]]:
     """Mean errors of each network over images and threads, and of all networks as ``mean``."""
-    found = leave_networks_out(measured, method, drawn, together, session)
+    found = leave_networks_out(measured, method, **how)
     times = with_overhead(measured, found)
     rows: dict[str, list[list[float]]] = {}
     for key, (predicted, total, time) in found.items():
@@ -320,10 +314,11 @@ def cpu(
         if method not in (default, boosting)
     }
     for drawn, title in SAMPLES.items():
-        parts[title] = errors(measured, default, drawn, together)["mean"]
+        parts[title] = errors(measured, default, drawn=drawn, together=together)["mean"]
     # one machine was measured: sessions stand for nodes, and the fullest session for one node
     fullest = int(np.isfinite(measured.sessions).sum(axis=0).argmax())
-    parts["one session of several"] = errors(measured, default, "all", together, fullest)["mean"]
+    alone = errors(measured, default, together=together, session=fullest)
+    parts["one session of several"] = alone["mean"]
     return {
         "networks": {name: row for name, row in table.items() if name != "mean"},
         "mean": table["mean"],

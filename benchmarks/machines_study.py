@@ -7,7 +7,6 @@ algebra (`tasks_cpu_gpu1_gpu2.csv`), which do not ship.
 
 import csv
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -180,18 +179,10 @@ def intervals(runs: xr.Dataset) -> dict[str, Any]:
     n, m = truth.shape
     inside = {rate: np.full((n, m, m), np.nan) for rate in RATES}
     width = {rate: np.full((n, m, m), np.nan) for rate in RATES}
-    seconds = []
     for held_out in held_rows(runs, "programs", INTERVAL_FOLDS, 1):
         out = held_out[:, 0]
         known, new = (runs.isel(run=np.flatnonzero(rows)) for rows in (~out, out))
-        start = time.perf_counter()
-        predictor = RelativePredictor().fit(known)
-        fitted = time.perf_counter()
-        predictor.calibrate(known)
-        seconds.append((fitted - start, time.perf_counter() - fitted))
-        print(
-            f"intervals: fit {seconds[-1][0]:.0f} s, calibrate {seconds[-1][1]:.0f} s", flush=True
-        )
+        predictor = RelativePredictor().fit(known).calibrate(known)
         for rate in RATES:
             for s, source in enumerate(machines):
                 low, high = predictor.predict_interval(new, source, rate)

@@ -58,14 +58,8 @@ def workflow() -> dict[str, object]:
         for k, name in enumerate(waits)
     ]
     files = [{"id": name, "sizeInBytes": 10} for name in waits]
-    return {
-        "name": "small",
-        "schemaVersion": "1.5",
-        "workflow": {
-            "specification": {"tasks": tasks, "files": files},
-            "execution": {"tasks": ran},
-        },
-    }
+    both = {"specification": {"tasks": tasks, "files": files}, "execution": {"tasks": ran}}
+    return {"name": "small", "schemaVersion": "1.5", "workflow": both}
 
 
 @cache
@@ -76,11 +70,7 @@ def device() -> msbgen.graphs.Device:
 @cache
 def table() -> xr.Dataset:
     """Phase table of a task that computes, then misses."""
-    ways, flow, clock = (
-        np.array([1.0, 4.0, 16.0]),
-        np.array([100.0, 500.0, 5000.0]),
-        [0.2, 1.0, 2.5],
-    )
+    ways, flow, clock = [1.0, 4.0, 16.0], [100.0, 500.0, 5000.0], [0.2, 1.0, 2.5]
     w, b, f = np.meshgrid(ways, flow, clock, indexing="ij")
     pace = np.stack([0.5 / f + 0 * w, 0.3 / f + 0.5 / w + 20 / b])
     dims = ("phase", "cache_ways", "bandwidth", "frequency")

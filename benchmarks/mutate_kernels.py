@@ -89,16 +89,11 @@ def make_costs(folder: Path) -> None:
         if (i, f) != (0, CLOCKS[0])
     ]
     kind, clock, seconds, watts = zip(*rows)
-    write_kernels(
-        make_kernels(
-            kind, seconds, power=watts, resources={"clock": clock}, units={"clock": "MHz"}
-        ),
-        folder / "costs.nc",
-    )
-    lines = (f"{k},{f:g},{t:.6g},{p:.6g}" for k, f, t, p in rows)
-    (folder / "costs.csv").write_text(
-        "\n".join(["kind,clock [MHz],runtime [s],power [W]", *lines]) + "\n"
-    )
+    labels = {"resources": {"clock": clock}, "units": {"clock": "MHz"}}
+    write_kernels(make_kernels(kind, seconds, power=watts, **labels), folder / "costs.nc")
+    lines = ["kind,clock [MHz],runtime [s],power [W]"]
+    lines += (f"{k},{f:g},{t:.6g},{p:.6g}" for k, f, t, p in rows)
+    (folder / "costs.csv").write_text("\n".join(lines) + "\n")
 
 
 def doubt_kernels(path: Path) -> None:

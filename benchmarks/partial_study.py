@@ -390,14 +390,11 @@ def joint_table(results: dict[str, Any]) -> str:
     for case in _JOINT_CASES:
         every = [result.get(case, {}) for result in results.values()]
         for name in ("limit", "partial", "independent", "nearest run"):
-            own = [
-                f"{one[name]['energy']:.4f} ± {one[name]['standard error']:.4f}"
-                if name in one
-                else "—"
-                for one in every
-            ]
             if any(name in one for one in every):
-                rows.append([case, name, *own])
+                found = [one.get(name) for one in every]
+                pairs = [f and (f["energy"], f["standard error"]) for f in found]
+                cells = [f"{pair[0]:.4f} ± {pair[1]:.4f}" if pair else "—" for pair in pairs]
+                rows.append([case, name, *cells])
     return markdown(["case", "method", *results], rows)
 
 

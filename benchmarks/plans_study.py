@@ -1,13 +1,10 @@
 """Error against seconds of measuring: planned, random, space-filling and full-factorial contexts.
 
-Every design measures a recorded program on the virtual platform, context by context, until the next
-one would exceed the budget. The default model is then fitted. Planned contexts come in batches, one
-a budget, each from the model of all batches before. The other designs are fixed lists with 1, 2 or
-4 runs a context.
+A recorded program is measured on the virtual platform, context by context, until the next one would
+exceed the budget. Planned contexts come in batches, each from the model of all batches before.
 
 The error is the mean scaled nDTW (exact) of the mean profile over test contexts, which no design
 may measure. No model learns from more than MOST_CONTEXTS contexts, since a fit takes O(n³).
-
 Finished cells are kept in ``results/plan-cells.json``: remove that file when the model or the
 planner has changed.
 """

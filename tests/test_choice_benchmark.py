@@ -1,15 +1,10 @@
 """The benchmark of decisions, on made-up programs."""
 
 import json
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import choice_study
+import numpy as np
+import pytest
 import tables
 
 from choosing import CLOCKS, programs
@@ -70,13 +65,10 @@ def test_a_network_is_scheduled_by_batch_and_clock(few, tmp_path):
 def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, capsys):
     drawn = programs(9)
     rows = [(p, c) for p in range(9) for c in range(6)]
-    dataset = make_kernels(
-        [f"net{p % 3}/{p}" for p, _ in rows],
-        [drawn.time[i] for i in rows],
-        power=[drawn.power[i] for i in rows],
-        resources={"power_limit": [CLOCKS[c] for _, c in rows]},
-        units={"power_limit": "W"},
-    )
+    times, powers = ([table[i] for i in rows] for table in (drawn.time, drawn.power))
+    limits = {"power_limit": [CLOCKS[c] for _, c in rows]}
+    names = [f"net{p % 3}/{p}" for p, _ in rows]
+    dataset = make_kernels(names, times, power=powers, resources=limits, units={"power_limit": "W"})
     write_kernels(dataset, tmp_path / "z.nc")
     monkeypatch.setattr(
         choice_study.msbgen, "shipped_file", lambda name: tmp_path / "z.nc", raising=False
@@ -104,6 +96,5 @@ def test_the_difference_of_power_is_a_mean_over_common_intervals():
             resources={"clock": {"units": "GHz"}}, counters={"energy": {"units": "J"}},
         )  # fmt: skip
 
-    assert choice_study.apart(one([1.0, 2.0]).isel(run=0), one([2.0, 2.0, 5.0])) == pytest.approx(
-        0.25
-    )
+    found = choice_study.apart(one([1.0, 2.0]).isel(run=0), one([2.0, 2.0, 5.0]))
+    assert found == pytest.approx(0.25)

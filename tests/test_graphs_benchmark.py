@@ -1,26 +1,21 @@
 """The benchmark of task graphs: its scores on made-up answers, its peers on a toy board."""
 
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-import episodes
-from msbgen.graphs.boards import Board, prepare_graph
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.features import GraphShape, plain_features
-from toy_board import CYCLES, GRAPHS, device_of, profiles_of
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+from concurrent.futures import ThreadPoolExecutor
 
 import agents_study
 import graphs_data
 import graphs_peers
 import graphs_splits
 import graphs_study as study
+import numpy as np
+import pytest
 
+import episodes
+from msbgen.graphs.boards import Board, prepare_graph
 from msbgen.graphs.devices import device_contexts, shipped_device
+from msbgen.graphs.kinds import read_kinds
+from msbgen.graphs.predictor.features import GraphShape, plain_features
+from toy_board import CYCLES, GRAPHS, device_of, profiles_of
 
 
 @pytest.fixture
@@ -115,9 +110,8 @@ def test_tabular_peers_learn_a_power_of_the_bound(name, table):
     bound = rows[:, names.index("log Brent")]
     log = np.stack([bound + 0.5, bound + 2.0], axis=1)
     held_out = np.arange(len(rows)) % 4 == 0
-    predicted = graphs_peers.tabular(kinds)[name](
-        rows[~held_out], log[~held_out], rows[held_out], 0
-    )
+    peer = graphs_peers.tabular(kinds)[name]
+    predicted = peer(rows[~held_out], log[~held_out], rows[held_out], 0)
     error = np.sqrt(((predicted - log[held_out]) ** 2).mean(axis=0))
     assert error[0] < 0.3 * log[held_out].std(axis=0)[0]
 
@@ -126,29 +120,24 @@ def test_tabular_peers_learn_a_power_of_the_bound(name, table):
 def test_network_peers_predict_each_graph_alone(peer):
     torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     torch.set_num_threads(1)
+    from msbgen.graphs.predictor import network
     from msbgen.graphs.predictor.encoder import GraphEncoder
-    from msbgen.graphs.predictor.network import (
-        NetworkSettings,
-        forward,
-        joined,
-        new_network,
-        on_tensors,
-    )
 
     kinds = read_kinds({kind: profiles_of(kind) for kind in CYCLES})
     board = Board(device_of(), kinds)
     row = board.rows([[2, 2.0, 2, 1.0, 8, 800]])[0]
     batches = [GraphEncoder(g, board).batch(row, 30.0) for g in list(GRAPHS.values())[:3]]
-    settings = NetworkSettings(width=8, layers=2, heads=2, typed_edges=peer == "HGT")
-    start = graphs_peers.transformer_start if peer == "HGT" else new_network
+    settings = network.NetworkSettings(width=8, layers=2, heads=2, typed_edges=peer == "HGT")
+    start = graphs_peers.transformer_start if peer == "HGT" else network.new_network
     layer = graphs_peers.transform if peer == "HGT" else graphs_peers.convolve
     parameters = start(settings, batches[0].sizes, 2, 0)
 
     def answer(batch):
         with torch.no_grad():
-            return forward(parameters, on_tensors(batch), settings, layer=layer)[0].numpy()
+            tensors = network.on_tensors(batch)
+            return network.forward(parameters, tensors, settings, layer=layer)[0].numpy()
 
-    together, alone = answer(joined(batches)), np.concatenate([answer(b) for b in batches])
+    together, alone = answer(network.joined(batches)), np.concatenate([answer(b) for b in batches])
     assert np.allclose(together, alone, rtol=1e-3, atol=1e-3 * np.abs(alone).max())
     assert not np.allclose(alone[0], alone[1])
 
@@ -159,24 +148,11 @@ def test_the_study_of_agents_runs_once_and_resumes(tmp_path, monkeypatch):
     truth = agents_study.play.Oracle(world)
     made = agents_study.Setting(0, world, world, episodes.TX2, truth, truth)
     seeds, put = [], {}
-
-    class Here:
-        """A pool whose jobs run in this process, where what is replaced below stays so."""
-
-        map = staticmethod(map)
-
-        def __init__(self, processes):
-            assert processes == 1
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
+    # jobs run in this process, where what is replaced below stays so
 
     monkeypatch.setattr(agents_study, "setting_of", lambda work, seed: seeds.append(seed) or made)
     monkeypatch.setattr(agents_study, "all_kinds", lambda work, processes: None)
-    monkeypatch.setattr(agents_study, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(agents_study, "ProcessPoolExecutor", ThreadPoolExecutor)
     for name, value in {"EPISODES": 2, "HEATED": 2, "DEADLINES": 1, "SHORT": 3, "LONG": 4}.items():
         monkeypatch.setattr(agents_study, name, value)
     monkeypatch.setattr(agents_study, "AGENTS", {"D3QN": 0})
@@ -205,21 +181,14 @@ def test_agents_are_reported_for_seeds_with_searches(tmp_path, monkeypatch, caps
     assert not put
     row = {"cost": 2.0, "time": 1.0, "energy": 4.0, "above": 0.5}
     names = (agents_study.ORACLE, "search", f"{agents_study.TABLE}, {agents_study.SHORT} episodes")
-    rows = [
-        row | {"cost": cost, "time": time} for cost, time in ((2.0, 1.0), (2.1, 1.0), (3.0, 2.0))
-    ]
-    late = {
-        f"{who}: {what}": 0.25
-        for who in ("oracle", "bounds", "no bounds")
-        for what in ("missed", "energy above")
-    }
+    rows = [row, row | {"cost": 2.1}, row | {"cost": 3.0, "time": 2.0}]
+    whom, whats = ("oracle", "bounds", "no bounds"), ("missed", "energy above")
+    late = {f"{who}: {what}": 0.25 for who in whom for what in whats}
     found = {"policies": dict(zip(names, rows)), "deadlines": late, "orders": {"mean": -0.035}}
     agents_study.store(agents_study.kept(tmp_path, 1, agents_study.SEARCHES, 200), found)
     agents_study.report(tmp_path)
-    assert (
-        "| search | +5.0% (+5.0%) | 1.000 | 4.00 | 50.0% |  | -50%, +0% | 1 |"
-        in put["graph-choice"]
-    )
+    row = "| search | +5.0% (+5.0%) | 1.000 | 4.00 | 50.0% |  | -50%, +0% | 1 |"
+    assert row in put["graph-choice"]
     assert "| bounds | 25.00% | +25.00% |" in put["graph-deadlines"]
     assert "HEFT against arrival order: -3.5%" in put["graph-deadlines"]
     assert (tmp_path / "graph-choice.json").exists()

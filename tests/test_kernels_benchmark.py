@@ -1,16 +1,11 @@
 """The benchmark of kernels, on made-up measurements."""
 
 import json
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import kernels_peers
 import kernels_study
+import numpy as np
+import pytest
 import tables
 import targets
 

@@ -1,19 +1,13 @@
 """The study of networks on a CPU: what is left out, summed and compared, by hand."""
 
-import sys
-from pathlib import Path
-
+import kernels_cpu
+import kernels_pictures
 import numpy as np
 import pytest
+import targets
 
 from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.workloads import make_workload
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
-import kernels_cpu
-import kernels_pictures
-import targets
 
 # Kernels 1 to 4 are of networks a (1, 2) and b (2, 3); 4 was drawn.  Time = size × threads × 1 ms.
 SIZES = {1.0: 1e-3, 2.0: 2e-3, 3.0: 3e-3, 4.0: 4e-3}
@@ -29,16 +23,9 @@ def measured():
             rows += [("relu", m, t * threads * slow, threads, session) for m, t in SIZES.items()]
             for name, t in SPENT.items():
                 extra = 6e-4 * (6 if name == "a-1x9" else 3)  # 0.6 ms for each launch
-                rows += [
-                    (
-                        f"network/{name}",
-                        np.nan,
-                        (t + extra) * threads * slow * part,
-                        threads,
-                        session,
-                    )
-                    for part in (0.99, 1.0, 1.01)
-                ]
+                for part in (0.99, 1.0, 1.01):
+                    spent = (t + extra) * threads * slow * part
+                    rows.append((f"network/{name}", np.nan, spent, threads, session))
     kind, m, time, threads, run = zip(*rows)
     every = make_kernels(
         kind, time, resources={"threads": threads}, parameters={"m": m}, run=np.array(run)

@@ -2,20 +2,14 @@
 
 import json
 import shutil
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-from machines import MACHINES, QUICK, made_runs
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import machines_peers
 import machines_study
+import numpy as np
+import pytest
 import tables
 
+from machines import MACHINES, QUICK, made_runs
 from msbgen.machines import predictor
 from msbgen.machines.dataset import runtimes_of
 from msbgen.machines.evaluation import complete_runs
@@ -23,12 +17,9 @@ from msbgen.machines.evaluation import complete_runs
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    monkeypatch.setattr(predictor, "BoostingSettings", lambda: QUICK["boosting"])
-    monkeypatch.setattr(predictor, "TreesSettings", lambda: QUICK["trees"])
-    monkeypatch.setattr(machines_peers, "BoostingSettings", lambda: QUICK["boosting"])
-    monkeypatch.setattr(machines_peers, "TreesSettings", lambda: QUICK["trees"])
-    monkeypatch.setattr(predictor, "KrigingSettings", lambda: QUICK["kriging"])
-    monkeypatch.setattr(machines_peers, "KrigingSettings", lambda: QUICK["kriging"])
+    for part in ("boosting", "trees", "kriging"):
+        for module in (predictor, machines_peers):
+            monkeypatch.setattr(module, f"{part.title()}Settings", lambda part=part: QUICK[part])
     monkeypatch.setattr(machines_peers, "TREES", 5)
     for module in (machines_study, tables):
         monkeypatch.setattr(module, "RESULTS", tmp_path)

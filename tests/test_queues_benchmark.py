@@ -1,14 +1,9 @@
 """The benchmark of queues, on made-up programs and logs."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-
 import queues_data
 import queues_study
 import tables
@@ -28,8 +23,7 @@ def vectors():
 
 @pytest.fixture
 def log():
-    made = queues_data.made_up(400)
-    return queues_data.Log("made up", made.submission, made.runtime)
+    return queues_data.made_up(400)
 
 
 def test_the_logged_time_is_that_on_the_source_machine(vectors, log):
@@ -64,16 +58,17 @@ def test_ratios_are_to_the_best_of_the_paper_and_tables_are_written(
     monkeypatch.setattr(queues_study, "publish", lambda found: publish(found, [tmp_path]))
     for module in (queues_study, tables):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
-    monkeypatch.setattr(queues_study, "programs", lambda: vectors)
-    monkeypatch.setattr(queues_study, "graphs", lambda data: vectors)
-    monkeypatch.setattr(queues_study, "logged", lambda data: log)
-    monkeypatch.setattr(queues_study, "SEEDS", (0, 1))
-    monkeypatch.setattr(queues_study, "ARRIVALS", ("at once", 0.7))
-    monkeypatch.setattr(queues_study, "OTHER_WIDTHS", ((1,),))
     draw = queues_data.draw
-    monkeypatch.setattr(
-        queues_study, "draw", lambda v, log, seed, widths: draw(v, log, seed, 60, widths)
-    )
+    for name, value in {
+        "programs": lambda: vectors,
+        "graphs": lambda data: vectors,
+        "logged": lambda data: log,
+        "draw": lambda v, log, seed, widths: draw(v, log, seed, 60, widths),
+        "SEEDS": (0, 1),
+        "ARRIVALS": ("at once", 0.7),
+        "OTHER_WIDTHS": ((1,),),
+    }.items():
+        monkeypatch.setattr(queues_study, name, value)
     queues_study.run(tmp_path, ["programs"])
     queues_study.run(tmp_path, ["graphs", "widths"])
     stored = json.loads((tmp_path / "queue.json").read_text())
@@ -83,12 +78,12 @@ def test_ratios_are_to_the_best_of_the_paper_and_tables_are_written(
     for seed in queues_study.SEEDS:
         jobs = queue.at_load(draw(vectors, log, seed, 60), vectors.machines, 0.7)
         ours = queue.simulate_queue(jobs, vectors.machines)
-        spans = [
-            queue.makespan(
-                jobs, queue.simulate_queue(jobs, vectors.machines, placement=p, queue="one", rng=0)
-            )
+        how = {"queue": "one", "rng": 0}
+        others = (
+            queue.simulate_queue(jobs, vectors.machines, placement=p, **how)
             for p in ("greedy", "user", "round_robin")
-        ]
+        )
+        spans = [queue.makespan(jobs, other) for other in others]
         seeds.append(queue.makespan(jobs, ours) / min(spans))
     assert all(a >= b - 1e-12 for a, b in zip(found["ratios_of_seeds"]["makespan"], seeds))
     assert found["ratios"]["makespan"] == np.mean(found["ratios_of_seeds"]["makespan"])
