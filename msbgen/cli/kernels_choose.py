@@ -142,14 +142,14 @@ def _choice_rows(
 
 
 def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
-    from msbgen.kernels.choice.chooser import bounded_outlook
+    from msbgen.kernels.choice.chooser import bounded_predictions
 
     if options.bounds is None:
         return chooser.predictions(known)
     from msbgen.data import store
 
     bounds = store.load_netcdf(options.bounds)
-    return bounded_outlook(known, bounds, chooser.work, source=options.bounds.name)
+    return bounded_predictions(known, bounds, chooser.work, source=options.bounds.name)
 
 
 def _front(view: ContextPredictions, limits: Limits) -> list[int]:

@@ -244,7 +244,7 @@ class Chooser:
         return time, energy, measured
 
 
-def bounded_outlook(
+def bounded_predictions(
     program: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
 ) -> ContextPredictions:
     """Predictions of a program with costs in every context and with bounds on its runs.

@@ -10,7 +10,7 @@ import xarray as xr
 from choosing import Conditioned, Gaussian, programs
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.kernels.choice import Chooser, Limits
-from msbgen.kernels.choice.chooser import bounded_outlook, highest_context, work_per_run
+from msbgen.kernels.choice.chooser import bounded_predictions, highest_context, work_per_run
 from msbgen.kernels.choice.costs import Costs
 
 TOP = 5
@@ -192,21 +192,21 @@ def test_bounds_on_runs_replace_margins(drawn):
     one = drawn.take([44])
     seconds, joules = 1.5 * one.time[0], 2.0 * one.energy[0]
     order = [3, 1, 0, 5, 4, 2]
-    view = bounded_outlook(one, bounds_of(one, seconds, joules).isel(context=order), np.ones(6))
+    view = bounded_predictions(one, bounds_of(one, seconds, joules).isel(context=order), np.ones(6))
     np.testing.assert_array_equal(view.time_bound, seconds)
     np.testing.assert_array_equal(view.energy_bound, joules)
     np.testing.assert_array_equal(view.time, one.time[0])
-    below = bounded_outlook(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
+    below = bounded_predictions(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
     np.testing.assert_array_equal(below.time_bound, one.time[0])  # no bound is below the mean
     np.testing.assert_array_equal(below.energy_bound, one.energy[0])
     with pytest.raises(ProfileError, match=r"b.nc: has no bound for clock=2 GHz"):
-        bounded_outlook(
+        bounded_predictions(
             one, bounds_of(one, seconds).isel(context=range(5)), np.ones(6), source="b.nc"
         )
     with pytest.raises(ProfileError, match="duration_bound over the resources clock"):
-        bounded_outlook(one, xr.Dataset(), np.ones(6))
+        bounded_predictions(one, xr.Dataset(), np.ones(6))
     with pytest.raises(MeasurementError, match=r"'p44' has no time and energy in clock=0.5 GHz"):
-        bounded_outlook(one.only([TOP]), bounds_of(one, seconds), np.ones(6))
+        bounded_predictions(one.only([TOP]), bounds_of(one, seconds), np.ones(6))
 
 
 def test_several_probes_are_different_and_begin_with_the_next(drawn, chooser):
