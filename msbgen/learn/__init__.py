@@ -3,9 +3,5 @@
 from msbgen.core.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "boosting": ("BoostingSettings",),
-        "randomised": ("TreesSettings",),
-    },
+    __name__, {"boosting": ("BoostingSettings",), "randomised": ("TreesSettings",)}
 )

@@ -102,8 +102,6 @@ class RelativePredictor(Parameters):
         self.source_time = source_time
         self.random_state = random_state
 
-    # --------------------------------------------------------------- fitting
-
     def fit(
         self,
         runs: xr.Dataset,
@@ -210,8 +208,6 @@ class RelativePredictor(Parameters):
         known = np.isfinite(residual).any(axis=1)
         return trees, residual_covariance(residual[known], weight[known])
 
-    # --------------------------------------------------------------- calibration
-
     def calibrate(
         self, runs: xr.Dataset, *, folds: int = 5, progress: OnProgress | None = None
     ) -> Self:
@@ -240,8 +236,6 @@ class RelativePredictor(Parameters):
         calibration = calibrate_widths(joined(predictions).some(order), program, self.random_state)
         self.calibration_ = [calibration]
         return self
-
-    # --------------------------------------------------------------- predictions
 
     def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
         """Time of each run on every machine [s], (n, n_machines); the measured one on the source.
@@ -345,8 +339,6 @@ class RelativePredictor(Parameters):
             parts=PARTS if self.parts == "all" else (self.parts,),
             source_time=self.source_time,
         )
-
-    # --------------------------------------------------------------- parts
 
     def _check_and_predict(
         self, runs: xr.Dataset, source: str | Sequence[str]

@@ -29,7 +29,7 @@ def folds_of(
 ) -> list[NDArray[np.bool_]]:
     """Which runs are left out in each fold, (n,) each; for rows see :func:`held_rows`.
 
-    Each scale is a fold, whatever `folds` is, and runs without a scale are never left out.
+    Each scale is a fold (`folds` is not used), and runs without a scale are never left out.
 
     Raises
     ------

@@ -4,8 +4,5 @@ from msbgen.core.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(
     __name__,
-    {
-        "grid": ("Grid", "Resource"),
-        "phases": ("phase_table", "read_phases", "write_phases"),
-    },
+    {"grid": ("Grid", "Resource"), "phases": ("phase_table", "read_phases", "write_phases")},
 )

@@ -63,13 +63,6 @@ def test_a_row_that_every_tree_saw_has_no_prediction_without_it():
     assert np.isnan(trees.predict_without(x, seen)).all()
 
 
-def test_equal_seeds_give_equal_bits():
-    x, y, group = rows()
-    one, two, other = (fit_trees(x, y, group, TreesSettings(trees=5), s)[0] for s in (1, 1, 2))
-    np.testing.assert_array_equal(one.predict(x)[0], two.predict(x)[0])
-    assert not np.array_equal(one.predict(x)[0], other.predict(x)[0])
-
-
 def test_settings_out_of_range_are_refused():
     with pytest.raises(ArgumentError, match="trees is 0"):
         TreesSettings(trees=0)

@@ -163,16 +163,6 @@ def test_runs_with_more_or_less_work_than_any_are_beyond():
     np.testing.assert_array_equal(model.beyond(new), want)
 
 
-def test_equal_seeds_give_equal_bits():
-    known = runs(60)
-    one, two, other = (
-        fit_kriging(known, ratios(known), np.arange(60) // 2, 3, QUICK, seed).predict(known)
-        for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, other)
-
-
 @pytest.mark.parametrize(("name", "value"), [("tuned", 1), ("most", 0), ("places", 0)])
 def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(ArgumentError, match=f"{name} is {value}"):

@@ -21,17 +21,14 @@ def predictions(*parts, source_time=True, n=3, seed=0):
     )  # fmt: skip
 
 
-def test_by_boosting_the_time_is_the_sources_times_the_ratio():
+def test_by_ratios_the_time_is_that_on_the_source_times_the_ratio():
     a = predictions("boosting")
-    got = a.log_times([1])
-    np.testing.assert_allclose(got[:, 0], a.log[:, 1] + a.ratio[:, 1, 0])
-    np.testing.assert_array_equal(got[:, 1], a.log[:, 1])
-
-
-def test_by_kriging_it_is_the_mean_over_the_sources_of_the_same():
-    a = predictions("kriging")
-    want = (a.log[:, [0, 1]] + a.kriged[:, [0, 1], 2]).mean(axis=1)
-    np.testing.assert_allclose(a.log_times([0, 1])[:, 2], want)
+    log_times = a.log_times([1])
+    np.testing.assert_allclose(log_times[:, 0], a.log[:, 1] + a.ratio[:, 1, 0])
+    np.testing.assert_array_equal(log_times[:, 1], a.log[:, 1])
+    a = predictions("kriging")  # from two sources, the mean of both
+    expected = (a.log[:, [0, 1]] + a.kriged[:, [0, 1], 2]).mean(axis=1)
+    np.testing.assert_allclose(a.log_times([0, 1])[:, 2], expected)
 
 
 def test_by_the_trees_it_is_the_conditional_expectation():

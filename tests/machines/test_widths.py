@@ -26,8 +26,7 @@ def test_runs_that_are_hard_to_predict_are_given_wider_intervals():
     hard = new.context[:, 1] == 1
     assert got[hard].min() > got[~hard].mean()
     np.testing.assert_allclose(
-        widths.log_width(new, [0, 1]),
-        (widths.log_width(new, [0]) + widths.log_width(new, [1])) / 2,
+        widths.log_width(new, [0, 1]), (widths.log_width(new, [0]) + widths.log_width(new, [1])) / 2
     )
 
 

@@ -9,11 +9,7 @@ from msbgen.machines.queue.compare import (
     variants,
 )
 from msbgen.machines.queue.jobs import Jobs, make_jobs
-from msbgen.machines.queue.measures import (
-    bounded_slowdown,
-    makespan,
-    slowdown_against_fastest,
-)
+from msbgen.machines.queue.measures import bounded_slowdown, makespan, slowdown_against_fastest
 from msbgen.machines.queue.scenario import Scenario, read_scenario
 from msbgen.machines.queue.simulate import (
     PAPERS,

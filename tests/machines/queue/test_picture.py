@@ -2,7 +2,7 @@
 
 import pytest
 
-from msbgen.machines.queue.picture import arrival_name, plot_queues, queue_figure, queue_table
+from msbgen.machines.queue.picture import plot_queues, queue_figure, queue_table
 
 
 def rows():
@@ -45,7 +45,3 @@ def test_curves_run_from_the_lowest_load_to_all_at_once(tmp_path):
     assert (tmp_path / "q.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(FileExistsError):
         plot_queues(rows(), tmp_path / "q.png")
-
-
-def test_arrivals_have_names():
-    assert (arrival_name("at once"), arrival_name(0.95)) == ("at once", "load 0.95")

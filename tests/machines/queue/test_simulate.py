@@ -43,11 +43,7 @@ def test_every_start_is_that_of_the_oracle():
 
 # A machine of three nodes runs job 0 on two of them until 10.  Job 1 wants all and is promised 10.
 # Job 2 would take 12 s and waits; job 3 is over at 10 and starts at once.
-EASY = {
-    "submission": [0, 1, 2, 3],
-    "nodes": [2, 3, 1, 1],
-    "runtime": [[10], [5], [12], [7]],
-}
+EASY = {"submission": [0, 1, 2, 3], "nodes": [2, 3, 1, 1], "runtime": [[10], [5], [12], [7]]}
 
 
 @pytest.mark.parametrize("form", queue.QUEUES)
