@@ -334,14 +334,14 @@ class Simulator:
         outputs: tuple[Floats, Floats, Floats],
     ) -> int:
         device, rates = self.device, self.rates
-        clusters, of_device = device.cluster_table, device.cooling
+        clusters = device.cluster_table
         first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
         return _kernels.simulate(
             self._graph(program),
             (rates.first_phase, rates.share),
             (rates.rates, rates.watts),
             (*(np.ascontiguousarray(x) for x in clusters[[0, 1, 4, 2, 3]]), first),
-            of_device,
+            device.cooling,
             contexts,
             queue,
             outputs,

@@ -65,7 +65,7 @@ def test_nor_do_names_in_any_family():
 
 
 def test_symmetric_tasks_differ_by_their_neighbours():
-    # two equal pairs: the order of the sources follows the names, and that of the targets theirs
+    # two equal pairs: names decide which source is first, edges which target is
     one, other = (
         make_graph(["a"] * 4, [1.0] * 4, edges) for edges in ([(0, 3), (1, 2)], [(0, 2), (1, 3)])
     )
