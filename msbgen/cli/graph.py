@@ -143,7 +143,7 @@ def run_check(options: argparse.Namespace) -> None:
         graph = graph.assign_attrs(family=options.family)
     if options.profiles:
         if not options.kinds:
-            warn_about_shares(graph)
+            warn_about_relative_times(graph)
         found = schema.kinds_of(graph)
         for name in options.kinds:
             if name not in found:
@@ -253,11 +253,11 @@ def read_graph_in_contexts(
 ) -> tuple[xr.Dataset, NDArray[np.float64]]:
     """Return the graph, and its contexts (n, n_resources)."""
     graph = read(options.graph, seed=options.seed)
-    warn_about_shares(graph)
+    warn_about_relative_times(graph)
     return graph, _device_contexts(device, options.contexts)
 
 
-def warn_about_shares(graph: xr.Dataset) -> None:
+def warn_about_relative_times(graph: xr.Dataset) -> None:
     """Warn where only ratios of given times within a kind are used, not the times themselves."""
     from msbgen.graphs.dataset import graph_name, times_are_shares
 

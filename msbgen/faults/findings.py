@@ -62,7 +62,7 @@ class BadContext(Fault):
         """See :meth:`Fault.sentence`."""
         return (
             f"{describe(self.contexts[0])} fits none of the other contexts: its settings or its "
-            f"runs were different; it is left out: measure it again."
+            f"runs were different. It is left out: measure it again."
         )
 
 
@@ -96,8 +96,8 @@ class StretchedRun(Fault):
         """See :meth:`Fault.sentence`."""
         return (
             f"run {self.run} of {describe(self.contexts[0])} took {self.factor:.2f} times as long "
-            f"as it should between {self.begin:.0%} and {self.end:.0%} of its work: something "
-            f"slowed it down meanwhile; it is left out: measure it again."
+            f"as it should between {self.begin:.0%} and {self.end:.0%} of its work. The run is "
+            f"left out: measure it again."
         )
 
 
