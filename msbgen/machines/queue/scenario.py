@@ -87,9 +87,13 @@ def read_scenario(path: str | os.PathLike[str]) -> Scenario:
     try:
         machines = _machines(content["machines"], where)
         check_nodes(machines)
-        placements = tuple(map(check_placement, _listed(content, "placements", where)))
-        queues = tuple(map(check_queue, _listed(content, "queues", where)))
-        arrivals = tuple(_arrival(a, where) for a in _listed(content, "arrivals", where))
+        placements: tuple[Placement, ...] = tuple(
+            map(check_placement, _listed(content, "placements", where))
+        )
+        queues: tuple[Queue, ...] = tuple(map(check_queue, _listed(content, "queues", where)))
+        arrivals: tuple[Arrival, ...] = tuple(
+            _arrival(a, where) for a in _listed(content, "arrivals", where)
+        )
         if "jobs" in content:
             jobs = read_job_table(path.parent / name(content, "jobs", where), machines)
         else:
