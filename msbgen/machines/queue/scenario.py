@@ -88,9 +88,9 @@ def read_scenario(path: str | os.PathLike[str]) -> Scenario:
         machines = _machines(content["machines"], where)
         check_nodes(machines)
         placements: tuple[Placement, ...] = tuple(
-            map(check_placement, _listed(content, "placements", where))
+            check_placement(p) for p in _listed(content, "placements", where)
         )
-        queues: tuple[Queue, ...] = tuple(map(check_queue, _listed(content, "queues", where)))
+        queues: tuple[Queue, ...] = tuple(check_queue(q) for q in _listed(content, "queues", where))
         arrivals: tuple[Arrival, ...] = tuple(
             _arrival(a, where) for a in _listed(content, "arrivals", where)
         )
