@@ -252,8 +252,7 @@ def relative(folder: Path) -> None:
     assert_type(rows, list[dict[str, Any]])
     msbgen.machines.save(model, folder / "relative-model.nc")
     assert_type(
-        msbgen.machines.load(folder / "relative-model.nc"),
-        msbgen.machines.RelativePredictor,
+        msbgen.machines.load(folder / "relative-model.nc"), msbgen.machines.RelativePredictor
     )
 
 

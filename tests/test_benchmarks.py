@@ -341,8 +341,7 @@ def test_damaged_inputs_are_refused_in_a_sentence_or_answered(originals, monkeyp
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ValueError("ours."), OSError("ours."), msbgen.ProfileError("no end"), SystemExit(2)],
+    "error", [ValueError("ours."), OSError("ours."), msbgen.ProfileError("no end"), SystemExit(2)]
 )
 def test_a_bug_is_not_a_refusal(originals, monkeypatch, error):
     def fail(path):

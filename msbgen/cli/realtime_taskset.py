@@ -53,11 +53,7 @@ def run(options: argparse.Namespace) -> None:
     for path, profiles in zip(options.measured, read.values()):
         _check_capacity(options.capacity, options.cores, path, profiles)
     drawn = tasksets.draw_task_set(
-        wcet,
-        options.utilisation,
-        cores=options.cores,
-        capacity=options.capacity,
-        rng=options.seed,
+        wcet, options.utilisation, cores=options.cores, capacity=options.capacity, rng=options.seed
     )
     drawn.write(options.out, overwrite=options.force)
     shared.show(f"{options.out}: {len(drawn.tasks)} tasks, utilisation {drawn.utilisation:.6g}")

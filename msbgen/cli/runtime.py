@@ -95,20 +95,12 @@ def run_fit(options: argparse.Namespace) -> None:
     dataset = runtimes.read(options.runs)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor = fitting.fit(
-            dataset,
-            preset=options.preset,
-            split=options.split,
-            rng=options.seed,
-            progress=step,
+            dataset, preset=options.preset, split=options.split, rng=options.seed, progress=step
         )
     names = (list(map(str, dataset[dim].values)) for dim in ("workload", "platform"))
     workloads, platforms = names
     storage.save(
-        predictor,
-        options.out,
-        workloads=workloads,
-        platforms=platforms,
-        overwrite=options.force,
+        predictor, options.out, workloads=workloads, platforms=platforms, overwrite=options.force
     )
     shared.show(f"{options.out}: {len(workloads)} workloads on {len(platforms)} platforms")
     for degree, pool in sorted(predictor.pools_.items()):

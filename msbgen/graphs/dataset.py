@@ -104,14 +104,7 @@ SCHEMA = Schema(
         Variable("critical", ("edge",), "whole", meaning="on a longest path", dtype="int8"),
         Variable("hops", ("edge",), "whole", meaning="depths spanned"),
         Variable(
-            "edge_bytes",
-            ("edge",),
-            "number",
-            "B",
-            "bytes handed over",
-            0.0,
-            _MOST,
-            optional=True,
+            "edge_bytes", ("edge",), "number", "B", "bytes handed over", 0.0, _MOST, optional=True
         ),
     ),
     check=_problems,

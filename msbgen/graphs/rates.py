@@ -59,11 +59,7 @@ class Rates:
 
     @classmethod
     def of(
-        cls,
-        device: Device,
-        profiles: Mapping[str, xr.Dataset],
-        *,
-        resolution: float = RESOLUTION,
+        cls, device: Device, profiles: Mapping[str, xr.Dataset], *, resolution: float = RESOLUTION
     ) -> Rates:
         """Rates from profiles, or from phase tables, by kind.
 

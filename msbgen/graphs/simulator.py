@@ -89,11 +89,7 @@ class Simulator:
     """
 
     def __init__(
-        self,
-        device: Device,
-        profiles: Mapping[str, xr.Dataset],
-        *,
-        resolution: float = RESOLUTION,
+        self, device: Device, profiles: Mapping[str, xr.Dataset], *, resolution: float = RESOLUTION
     ):
         self.device = device
         self.rates = Rates.of(device, profiles, resolution=resolution)

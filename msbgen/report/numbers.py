@@ -201,11 +201,7 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
         ),
         "regions": _regions(held.truth, error, time, None if missing else bounds.duration),
         "shown": [
-            {
-                "place": one.place,
-                "row": one.row,
-                "runs": int(np.isfinite(durations[one.row]).sum()),
-            }
+            {"place": one.place, "row": one.row, "runs": int(np.isfinite(durations[one.row]).sum())}
             for one in held.shown
         ],
         "worst": np.argsort(-error, kind="stable")[:10].tolist(),

@@ -119,12 +119,7 @@ class RuntimePredictor(Parameters):
 
     def __sklearn_tags__(self) -> Any:
         """Tags of this estimator, for scikit-learn."""
-        from sklearn.utils import (  # pyright: ignore[reportMissingImports]
-            InputTags,
-            RegressorTags,
-            Tags,
-            TargetTags,
-        )
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags  # pyright: ignore[reportMissingImports]
 
         return Tags(
             estimator_type="regressor",

@@ -111,9 +111,7 @@ def save(
     save_model(path, arrays, labels, schema=MODEL_SCHEMA, overwrite=overwrite)
 
 
-def load(
-    path: str | os.PathLike[str],
-) -> tuple[RuntimePredictor, list[str], list[str]]:
+def load(path: str | os.PathLike[str]) -> tuple[RuntimePredictor, list[str], list[str]]:
     """Predictor that :func:`save` wrote, and the names of its workloads and platforms.
 
     Raises

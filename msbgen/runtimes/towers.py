@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
-from msbgen.runtimes.embeddings import (
-    LEAK,
-    Embeddings,
-    Observations,
-    sum_by_cell,
-    sum_by_index,
-)
+from msbgen.runtimes.embeddings import LEAK, Embeddings, Observations, sum_by_cell, sum_by_index
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

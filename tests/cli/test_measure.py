@@ -39,10 +39,7 @@ def test_from_a_command_to_a_file_and_nothing_left(msbgen, kernel, tmp_path):
     assert read_profiles(tmp_path / "out.nc").sizes["context"] == 2
     assert msbgen("check", "out.nc").returncode == 0
     done = msbgen("measure", "--restore", "out.journal")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "nothing to restore: the machine is unchanged.\n",
-    )
+    assert (done.returncode, done.stdout) == (0, "nothing to restore: the machine is unchanged.\n")
     done = msbgen("measure", "spec.toml", "-o", "out.nc", "--resume")
     assert done.returncode == 2
     assert "out.nc: exists already" in done.stderr

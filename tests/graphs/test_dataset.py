@@ -109,10 +109,7 @@ def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, said):
         (lambda g: g.assign(work=("task", np.ones(4), {"units": "s"})), "units 's'; '1'"),
         (lambda g: g.assign(time=("task", np.ones(4), {"units": "ms"})), "units 'ms'; 's'"),
         (lambda g: g.assign(source=("edge", [0, 0, 1, 9])), "task number 9"),
-        (
-            lambda g: g.assign(depth=("task", [0, 1, 1, 1])),
-            "'depth' does not follow",
-        ),
+        (lambda g: g.assign(depth=("task", [0, 1, 1, 1])), "'depth' does not follow"),
         (lambda g: g.assign(depth=g["depth"] * 1.0), "'depth' holds float64"),
         (lambda g: g.assign_attrs(family=[1, 2]), "attribute 'family' is"),
     ],

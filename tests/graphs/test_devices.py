@@ -7,12 +7,7 @@ import pytest
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.shipped import shipped_file
-from msbgen.graphs.devices import (
-    check_contexts,
-    device_contexts,
-    read_device,
-    shipped_device,
-)
+from msbgen.graphs.devices import check_contexts, device_contexts, read_device, shipped_device
 
 TX2 = shipped_device("tx2")
 

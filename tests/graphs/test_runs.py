@@ -107,10 +107,7 @@ def test_families_are_those_of_runs_or_else_of_graphs():
             "'last_temperature' is 42 in run 5 and 'peak_temperature' 41: above the highest temp",
         ),
         ({"throttled": [1, 2, 3.1, 0, 0, 0]}, "'throttled' is 3.1 in run 2 and 'makespan' 3: long"),
-        (
-            {"stretched": [0, 2, 0, 0, 0, 0]},
-            "'stretched' is 2 at run 1; a whole number from 0",
-        ),
+        ({"stretched": [0, 2, 0, 0, 0, 0]}, "'stretched' is 2 at run 1; a whole number from 0"),
         ({"attrs": {"order": "random"}}, "'order' is 'random'; arrival, heft, keys are known"),
     ],
 )

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.kinds import (
-    KINDS,
-    PARAMETERS,
-    Point,
-    out_side,
-    out_sides,
-    work_of,
-    works_of,
-)
+from msbgen.kernels.kinds import KINDS, PARAMETERS, Point, out_side, out_sides, work_of, works_of
 from msbgen.kernels.workloads import make_workload
 
 SIDES = st.integers(1, 9)

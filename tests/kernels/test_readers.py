@@ -14,13 +14,7 @@ from msbgen.kernels.dataset import (
     runtimes_of,
     units_of,
 )
-from msbgen.kernels.readers import (
-    ColumnMap,
-    read_column_map,
-    read_jetson,
-    read_nv_dvfs,
-    read_zeus,
-)
+from msbgen.kernels.readers import ColumnMap, read_column_map, read_jetson, read_nv_dvfs, read_zeus
 from msbgen.kernels.readers import from_profiles as kernels_from_profiles
 from msbgen.kernels.readers import read_table as read_kernels_table
 

@@ -19,10 +19,7 @@ from msbgen.report.picture import plot_profiles, profile_figure, two_far_context
 @pytest.fixture
 def generated(measured, truth):
     wanted = context_table(truth)
-    return {
-        "nearest": nearest_context(measured, wanted),
-        "linear": multilinear(measured, wanted),
-    }
+    return {"nearest": nearest_context(measured, wanted), "linear": multilinear(measured, wanted)}
 
 
 def lines(axis):

@@ -23,12 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.conformal import (
-    check_rate,
-    conformal_quantile,
-    group_weights,
-    weighted_quantile,
-)
+from msbgen.core.conformal import check_rate, conformal_quantile, group_weights, weighted_quantile
 from msbgen.core.errors import MeasurementError
 from msbgen.graphs.predictor.residual import leave_families_out
 from msbgen.learn.boosting import Boosting, BoostingSettings, fit_boosting

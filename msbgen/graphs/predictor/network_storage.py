@@ -13,12 +13,7 @@ from msbgen.core.errors import ArgumentError
 from msbgen.data.models import label_errors, load_model, save_model, stored_names
 from msbgen.data.store import load_netcdf
 from msbgen.graphs.devices import Device
-from msbgen.graphs.predictor.network import (
-    RELATIONS,
-    TYPES,
-    NetworkSettings,
-    parameter_shapes,
-)
+from msbgen.graphs.predictor.network import RELATIONS, TYPES, NetworkSettings, parameter_shapes
 from msbgen.graphs.predictor.network_predictor import NetworkPredictor
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import kind_arrays, kinds_from, load

@@ -39,12 +39,7 @@ from msbgen.graphs.predictor.prepared import (
     check_interval,
     correction,
 )
-from msbgen.graphs.predictor.residual import (
-    SETTINGS,
-    Residual,
-    choose_weight,
-    leave_families_out,
-)
+from msbgen.graphs.predictor.residual import SETTINGS, Residual, choose_weight, leave_families_out
 from msbgen.graphs.runs import runs_families
 from msbgen.learn.boosting import BoostingSettings, fit_boosting
 

@@ -16,12 +16,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.boards import Arrays, Board, Indices, PreparedGraph
 from msbgen.graphs.devices import Device
 from msbgen.graphs.predictor.factors import Factors, estimate
-from msbgen.graphs.predictor.features import (
-    GraphShape,
-    columns,
-    plain_features,
-    scheduled_features,
-)
+from msbgen.graphs.predictor.features import GraphShape, columns, plain_features, scheduled_features
 from msbgen.graphs.predictor.intervals import GraphCalibration, check_families
 from msbgen.graphs.predictor.residual import Residual
 from msbgen.learn.parameters import Parameters

@@ -40,10 +40,7 @@ class Residual:
 
 
 def leave_families_out(
-    family: Indices,
-    folds: int,
-    seed: int,
-    evaluate: Callable[[Indices, Indices], Floats],
+    family: Indices, folds: int, seed: int, evaluate: Callable[[Indices, Indices], Floats]
 ) -> tuple[Floats, Indices]:
     """Results for all runs by fits that did not see their families, (n, ...), and their folds,
     (n,).

@@ -65,12 +65,7 @@ class Chooser:
     """
 
     def __init__(
-        self,
-        others: Costs,
-        predictor: Predictor,
-        *,
-        miscoverage: float = 0.05,
-        work: str = "",
+        self, others: Costs, predictor: Predictor, *, miscoverage: float = 0.05, work: str = ""
     ):
         groups_needed(miscoverage)  # raises for a rate outside (0, 1)
         self.others = others

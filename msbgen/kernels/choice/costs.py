@@ -116,9 +116,7 @@ class Costs:
         kept = np.zeros(len(self.contexts), dtype=bool)
         kept[np.asarray(contexts, dtype=np.int64)] = True
         return replace(
-            self,
-            time=np.where(kept, self.time, np.nan),
-            energy=np.where(kept, self.energy, np.nan),
+            self, time=np.where(kept, self.time, np.nan), energy=np.where(kept, self.energy, np.nan)
         )
 
     def with_measurement(self, context: int, time: float, energy: float) -> Costs:

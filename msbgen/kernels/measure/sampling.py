@@ -20,10 +20,7 @@ from msbgen.kernels.kinds import KINDS, Point, out_sides, work_of
 # Factor by which ranges are extended at either end.
 MARGIN = 1.25
 # Drawn sizes; the other parameters are taken together from one kernel of a network.
-_SIZES = {
-    "conv2d": ("batch", "channels", "height", "filters"),
-    "matmul": ("m", "k", "n"),
-}
+_SIZES = {"conv2d": ("batch", "channels", "height", "filters"), "matmul": ("m", "k", "n")}
 _DEFAULT_SIZES = ("batch", "channels", "height")
 # Fewest drawn kernels of a kind, and most attempts for one kernel.
 _LEAST = 20

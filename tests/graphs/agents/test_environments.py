@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 import episodes
-from msbgen.graphs.agents.environments import (
-    Episode,
-    gymnasium_environment,
-    pettingzoo_environment,
-)
+from msbgen.graphs.agents.environments import Episode, gymnasium_environment, pettingzoo_environment
 from msbgen.graphs.agents.worlds import State
 
 MISSING = "is missing; pip install msbgen[graph]"

@@ -6,14 +6,7 @@ import pytest
 import episodes
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.agents.rules import all_fast, powersave
-from msbgen.graphs.agents.worlds import (
-    OBSERVED,
-    Cost,
-    State,
-    World,
-    plain_contexts,
-    play_episodes,
-)
+from msbgen.graphs.agents.worlds import OBSERVED, Cost, State, World, plain_contexts, play_episodes
 
 
 def test_costs_by_hand():

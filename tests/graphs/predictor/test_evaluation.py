@@ -4,12 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.graphs.predictor.evaluation import (
-    compare_over_graphs,
-    holm,
-    log_errors,
-    order_within,
-)
+from msbgen.graphs.predictor.evaluation import compare_over_graphs, holm, log_errors, order_within
 
 
 def test_errors_are_of_logarithms():

@@ -4,12 +4,7 @@ import pytest
 from msbgen.graphs.boards import Board, prepare_graph
 from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.predictor.factors import (
-    DeviceRuns,
-    Factors,
-    estimate,
-    fit_factors,
-)
+from msbgen.graphs.predictor.factors import DeviceRuns, Factors, estimate, fit_factors
 from toy_board import device_of, layered
 
 TRUE = np.array([0.2, -0.15, 0.5, -0.1, 0.15, 0.3, -0.4])

@@ -58,9 +58,7 @@ def test_numbering_tasks_otherwise_changes_no_aggregate(board):
     new = np.random.default_rng(0).permutation(n)
     pairs = np.stack([graph["source"].values, graph["target"].values], axis=1)
     turned = make_graph(
-        graph["kind"].values[np.argsort(new)],
-        graph["work"].values[np.argsort(new)],
-        new[pairs],
+        graph["kind"].values[np.argsort(new)], graph["work"].values[np.argsort(new)], new[pairs]
     )
     rows = board.rows(device_contexts(board.device)[::7])
     start = np.full(len(rows), 30.0)

@@ -8,11 +8,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.network import NetworkSettings
 from msbgen.graphs.predictor.network_predictor import NetworkPredictor
-from msbgen.graphs.predictor.network_storage import (
-    load_network,
-    load_predictor,
-    save_network,
-)
+from msbgen.graphs.predictor.network_storage import load_network, load_predictor, save_network
 from msbgen.graphs.predictor.storage import load
 from msbgen.graphs.predictor.training import NetworkTraining
 from toy_board import GRAPHS, device_of, runs_of

@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.graphs.predictor.residual import (
-    Residual,
-    choose_weight,
-    leave_families_out,
-)
+from msbgen.graphs.predictor.residual import Residual, choose_weight, leave_families_out
 from msbgen.learn.boosting import BoostingSettings, fit_boosting
 
 FEW = BoostingSettings(rounds=30, depth=3, rate=0.2, least=2.0)

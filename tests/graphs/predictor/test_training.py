@@ -6,11 +6,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
 
 from msbgen.graphs.predictor.network import RELATIONS, TYPES, Batch, NetworkSettings  # noqa: E402
-from msbgen.graphs.predictor.training import (  # noqa: E402
-    NetworkTraining,
-    Scaling,
-    fit_network,
-)
+from msbgen.graphs.predictor.training import NetworkTraining, Scaling, fit_network  # noqa: E402
 
 torch.set_num_threads(1)
 SMALL = NetworkSettings(width=16, layers=2, heads=2, dropout=0.02)

@@ -69,11 +69,7 @@ def test_a_burst_repeats_a_call_until_the_time_has_passed():
     np.testing.assert_allclose(times, 8 / 3 / 1024)
 
 
-@given(
-    st.lists(st.floats(0, 100), min_size=1, max_size=40),
-    st.floats(1, 150),
-    st.integers(1, 7),
-)
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.floats(1, 150), st.integers(1, 7))
 def test_groups_hold_everything_once_and_no_more_than_they_may(sizes, most, many):
     groups = list(groups_of(sizes, most, many, np.random.default_rng(0)))
     assert sorted(i for group in groups for i in group) == list(range(len(sizes)))

@@ -13,11 +13,7 @@ from msbgen.data.files import deferred_signals
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.journal import SweepJournal, read_journal
 from msbgen.measure.sweep.process import TAG
-from msbgen.measure.sweep.restore import (
-    boot_id,
-    restore_machine,
-    sighup_handled_by,
-)
+from msbgen.measure.sweep.restore import boot_id, restore_machine, sighup_handled_by
 from sweeping import HEAD, machine, tree
 
 MAX = f"{CPU}/cpu0/cpufreq/scaling_max_freq"
