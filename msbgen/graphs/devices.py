@@ -79,32 +79,22 @@ class Cache:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Equal cores with one clock.
-
-    Attributes
-    ----------
-    clocks : tuple of float
-        Ascending [GHz].
-    speed : float
-        Core cycles done per cycle; 1 is the processor that profiles were made on.
-    dispatch : float
-        Time to start a task at the highest clock [s].
-    power : float
-        Of a core at the highest clock that never stalls [W].
-    on_power, idle_power : float
-        Of the cluster while a core is used, and of an idle core, at the highest clock [W].
-    voltage : tuple of float, (2,)
-        At the lowest and the highest clock, linear between [V].
-    """
+    """Equal cores with one clock."""
 
     name: str
     cores: int
+    # Ascending [GHz].
     clocks: tuple[float, ...]
+    # Core cycles done per cycle; 1 is the processor that profiles were made on.
     speed: float
+    # Time to start a task at the highest clock [s].
     dispatch: float
+    # Of a core at the highest clock that never stalls [W].
     power: float
+    # Of the cluster while a core is used, and of an idle core, at the highest clock [W].
     on_power: float
     idle_power: float
+    # At the lowest and the highest clock, linear between [V].
     voltage: tuple[float, float]
     caches: tuple[Cache, ...] = ()
 

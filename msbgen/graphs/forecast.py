@@ -22,25 +22,18 @@ _DEGREES = ("temperature", "temperature_bound", "peak_bound")
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Forecast of one graph in n contexts, each array (n,).
+    """Forecast of one graph in n contexts, each array (n,)."""
 
-    Attributes
-    ----------
-    time, energy, temperature : ndarray
-        Expected: from start to end [s], of the device [J], at the end [°C].
-    time_bound, energy_bound, temperature_bound : ndarray
-        Upper bounds; equal to the expected values where those are certain.
-    peak_bound : ndarray
-        Upper bound of the highest temperature during the run [°C].  It may exceed that at the end,
-        as after a parallel part with a serial end.
-    """
-
+    # Expected: from start to end [s], of the device [J], at the end [°C].
     time: Floats
     energy: Floats
     temperature: Floats
+    # Upper bounds; equal to the expected values where those are certain.
     time_bound: Floats
     energy_bound: Floats
     temperature_bound: Floats
+    # Upper bound of the highest temperature during the run [°C].  It may exceed that at the end, as
+    # after a parallel part with a serial end.
     peak_bound: Floats
 
     def __post_init__(self) -> None:

@@ -52,40 +52,24 @@ _OF_FACTOR, _OF_RUN = 24.0, 400.0
 
 @dataclass(frozen=True, eq=False)
 class SimulatedRuns:
-    """Results of simulated runs, (contexts, runs) each.
+    """Results of simulated runs, (contexts, runs) each."""
 
-    Attributes
-    ----------
-    makespan : ndarray
-        [s]
-    energy : ndarray
-        [J]
-    peak, last : ndarray
-        Highest and last temperature [°C].
-    throttled : ndarray
-        Time with clocks stepped down [s].
-    """
-
+    # [s], [J]
     makespan: Floats
     energy: Floats
+    # Highest and last temperature [°C].
     peak: Floats
     last: Floats
+    # Time with clocks stepped down [s].
     throttled: Floats
 
 
 class Simulator:
     """A device and the kinds of tasks that run on it.
 
-    Parameters
-    ----------
-    profiles : mapping of str to xarray.Dataset
-        Profiles, or phase tables, by kind; see :class:`~msbgen.graphs.rates.Rates`.
-    resolution : float
-        Of the phases that profiles are cut into.
-
-    Notes
-    -----
-    A run of a graph of 100 tasks takes some tens of microseconds.
+    `profiles` are profiles, or phase tables, by kind (:class:`~msbgen.graphs.rates.Rates`);
+    `resolution` is that of the phases that profiles are cut into.  A run of a graph of 100 tasks
+    takes some tens of microseconds.
     """
 
     def __init__(
@@ -105,28 +89,16 @@ class Simulator:
         noise: bool = True,
         rng: np.random.Generator | int = 0,
     ) -> SimulatedRuns:
-        """Simulate a graph in contexts, several runs each.
+        """Simulate a graph in contexts (n_contexts, n_columns), several runs each.
 
-        Parameters
-        ----------
-        graph : xarray.Dataset or Program
-            A :meth:`program` saves the preparation of the graph in repeated calls.
-        contexts : array_like, (n_contexts, n_columns)
-            As ``device.columns``.
-        order : {"arrival", "heft"} or array_like, (n_tasks,)
-            Which ready task starts first: the first that became ready; the one with the longest
-            path to the end; or the one with the lowest key, keys in the order of the graph's tasks.
-        temperature : array_like, () or (n_contexts,)
-            At the start [°C]; ambient where not given.
-        noise : bool
-            Whether times vary by the noise of the sheet.
+        A :meth:`program` saves the preparation of the graph in repeated calls.  `order` says which
+        ready task starts first: "arrival", the first that became ready; "heft", the one with the
+        longest path to the end; or the one with the lowest of keys (n_tasks,), in the order of the
+        graph's tasks.  `temperature`, () or (n_contexts,), is that at the start [°C], by default
+        ambient.  With `noise`, times vary by the noise of the sheet.
 
-        Raises
-        ------
-        ArgumentError
-            A context that the device does not have, or another argument out of range.
-        ProfileError
-            A kind without profile.
+        ArgumentError: a context that the device does not have, or another argument out of range.
+        ProfileError: a kind without profile.
         """
         program, arrays, queue = self._prepare(
             graph, contexts, order, runs, temperature, noise, rng
@@ -136,17 +108,10 @@ class Simulator:
         return SimulatedRuns(*(np.ascontiguousarray(x) for x in np.moveaxis(results, -1, 0)))
 
     def tasks(self, graph: xr.Dataset, context: ArrayLike, **settings: Any) -> xr.Dataset:
-        """Start, end and core of each task, in one run in one context.
+        """Start and end [s] and core of each task, in one run in one context.
 
-        Parameters
-        ----------
-        graph, context, **settings
-            As of :meth:`run`, less `runs`.
-
-        Returns
-        -------
-        xarray.Dataset
-            Over ``task``: ``start``, ``end`` [s], ``core`` (clusters one after another).
+        `settings` are those of :meth:`run`, less `runs`.  The dataset has ``start``, ``end`` and
+        ``core`` (clusters one after another) over ``task``.
         """
         table, _, _ = self._one(graph, context, settings)
         labels = {"start": ("s", "start"), "end": ("s", "end"), "core": ("1", "core that ran it")}
@@ -160,17 +125,10 @@ class Simulator:
     def timeline(self, graph: xr.Dataset, context: ArrayLike, **settings: Any) -> xr.Dataset:
         """Power and temperature between events, in one run in one context.
 
-        Parameters
-        ----------
-        graph, context, **settings
-            As of :meth:`run`, less `runs`.
-
-        Returns
-        -------
-        xarray.Dataset
-            Over ``event``, the last one at the end: ``temperature`` [degC] then; until the next
-            event: ``base_power`` [W], ``steps_down`` of the clocks, and over ``cluster`` ``power``
-            [W] and ``running`` tasks.  Coordinate ``time`` [s].
+        `settings` are those of :meth:`run`, less `runs`.  The dataset is over ``event``, the last
+        one at the end, with the coordinate ``time`` [s]: ``temperature`` [degC] then; until the
+        next event ``base_power`` [W], ``steps_down`` of the clocks, and over ``cluster`` ``power``
+        [W] and ``running`` tasks.
         """
         _, log, _ = self._one(graph, context, settings)
         names = [cluster.name for cluster in self.device.clusters]
@@ -358,22 +316,9 @@ def simulate_graph(
 ) -> xr.Dataset:
     """Simulate a graph in contexts of a device; the result is a dataset of runs.
 
-    Parameters
-    ----------
-    profiles : mapping of str to xarray.Dataset
-        Profiles, or phase tables, of every kind of the graph.
-    contexts, order, runs, temperature, noise, rng
-        As of :meth:`Simulator.run`.
-
-    Returns
-    -------
-    xarray.Dataset
-        Schema ``msbgen-graph-runs/1``: all runs of the first context, then of the next...
-
-    Raises
-    ------
-    ArgumentError, ProfileError
-        As :class:`Simulator` and its :meth:`~Simulator.run`.
+    `profiles` are profiles, or phase tables, of every kind of the graph; other arguments and errors
+    are as of :meth:`Simulator.run`.  The dataset has the schema ``msbgen-graph-runs/1``: all runs
+    of the first context, then of the next...
     """
     return label_runs(
         graph,

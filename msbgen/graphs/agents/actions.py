@@ -18,17 +18,11 @@ Indices = NDArray[np.int64]
 
 
 class Actions(Protocol):
-    """Branches; an action is one option of each.
+    """Branches; an action is one option of each."""
 
-    Attributes
-    ----------
-    branches : tuple of int
-        Number of options of each.
-    every : ndarray of int, (contexts, branches)
-        One action for each context.
-    """
-
+    # Number of options of each.
     branches: tuple[int, ...]
+    # One action for each context, (contexts, branches).
     every: Indices
 
     def context(self, action: ArrayLike) -> int:
@@ -51,20 +45,8 @@ class OneAgent:
 class AgentPerCore:
     """Actions of one agent for every core: off, or one of the clocks of its cluster.
 
-    Parameters
-    ----------
-    world : World
-        Its contexts are every combination of cores and of some clocks of each cluster.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of the cores: cluster and number, as ``denver_0``.
-
-    Raises
-    ------
-    ArgumentError
-        The contexts of the world lack a combination.
+    The attribute `names` has the cores by cluster and number, as ``denver_0``.  ArgumentError: the
+    contexts of the world lack a combination of cores and of some clocks of each cluster.
     """
 
     def __init__(self, world: World):

@@ -36,26 +36,16 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class D3QNSettings:
-    """Size and training of the network.
+    """Size and training of the network."""
 
-    Attributes
-    ----------
-    width : int
-        Of the two hidden layers.
-    rate : float
-        Learning rate (Adam).
-    discount : float
-        γ.
-    batch : int
-        Transitions of a step.
-    follow : float
-        Share of the network in each update of the slow copy.
-    """
-
+    # Of the two hidden layers.
     width: int = 64
+    # Learning rate (Adam), and γ.
     rate: float = 1e-3
     discount: float = 0.9
+    # Transitions of a step.
     batch: int = 64
+    # Share of the network in each update of the slow copy.
     follow: float = 0.01
 
     def __post_init__(self) -> None:
@@ -68,17 +58,8 @@ class D3QNSettings:
 class D3QN:
     """An agent with a double, duelling deep Q-network; needs the extra ``[graph]``.
 
-    Parameters
-    ----------
-    observed : int
-        Size of an observation.
-    branches : sequence of int
-        Options of each branch.
-
-    Raises
-    ------
-    ArgumentError
-        The extra is not installed.
+    `observed` is the size of an observation; `branches` are the numbers of options of each branch.
+    ArgumentError: the extra is not installed.
     """
 
     def __init__(

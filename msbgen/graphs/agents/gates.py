@@ -19,17 +19,8 @@ Bools = NDArray[np.bool_]
 class Gate:
     """Admits contexts whose upper bounds of temperature and time keep the limits.
 
-    Parameters
-    ----------
-    cap : float
-        Limit of the highest temperature of a run [°C].
-    slowness : float
-        Limit of the time, as a multiple of the time of the fastest context.
-
-    Raises
-    ------
-    ArgumentError
-        A slowness below 1.
+    `cap` limits the highest temperature of a run [°C].  `slowness` limits the time, as a multiple
+    of the time of the fastest context.  ArgumentError: a slowness below 1.
     """
 
     def __init__(

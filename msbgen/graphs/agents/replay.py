@@ -15,34 +15,24 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Transitions of episodes.
+    """Transitions of episodes."""
 
-    Attributes
-    ----------
-    observation, following : ndarray, (n, d)
-        Before and after the step.
-    action : ndarray of int, (n, branches)
-    reward : ndarray, (n,)
-    done : ndarray, (n,)
-        1 where the episode ended.
-    """
-
+    # Before the step, (n, d).
     observation: Floats
+    # (n, branches)
     action: Indices
+    # (n,)
     reward: Floats
+    # After the step, (n, d).
     following: Floats
+    # 1 where the episode ended, (n,).
     done: Floats
 
 
 class Replay:
     """Memory of the last transitions of one source, the device or a model.
 
-    Parameters
-    ----------
-    capacity : int
-        Number of transitions.
-    observed, branches : int
-        Sizes of an observation and of an action.
+    It holds `capacity` transitions; `observed` and `branches` are sizes of observation and action.
     """
 
     def __init__(self, capacity: int, observed: int, branches: int = 1):

@@ -14,17 +14,8 @@ Floats = NDArray[np.float64]
 class Rule:
     """All cores at a fixed share of their clocks.
 
-    Parameters
-    ----------
-    share : float
-        0 for the lowest clocks, 1 for the highest, linear between.
-    order : {"arrival", "heft"}
-        Which ready task starts first.
-
-    Raises
-    ------
-    ArgumentError
-        A share outside 0 to 1.
+    The share is 0 for the lowest clocks and 1 for the highest, linear between.  `order`, "arrival"
+    or "heft", says which ready task starts first.  ArgumentError: a share outside 0 to 1.
     """
 
     def __init__(self, world: World, share: float = 1.0, *, order: str = "arrival"):

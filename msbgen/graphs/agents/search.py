@@ -58,19 +58,9 @@ def choose_context(
 ) -> Choice:
     """Choose the context of least cost whose upper bounds keep the limits.
 
-    Parameters
-    ----------
-    objective, limits, name
-        As :func:`msbgen.core.choice.choose`.
-    cap : float or None
-        Limit of the highest temperature of a run [°C]; its bound keeps it.
-
-    Raises
-    ------
-    ArgumentError
-        An unknown objective.
-    MeasurementError
-        No context keeps the cap and the limits; the message names the closest one.
+    `objective`, `limits` and `name` are as of :func:`msbgen.core.choice.choose`.  The bound of the
+    highest temperature of a run keeps `cap` [°C].  ArgumentError: an unknown objective.
+    MeasurementError: no context keeps the cap and the limits; the message names the closest one.
     """
     peak = forecast.peak_bound
     kept = np.arange(len(peak)) if cap is None else np.flatnonzero(peak <= cap)
@@ -92,17 +82,11 @@ def choose_context(
 
 @dataclass(frozen=True, eq=False)
 class FutureCost:
-    """Expected cost of the rest of an episode, by temperature and number of graphs left.
+    """Expected cost of the rest of an episode, by temperature and number of graphs left."""
 
-    Attributes
-    ----------
-    temperatures : ndarray, (k,)
-        Ascending [°C].
-    values : ndarray, (length + 1, k)
-        Row k: with k graphs left.
-    """
-
+    # Ascending [°C], (k,).
     temperatures: Floats
+    # Row k: with k graphs left, (length + 1, k).
     values: Floats
 
     @classmethod
@@ -119,19 +103,9 @@ class FutureCost:
     ) -> FutureCost:
         """Solve V_k(T) = mean over graphs of min over contexts of [cost + V_{k-1}(T')].
 
-        Parameters
-        ----------
-        graphs : sequence of xarray.Dataset
-            Earlier graphs, similar to those of the episode.
-        contexts : ndarray, (n, n_columns)
-        temperatures : array_like, (k,)
-            Grid of the values, linear in between.  By default from ambient to 4 K above the soft
-            limit, finer near it.
-
-        Raises
-        ------
-        ArgumentError
-            No graph, or temperatures that are not ascending.
+        `graphs` are earlier ones, similar to those of the episode; `contexts` are (n, n_columns).
+        Values are linear between `temperatures` (k,), by default from ambient to 4 K above the soft
+        limit, finer near it.  ArgumentError: no graph, or temperatures that are not ascending.
         """
         if temperatures is None:
             # finer near the limit, where the values bend
@@ -176,17 +150,10 @@ def reference_of(forecaster: Forecaster, device: Device, graph: xr.Dataset) -> F
 class Search:
     """A policy that forecasts every context and chooses the one of least cost.
 
-    Parameters
-    ----------
-    world : World
-        Its graphs, contexts and costs are used; its simulator is not.
-    cautious : bool
-        Whether upper bounds are used, or expected values.
-    future_cost : FutureCost or None
-        Adds the cost of the heat that a run leaves behind.
-    cap : float or None
-        Limit of the temperature [°C]: of the peak's bound in cautious search, else of the end.  If
-        no context keeps it, the coolest is chosen.
+    It uses the graphs, contexts and costs of the world, not its simulator; `cautious` takes upper
+    bounds in place of expected values.  `future_cost` adds the cost of the heat that a run leaves
+    behind.  `cap` limits the temperature [°C]: the peak's bound in cautious search, else the end.
+    If no context keeps it, the coolest is chosen.
     """
 
     order = "arrival"

@@ -24,21 +24,14 @@ BINS: Mapping[int, Sequence[float]] = {
 
 @dataclass(eq=False)
 class TabularQ:
-    """An agent with a table of values.
-
-    Parameters
-    ----------
-    bins : mapping of int to sequence of float
-        Bin edges, by the index of the number in an observation.
-    discount : float
-        γ.
-    rate : float
-        Least step size towards a target; on the n-th visit it is 1/n if that is larger.
-    """
+    """An agent with a table of values."""
 
     actions: int
+    # Bin edges, by the index of the number in an observation.
     bins: Mapping[int, Sequence[float]] = field(default_factory=lambda: BINS)
+    # γ
     discount: float = 0.9
+    # Least step size towards a target; on the n-th visit it is 1/n if that is larger.
     rate: float = 0.1
     table: Floats = field(init=False)
     visits: Indices = field(init=False)

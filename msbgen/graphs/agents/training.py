@@ -47,40 +47,27 @@ class Agent(Protocol):
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of the training of agents.
-
-    Attributes
-    ----------
-    imagined : int
-        ζ: imagined transitions for each step on the device.
-    explore : (float, float)
-        Probability of a random option at first and in the end.
-    decline : float
-        Share of the episodes over which the probability falls.
-    batch : int
-        Transitions of a step of learning.
-    every : int
-        Steps on the device for each learning step.
-    memory : int
-        Transitions in each replay memory.
-    most : float
-        Costs above this count as this.
-    imagine_every : int
-        Steps on the device between imagined transitions.  They are of one graph, as a forecast of
-        twenty contexts takes about as long as one of one context.
-    imagined_a_step : int
-        Imagined transitions for each additional learning step.
-    """
+    """Settings of the training of agents."""
 
     episodes: int = 200
+    # ζ: imagined transitions for each step on the device.
     imagined: int = 0
+    # Probability of a random option at first and in the end.
     explore: tuple[float, float] = (1.0, 0.05)
+    # Share of the episodes over which the probability falls.
     decline: float = 0.5
+    # Transitions of a step of learning.
     batch: int = 64
+    # Steps on the device for each learning step.
     every: int = 1
+    # Transitions in each replay memory.
     memory: int = 20_000
+    # Costs above this count as this.
     most: float = 20.0
+    # Steps on the device between imagined transitions.  They are of one graph, as a forecast of
+    # twenty contexts takes about as long as one of one context.
     imagine_every: int = 5
+    # Imagined transitions for each additional learning step.
     imagined_a_step: int = 10
     seed: int = 0
 
@@ -101,22 +88,13 @@ class TrainingSettings:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Record of a training.
+    """Record of a training."""
 
-    Attributes
-    ----------
-    cost : ndarray, (episodes,)
-        Mean cost over the graphs of each episode.
-    above : ndarray, (episodes,)
-        Share of the graphs during which the temperature exceeded the soft limit.
-    imagined : int
-        Imagined transitions that the gate admitted.
-    refused : int
-        Imagined transitions that it refused.
-    """
-
+    # Mean cost over the graphs of each episode, (episodes,).
     cost: Floats
+    # Share of the graphs during which the temperature exceeded the soft limit, (episodes,).
     above: Floats
+    # Imagined transitions that the gate admitted, and that it refused.
     imagined: int
     refused: int
 
@@ -131,23 +109,11 @@ def train(
     gate: Gate | None = None,
     progress: OnProgress | None = None,
 ) -> Training:
-    """Train an agent in episodes of a world.
+    """Train an agent, which is changed, in episodes of a world.
 
-    Parameters
-    ----------
-    agent : Agent
-        Is changed.
-    model : Forecaster or None
-        Predicts imagined transitions; needed if `settings.imagined` is not 0.
-    gate : Gate or None
-        Admits real and imagined actions.
-    progress : callable
-        Called with (done, total) episodes.
-
-    Raises
-    ------
-    ArgumentError
-        `settings.imagined` is not 0, and there is no model.
+    `model` predicts imagined transitions, `gate` admits real and imagined actions, and `progress`
+    is called with (done, total) episodes.  ArgumentError: `settings.imagined` is not 0, and there
+    is no model.
     """
     if settings.imagined and model is None:
         raise ArgumentError(

@@ -42,21 +42,13 @@ OBSERVED = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Weights of the cost of a run.
+    """Weights of the cost of a run."""
 
-    Attributes
-    ----------
-    time, energy : float
-        Weights of the ratios to the reference [1].
-    heat : float
-        Weight of the squared excess [K-2].
-    soft : float
-        Temperature above which heat has a cost [°C].
-    """
-
+    # Weights of the ratios to the reference [1], and of the squared excess [K-2].
     time: float = 1.0
     energy: float = 0.5
     heat: float = 10.0
+    # Temperature above which heat has a cost [°C].
     soft: float = 45.0
 
     def __post_init__(self) -> None:
@@ -77,41 +69,27 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """State of an episode.
+    """State of an episode."""
 
-    Attributes
-    ----------
-    graph : int
-        Number of the graph that runs next.
-    temperature : float
-        Current [°C].
-    left : int
-        Number of graphs left, including this one.
-    """
-
+    # Number of the graph that runs next.
     graph: int
+    # Current [°C].
     temperature: float
+    # Number of graphs left, including this one.
     left: int
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Result of a graph.
+    """Result of a graph."""
 
-    Attributes
-    ----------
-    time, energy : float
-        [s], [J]
-    peak, last : float
-        Highest and last temperature [°C].
-    throttled : float
-        Time with clocks stepped down [s].
-    """
-
+    # [s], [J]
     time: float
     energy: float
+    # Highest and last temperature [°C].
     peak: float
     last: float
+    # Time with clocks stepped down [s].
     throttled: float
     cost: float
 
@@ -127,26 +105,12 @@ class Policy(Protocol):
 
 
 class World:
-    """A simulated device, graphs that may come, and the contexts to choose between.
+    """A simulated device, graphs from which episodes are drawn, and contexts to choose between.
 
-    Parameters
-    ----------
-    graphs : sequence of xarray.Dataset
-        An episode is drawn from these.
-    contexts : array_like, (n, n_columns)
-        Of :func:`plain_contexts` where not given.
-    length : int
-        Number of graphs of an episode.
-    start : (float, float)
-        Range of an episode's first temperature [°C]; from ambient to the soft limit where not
-        given.
-
-    Raises
-    ------
-    ArgumentError
-        No graph, no length, descending temperatures; contexts that the device does not have.
-    ProfileError
-        A kind of tasks without profile.
+    Contexts (n, n_columns) are those of :func:`plain_contexts` by default.  An episode has `length`
+    graphs and starts in the range `start` [°C], by default from ambient to the soft limit.
+    ArgumentError: no graph, no length, descending temperatures, or contexts that the device does
+    not have.  ProfileError: a kind of tasks without profile.
     """
 
     def __init__(
@@ -271,20 +235,10 @@ def check_count(value: int, name: str) -> None:
 
 
 def plain_contexts(device: Device, clocks: int = 6) -> Floats:
-    """Contexts with every number of cores, some clocks, and all of cache and memory.
+    """Contexts (n, n_columns) with every number of cores, and all of cache and memory.
 
-    Parameters
-    ----------
-    clocks : int
-        Number of clocks of each cluster, evenly spread.
+    Each cluster has so many `clocks`, evenly spread; without cores it has its lowest clock.
 
-    Returns
-    -------
-    ndarray, (n, n_columns)
-        Clusters without cores have their lowest clock.
-
-    Examples
-    --------
     >>> from msbgen.graphs.devices import shipped_device
     >>> len(plain_contexts(shipped_device("tx2")))
     324

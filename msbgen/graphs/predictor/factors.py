@@ -44,32 +44,22 @@ OTHERS = ("dispatch", "always", "cycles", "stalls", "misses")
 
 @dataclass(frozen=True)
 class FactorSettings:
-    """Constants of the fit; all logarithms.
+    """Constants of the fit; all logarithms."""
 
-    Attributes
-    ----------
-    noise, prior : float
-        σ and s: standard deviations of the errors of runs and of the factors.
-    huber : float
-        Errors beyond this count linearly.
-    steps, halvings : int
-        Most Gauss-Newton steps, and most halvings of a step that does not improve the fit.
-    change : float
-        Change of a factor for its derivative.  It is large, as schedules jump where tasks change
-        places, and a local derivative would miss that.
-    largest : float
-        Most that a step changes a factor.
-    settled : float
-        The fit ends with a step that improves it by less than this share.
-    """
-
+    # σ and s: standard deviations of the errors of runs and of the factors.
     noise: float = 0.05
     prior: float = 0.3
+    # Errors beyond this count linearly.
     huber: float = 0.08
+    # Most Gauss-Newton steps, and most halvings of a step that does not improve the fit.
     steps: int = 8
     halvings: int = 6
+    # Change of a factor for its derivative.  It is large, as schedules jump where tasks change
+    # places, and a local derivative would miss that.
     change: float = 0.05
+    # Most that a step changes a factor.
     largest: float = 0.5
+    # The fit ends with a step that improves it by less than this share.
     settled: float = 0.01
 
 

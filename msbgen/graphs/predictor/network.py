@@ -57,23 +57,16 @@ _LEAST = 1e-4
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Shape of a network.
-
-    Attributes
-    ----------
-    dropout : float
-        Probability of dropout in encoders and heads.
-    typed_edges : bool
-        Whether each relation has weights of its own, or all share one set.
-    memories : bool
-        Whether memories are part of the graph.
-    """
+    """Shape of a network."""
 
     width: int = 128
     layers: int = 3
     heads: int = 4
+    # Probability of dropout in encoders and heads.
     dropout: float = 0.1
+    # Whether each relation has weights of its own, or all share one set.
     typed_edges: bool = True
+    # Whether memories are part of the graph.
     memories: bool = True
 
     def __post_init__(self) -> None:

@@ -41,16 +41,9 @@ class BaseGraphPredictor(Parameters):
     ) -> Floats:
         """Time [s] and energy [J] of a graph in contexts, (m, 2).
 
-        Parameters
-        ----------
-        graph : xarray.Dataset
-            ``msbgen-graph/1``.
-        device : Device
-            One without runs is predicted by its sheet.
-        contexts : array_like, (m, n_columns)
-            Columns as ``device.columns``.
-        temperature : array_like, () or (m,)
-            At the start [°C]; ambient where not given.
+        The graph is of ``msbgen-graph/1``, contexts (m, n_columns) have the columns
+        ``device.columns``, and `temperature`, () or (m,), is that at the start [°C], by default
+        ambient.  A device without runs is predicted by its sheet.
 
         Raises
         ------

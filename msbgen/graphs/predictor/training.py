@@ -61,34 +61,24 @@ _ROWS = 64
 
 @dataclass(frozen=True)
 class NetworkTraining:
-    """Settings of the training of a network.
+    """Settings of the training of a network."""
 
-    Attributes
-    ----------
-    epochs, evidential_epochs : int
-        Of the first and of the second stage; 0 of the second trains on squared errors alone.
-    rate, evidential_rate : float
-        Learning rates.
-    rows : int
-        Of a batch.
-    squares, charge, ranking : float
-        Weights, beside the evidential loss, of squared errors, of evidence with large errors, and
-        of pairs in the wrong order.
-    lost_edges : float
-        Share of the edges that are dropped from a batch.
-    noise : float
-        Standard deviation of the noise on features, in units of theirs.
-    """
-
+    # Of the first and of the second stage; 0 of the second trains on squared errors alone.
     epochs: int = 30
     evidential_epochs: int = 8
+    # Learning rates.
     rate: float = 1e-3
     evidential_rate: float = 1e-4
+    # Of a batch.
     rows: int = 32
+    # Weights, beside the evidential loss, of squared errors, of evidence with large errors, and of
+    # pairs in the wrong order.
     squares: float = 20.0
     charge: float = 0.001
     ranking: float = 0.1
+    # Share of the edges that are dropped from a batch.
     lost_edges: float = 0.1
+    # Standard deviation of the noise on features, in units of theirs.
     noise: float = 0.05
 
     def __post_init__(self) -> None:
