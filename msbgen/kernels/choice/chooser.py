@@ -41,25 +41,12 @@ _MOST_LOG = 600.0
 class Chooser:
     """Chooses contexts for new programs, from a few measurements and from other programs.
 
-    Parameters
-    ----------
-    others : Costs
-        Programs like the new one, measured in the contexts to choose from.
-    predictor : Predictor
-        Is copied and fitted to other programs; the object itself stays as it is.
-    miscoverage : float
-        Share α of families of programs that may exceed the bound of a context.
-    work : str
-        A resource that says how much a run does, as a batch size; energy is counted per unit of
-        it.  Empty where all runs do the same.
+    `others` are programs like the new one, measured in the contexts to choose from.  Copies of
+    `predictor` are fitted to them.  At most a share `miscoverage`, α, of families of programs may
+    exceed the bound of a context.  `work` names a resource that says how much a run does, as a
+    batch size; energy is counted per unit of it.  It is empty where all runs do the same.
+    ArgumentError: a rate outside (0, 1); no such resource, or one that is not positive.
 
-    Raises
-    ------
-    ArgumentError
-        A rate outside (0, 1); no such resource, or one that is not positive.
-
-    Notes
-    -----
     The margins of left-out programs depend on which contexts were measured.  They are computed
     when a set of contexts comes first, and kept: later decisions take well below a millisecond.
     """
@@ -79,18 +66,10 @@ class Chooser:
     def predictions(self, program: Costs) -> ContextPredictions:
         """Expected time and energy of one program in every context, with upper bounds.
 
-        Parameters
-        ----------
-        program : Costs
-            One program, in the contexts of the others, NaN where it was not measured.  Other
-            programs of its family are not used.
-
-        Raises
-        ------
-        ArgumentError
-            Several programs; other contexts than those of the others.
-        MeasurementError
-            The program was measured in no context, or the others are too few for the miscoverage.
+        The program has the contexts of the others, and NaN where it was not measured.  Other
+        programs of its family are not used.  ArgumentError: several programs, or other contexts.
+        MeasurementError: it was measured in no context, or the others are too few for the
+        miscoverage.
         """
         time, energy, measured = self._single(program)
         if measured.all():

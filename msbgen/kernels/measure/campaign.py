@@ -45,57 +45,37 @@ _ALLOCATOR = {
 
 @dataclass(frozen=True)
 class Campaign:
-    """Settings of a campaign.
+    """Settings of a campaign."""
 
-    Attributes
-    ----------
-    networks : tuple of str
-        Names of networks that ship, or ``module:function``.  The function returns a callable of
-        images.
-    images : tuple of (int, int)
-        Batch and side of the images to trace and time each network with.
-    random : float
-        Number of random kernels for each kernel of a network.
-    threads : tuple of int
-        Numbers of threads.
-    quotas : tuple of float
-        Percent of one core; empty for none.
-    sessions : int
-        Processes for each configuration.
-    repetitions, warmups, patience
-        See :class:`msbgen.kernels.measure.timing.Effort`; for each kernel in a session.
-    passes : int
-        Timed passes of each network in a session.
-    node : str
-        Name of this machine in the dataset.
-    folder : str
-        Folder of the modules of networks.
-    seed : int
-        Seed of random kernels and of every order.
-    cores : tuple of int
-        Cores of the sessions; by default the last available ones.
-    cooldown, timeout : float
-        Pause before each session, and its longest duration [s].
-    retries : int
-        Number of retries of a failed session.
-    """
-
+    # Names of networks that ship, or ``module:function``.  The function returns a callable of
+    # images.
     networks: tuple[str, ...] = tuple(ARCHITECTURES)
+    # Batch and side of the images to trace and time each network with.
     images: tuple[tuple[int, int], ...] = ((1, 224), (4, 112))
+    # Number of random kernels for each kernel of a network.
     random: float = 1.0
     threads: tuple[int, ...] = (1,)
+    # Percent of one core; empty for none.
     quotas: tuple[float, ...] = ()
+    # Processes for each configuration.
     sessions: int = 5
+    # For each kernel in a session, see :class:`msbgen.kernels.measure.timing.Effort`.
     repetitions: int = 15
     warmups: int = 2
     patience: float = 2.0
+    # Timed passes of each network in a session.
     passes: int = 9
+    # Name of this machine in the dataset, and folder of the modules of networks.
     node: str = ""
     folder: str = "."
+    # Seed of random kernels and of every order.
     seed: int = 0
+    # Cores of the sessions; by default the last available ones.
     cores: tuple[int, ...] = ()
+    # Pause before each session, and its longest duration [s].
     cooldown: float = 0.0
     timeout: float = 3600.0
+    # Number of retries of a failed session.
     retries: int = 1
 
     def effort(self, burst: float) -> Effort:

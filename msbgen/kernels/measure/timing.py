@@ -21,24 +21,16 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Effort:
-    """Number and length of timings.
+    """Number and length of timings."""
 
-    Attributes
-    ----------
-    repetitions : int
-        Rounds that count.
-    warmups : int
-        Rounds before them that do not count, as torch prepares each kernel in its first run.
-    patience : float
-        A call is not timed again after so much time in all and three timings [s].
-    burst : float
-        Each timing repeats the call for so long and takes the mean [s].  Under a quota a single
-        call would run at full speed or wait for the next period.
-    """
-
+    # Rounds that count.
     repetitions: int = 15
+    # Rounds before them that do not count, as torch prepares each kernel in its first run.
     warmups: int = 2
+    # A call is not timed again after so much time in all and three timings [s].
     patience: float = 1.0
+    # Each timing repeats the call for so long and takes the mean [s].  Under a quota a single call
+    # would run at full speed or wait for the next period.
     burst: float = 0.0
 
     def __post_init__(self) -> None:
