@@ -41,22 +41,15 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class VariantResult:
-    """Result of one simulation.
-
-    Attributes
-    ----------
-    jobs : Jobs
-        As submitted in it, with the estimates that the scheduler had.
-    schedule : Schedule
-    row : dict
-        The variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
-        ``makespan_over_bound``, means of the bounded ``slowdown`` and
-        ``slowdown_against_fastest``, mean ``wait`` [s].
-    """
+    """Result of one simulation."""
 
     variant: Variant
+    # As submitted in it, with the estimates that the scheduler had.
     jobs: Jobs
     schedule: Schedule
+    # The variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
+    # ``makespan_over_bound``, means of the bounded ``slowdown`` and ``slowdown_against_fastest``,
+    # mean ``wait`` [s].
     row: dict[str, Any]
 
 
@@ -132,19 +125,10 @@ def compare_variants(
 ) -> list[dict[str, Any]]:
     """One row of measures for each variant of :func:`variants`, as `row` of :class:`VariantResult`.
 
-    Parameters
-    ----------
-    arrivals : sequence of str or float
-        ``as submitted``, ``at once``, or loads (:func:`~msbgen.machines.queue.bound.at_load`).
-    jobs, machines, placements, queues, rng
-        As of :func:`~msbgen.machines.queue.simulate.simulate_queue`.
-    progress : callable
-        Called with (done, total) simulations.
-
-    Raises
-    ------
-    ArgumentError
-        As :func:`simulate_variants`.
+    `arrivals` are ``as submitted``, ``at once``, or loads
+    (:func:`~msbgen.machines.queue.bound.at_load`); `placements` and `queues` are those of
+    :func:`~msbgen.machines.queue.simulate.simulate_queue`.  `progress` is called with (done, total)
+    simulations.  Errors are those of :func:`simulate_variants`.
     """
     chosen = variants(jobs, arrivals, placements, queues)
     rows = []

@@ -22,26 +22,17 @@ LONGEST = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Jobs:
-    """Jobs in any order; :func:`make_jobs` fills in defaults.
+    """Jobs in any order; :func:`make_jobs` fills in defaults."""
 
-    Attributes
-    ----------
-    submission : ndarray, (jobs,)
-        [s]
-    nodes : ndarray of int, (jobs,)
-        Nodes of one machine that each job takes.
-    runtime : ndarray, (jobs, machines)
-        True time on each machine [s]; NaN where the job does not run.
-    estimate : ndarray, (jobs, machines)
-        Estimated time [s]; a number wherever `runtime` is one.
-    suits : ndarray of bool, (jobs, machines)
-        Machines that the user would choose, for placement ``user``.
-    """
-
+    # [s], (jobs,)
     submission: Floats
+    # Nodes of one machine that each job takes, (jobs,).
     nodes: Indices
+    # True time on each machine [s], (jobs, machines); NaN where the job does not run.
     runtime: Floats
+    # Estimated time [s], (jobs, machines); a number wherever `runtime` is one.
     estimate: Floats
+    # Machines that the user would choose, (jobs, machines), for placement ``user``.
     suits: NDArray[np.bool_]
 
     def __post_init__(self) -> None:

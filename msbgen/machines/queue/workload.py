@@ -131,20 +131,11 @@ def workload_of(jobs: Jobs, schedule: Schedule, machines: Mapping[str, int]) -> 
 def jobs_of(
     workload: xr.Dataset, times: Floats, estimates: Floats | None = None
 ) -> tuple[Jobs, Indices]:
-    """Jobs of a log on other machines, with times relative to the logged machine.
+    """Jobs of a log on other machines, with times relative to the logged machine, and their rows.
 
-    Parameters
-    ----------
-    times : ndarray, (all jobs, machines)
-        Time on each machine relative to the logged time; NaN where a job does not run.
-    estimates : ndarray, (all jobs, machines) or None
-        Estimated relative times; None where estimates equal `times`.
-
-    Returns
-    -------
-    jobs : Jobs
-    rows : ndarray of int
-        Rows of the log; jobs without a runtime or processors are left out.
+    `times` and `estimates`, (all jobs, machines), are relative to the logged time: true ones, NaN
+    where a job does not run, and estimated ones, by default equal.  Jobs without a runtime or
+    processors are left out.
 
     Raises
     ------
