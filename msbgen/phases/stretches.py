@@ -40,22 +40,13 @@ def progress_counter(profiles: xr.Dataset) -> str:
 def cut_runs(
     profiles: xr.Dataset, grid: Grid, bins: int, quantities: tuple[str, ...]
 ) -> tuple[list[Singles], NDArray[np.float64]]:
-    """Amounts of each quantity in each of `bins` equal stretches of progress.
+    """Amounts of each quantity in each of `bins` equal stretches of progress, and total progress.
 
     `quantities` are names of counters, or ``"time"`` [s].  `profiles` may be with or without runs.
-
-    Returns
-    -------
-    amounts : list of ndarray, (n_contexts, runs, bins)
-        One for each quantity, contexts in the order of the grid.  Missing runs, and runs that lost
-        counts, are replaced by the context's other runs in turn.
-    total : ndarray, (n_contexts, runs)
-        Total of the progress counter in each run; [s] for wall time.
-
-    Raises
-    ------
-    MeasurementError
-        A context has no run whose progress counter counted.
+    Amounts are one array (n_contexts, runs, bins) for each quantity, contexts in the order of the
+    grid.  Missing runs, and runs that lost counts, are replaced by the context's other runs in
+    turn.  The total (n_contexts, runs) is of the progress counter; [s] for wall time.
+    MeasurementError: a context has no run whose progress counter counted.
     """
     dim = replicate_dim(profiles)
     rows = grid.rows(profiles)

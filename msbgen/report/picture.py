@@ -49,26 +49,11 @@ def profile_figure(
 ) -> Figure:
     """Generated over measured profiles: a column for each context, a row for each counter.
 
-    Parameters
-    ----------
-    generated : mapping of label to profile dataset
-        Profiles in the contexts of `truth`, in its order, without replicates.
-    truth : xarray.Dataset
-        Measured runs.
-    contexts : array_like of int, (n,)
-        Rows of `truth` to draw.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        For each measured run a grey line, over them a coloured one for each entry of `generated`.
-
-    Raises
-    ------
-    ArgumentError
-        Rows outside of `truth`, too many rows, or datasets that do not match it.
-    ModuleNotFoundError
-        matplotlib is not installed (extra ``plot``).
+    `generated` has profiles by label, in the contexts of `truth`, in its order, without replicates.
+    `contexts`, (n,), are rows of the measured runs `truth` to draw.  Measured runs are grey lines,
+    with a coloured one over them for each entry of `generated`.
+    ArgumentError: rows outside of `truth`, too many rows, or datasets that do not match it.
+    ModuleNotFoundError: matplotlib is not installed (extra ``plot``).
     """
     from matplotlib.figure import Figure
 
