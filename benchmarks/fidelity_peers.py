@@ -96,8 +96,8 @@ class Measured:
         axes = {"log": np.log, "reciprocal": lambda x: -1 / x, "linear": lambda x: x}
         columns = []
         for r, name in enumerate(names or ("log",) * self.contexts.shape[1]):
-            known, asked = (axes[name](table[:, r]) for table in (self.contexts, contexts))
-            columns.append((asked - known.min()) / (np.ptp(known) or 1.0))
+            known, requested = (axes[name](table[:, r]) for table in (self.contexts, contexts))
+            columns.append((requested - known.min()) / (np.ptp(known) or 1.0))
         return np.stack(columns, axis=1)
 
 

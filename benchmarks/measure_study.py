@@ -177,8 +177,8 @@ def kills(work: Path, count: int, seed: int = 0) -> dict:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             continue
         begun = read_journal(journal)
-        said = command("measure", "--restore", journal).stdout.strip()
-        print(killed, "runs made:", sum(r["event"] == "run" for r in begun), "|", said)
+        message = command("measure", "--restore", journal).stdout.strip()
+        print(killed, "runs made:", sum(r["event"] == "run" for r in begun), "|", message)
         tag = begun[0]["tag"] if begun else "none"
         assert not tagged_processes(tag), "a process is left"
         assert not groups(tag), "a group is left"

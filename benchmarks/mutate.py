@@ -279,9 +279,9 @@ def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
     return REFUSED, messages_text
 
 
-def one_sentence(said: str) -> bool:
+def one_sentence(message: str) -> bool:
     """Whether every line is printable, and ends like a sentence."""
-    lines = said.splitlines()
+    lines = message.splitlines()
     return bool(lines) and all(
         line.isprintable() and line.endswith((".", ")", "?")) and len(line) < 1000 for line in lines
     )
@@ -361,7 +361,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--count", type=int, default=3000)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--only", type=int, nargs="*", help="these trials, and what they said")
+    options.add_argument("--only", type=int, nargs="*", help="these trials, and what they message")
     options.add_argument("--of", nargs="*", metavar="NAME", help="only what spoils these originals")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--serve", type=Path, help=argparse.SUPPRESS)

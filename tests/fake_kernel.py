@@ -264,8 +264,8 @@ class FakeKernel:
 
     def _write_tasks(self, folder, pid):
         if not os.path.exists(f"/proc/{pid}"):
-            said = f"No task {pid}\nError while processing task {pid}"
-            raise _Refused(errno.ESRCH, said)
+            message = f"No task {pid}\nError while processing task {pid}"
+            raise _Refused(errno.ESRCH, message)
         for group in self.groups():
             words = self.at(f"{group}/tasks").read_text().split()
             self.put(f"{group}/tasks", "".join(f"{w}\n" for w in words if w != str(pid)))

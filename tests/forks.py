@@ -48,16 +48,16 @@ def beside(work):
     The function is given what it says lines with.  It is killed where it lives longer than the
     block.
     """
-    heard, spoken = os.pipe()
+    received, spoken = os.pipe()
 
     def speak():
-        os.close(heard)
+        os.close(received)
         work(lambda line: os.write(spoken, f"{line}\n".encode()))
 
     process = forked(speak)
     os.close(spoken)
     try:
-        with open(heard, encoding="utf-8") as lines:
+        with open(received, encoding="utf-8") as lines:
             yield process, (line.removesuffix("\n") for line in lines)
     finally:
         with suppress(ProcessLookupError):

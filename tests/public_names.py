@@ -158,29 +158,29 @@ def solve() -> None:
 
 def fail(folder: Path, model: msbgen.ProfileModel) -> list[str]:
     """The ways to fail, each with one sentence."""
-    said: list[str] = []
+    message: list[str] = []
     try:
         model.generate([[3.0, 1.2, 5.0]])
     except msbgen.ArgumentError as error:
-        said.append(str(error))
+        message.append(str(error))
     try:
         paper: msbgen.ElapsedSettings = msbgen.PAPER
         settings = (msbgen.DEFAULT, paper, msbgen.PRESETS["paper"])[2]
         msbgen.fit_profiles(ways_and_clock().isel(time=slice(0, 1)), settings)
     except (msbgen.MeasurementError, msbgen.ProfileError) as error:
-        said.append(str(error))
+        message.append(str(error))
     try:
         msbgen.read_profiles(folder / "plan.csv")
     except msbgen.ProfileError as error:
-        said.extend(assert_type(error.problems, tuple[str, ...]))
+        message.extend(assert_type(error.problems, tuple[str, ...]))
     try:
         config = msbgen.bridge.SolverConfig(tol=1e-12, max_iter=1)
         points = [np.eye(3), 2 * np.eye(3)]
         weights = [np.array([1.0, 2.0, 3.0]), np.ones(3)]
         msbgen.bridge.solve_bridge(points, weights, epsilon=0.01, config=config)
     except msbgen.NotConvergedError as error:
-        said.append(str(error.bridge.status))
-    return said
+        message.append(str(error.bridge.status))
+    return message
 
 
 def runtimes(folder: Path) -> None:

@@ -52,9 +52,9 @@ def test_the_readmes_commands_run_one_after_another(few, monkeypatch):
         if "record" in words and not can_record():
             continue
         if words[0] == "msbgen":  # in this process: what start-up costs is paid once
-            said = io.StringIO()
-            with redirect_stdout(io.StringIO()), redirect_stderr(said):
-                assert (main(words[1:]), said.getvalue()) == (0, ""), line
+            message = io.StringIO()
+            with redirect_stdout(io.StringIO()), redirect_stderr(message):
+                assert (main(words[1:]), message.getvalue()) == (0, ""), line
         else:
             subprocess.run(["sh", "-c", line], check=True)
         tried.append(words)
@@ -156,6 +156,6 @@ def test_the_readme_and_the_help_say_the_same_exit_codes():
     run = subprocess.run(
         [sys.executable, "-m", "msbgen", "--help"], capture_output=True, text=True, check=True
     )
-    told = run.stdout.partition("exit codes:")[2]
+    reported = run.stdout.partition("exit codes:")[2]
     for code in re.findall(r"\d+", codes[1]):
-        assert re.search(rf"\b{code}\b", told), code
+        assert re.search(rf"\b{code}\b", reported), code

@@ -209,9 +209,9 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
     time = coord.values.astype(float)
     with np.errstate(invalid="ignore"):  # values that are not finite are reported below
         steps = np.diff(time)
-    said = ds.attrs.get("interval", time[0])
-    if not isinstance(said, (int, float, np.integer, np.floating)) or not np.isfinite(said):
-        yield f"attribute 'interval' is {_shown(said)}; a number of seconds is wanted."
+    stated = ds.attrs.get("interval", time[0])
+    if not isinstance(stated, (int, float, np.integer, np.floating)) or not np.isfinite(stated):
+        yield f"attribute 'interval' is {_shown(stated)}; a number of seconds is wanted."
         return
     if not np.all(np.isfinite(time)):
         i = int(np.argmin(np.isfinite(time)))
@@ -219,10 +219,10 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
     elif np.any(steps <= 0):
         i = int(np.argmax(steps <= 0)) + 1
         yield f"coordinate 'time' does not increase at interval {i} ({time[i]:g} s): sort them."
-    elif 0 < said < _SHORTEST_INTERVAL:
-        yield f"attribute 'interval' is {said:g} s; {_SHORTEST_INTERVAL:g} s or longer is wanted."
+    elif 0 < stated < _SHORTEST_INTERVAL:
+        yield f"attribute 'interval' is {stated:g} s; {_SHORTEST_INTERVAL:g} s or longer is wanted."
     else:
-        interval = float(said)
+        interval = float(stated)
         wanted = interval * np.arange(1, time.size + 1)
         off = np.abs(time - wanted) > _TIME_JITTER * max(wanted[-1], interval)
         if interval <= 0 or np.any(off):

@@ -116,8 +116,8 @@ def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
         f"cut       {int(cut.sum())} of {int(there.sum())} runs were ended early, in "
         f"{int(cut.any(axis=1).sum())} contexts: their counts until then are used"
     )
-    for said in cut_throughout(ds):
-        yield f"cut       {said}"
+    for sentence in cut_throughout(ds):
+        yield f"cut       {sentence}"
 
 
 def ended_counters(dataset: xr.Dataset) -> Bools:
@@ -133,14 +133,16 @@ def cut_throughout(dataset: xr.Dataset, named: int | None = _NAMED) -> list[str]
     found = {"every run": every}
     for k, name in enumerate(counter_names(dataset)):
         found[f"every run that holds {name}"] = held[:, k] & ~ended[:, k] & ~every
-    said = []
+    sentences = []
     for what, contexts in found.items():
         rows = np.flatnonzero(contexts)
         some = ", ".join(describe_context(dataset, int(i)) for i in rows[:named])
         more = f" and {len(rows) - named} more" if named and len(rows) > named else ""
         if len(rows):
-            said.append(f"{what} in {some}{more}: what comes after is taken from other contexts")
-    return said
+            sentences.append(
+                f"{what} in {some}{more}: what comes after is taken from other contexts"
+            )
+    return sentences
 
 
 def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
@@ -192,13 +194,13 @@ def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[st
 
     Lost samples are `interpolated` from the rates around them; otherwise the model fills them in.
     """
-    said = {}
+    attrs = {}
     apart = _never_together(dataset)
     if apart:
         groups = counter_groups(dataset)
         shared = [n for n in counter_names(dataset) if all(n in names for names, _ in groups)]
         known = ", ".join(dict.fromkeys([clock_name(dataset), *shared, "time", "context"]))
-        said["coupled"] = (
+        attrs["coupled"] = (
             f"never measured in one run: {apart}. How these depend is not measured: they depend "
             f"here through {known} only."
         )
@@ -206,14 +208,14 @@ def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[st
     cut = there & ~complete_array(dataset)
     if cut.any():
         counted = f"{int(cut.sum())} of {int(there.sum())} runs were cut"
-        said["cut"] = "; ".join([counted, *cut_throughout(dataset, named=None)])
+        attrs["cut"] = "; ".join([counted, *cut_throughout(dataset, named=None)])
     lost = "interpolated" if interpolated else "filled in by the model"
     gaps = [
         f"{name}: {share:.2g} % of the samples were missing, "
         + ("held by the next" if dataset[name].attrs["gaps"] == CARRIED else lost)
         for name, share, _ in _missing(dataset)
     ]
-    return said | ({"gaps": "; ".join(gaps)} if gaps else {})
+    return attrs | ({"gaps": "; ".join(gaps)} if gaps else {})
 
 
 def _never_together(ds: xr.Dataset) -> str:
@@ -233,10 +235,10 @@ def _never_together(ds: xr.Dataset) -> str:
 def complete_errors(ds: xr.Dataset) -> Iterator[str]:
     """Sentences about an invalid variable ``complete`` or attribute ``gaps``."""
     for name in counter_names(ds):
-        said = ds[name].attrs.get("gaps", KINDS[0])
-        if not (isinstance(said, str) and said in KINDS):
+        kind = ds[name].attrs.get("gaps", KINDS[0])
+        if not (isinstance(kind, str) and kind in KINDS):
             yield (
-                f"counter '{name}' has gaps {str(said)[:20]!r}; 'carried' (the next count holds "
+                f"counter '{name}' has gaps {str(kind)[:20]!r}; 'carried' (the next count holds "
                 f"what was missed) or 'lost' is wanted."
             )
     if COMPLETE not in ds:

@@ -73,8 +73,8 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     _settings(dataset, breaches)
     _spreads(dataset, totals, breaches)
     _twice(dataset, totals, breaches)
-    said = [*breaches.sentences(), *_without_effect(dataset, totals), *_not_set(dataset)]
-    return [f"{source}: {text}" for text in said]
+    sentences = [*breaches.sentences(), *_without_effect(dataset, totals), *_not_set(dataset)]
+    return [f"{source}: {text}" for text in sentences]
 
 
 def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:

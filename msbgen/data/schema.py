@@ -85,8 +85,8 @@ def counter_names(dataset: xr.Dataset) -> list[str]:
 
 def role(variable: xr.DataArray | xr.Variable) -> str:
     """The attribute ``role`` of a variable: ``"resource"``, ``"counter"``, or empty."""
-    said = variable.attrs.get("role")
-    return said if isinstance(said, str) else ""
+    role = variable.attrs.get("role")
+    return role if isinstance(role, str) else ""
 
 
 def same_level(values: ArrayLike, others: ArrayLike) -> NDArray[np.bool_]:
@@ -206,9 +206,9 @@ def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 def clock_name(dataset: xr.Dataset) -> str:
     """Counter that measures the progress of a run, or ``time``: the file's or the default."""
-    said = dataset.attrs.get("progress")
-    if said is not None:
-        return str(said)
+    progress = dataset.attrs.get("progress")
+    if progress is not None:
+        return str(progress)
     return "instructions" if "instructions" in counter_names(dataset) else "time"
 
 

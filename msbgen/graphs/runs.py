@@ -217,7 +217,7 @@ def runs_families(runs: xr.Dataset, graphs: Mapping[str, xr.Dataset]) -> list[st
     A row with another family than the graph, or than another row of the graph, raises
     :class:`ProfileError`.
     """
-    told = {
+    families = {
         name: (str(graph.attrs["family"]), "its graph")
         for name, graph in graphs.items()
         if graph.attrs.get("family")
@@ -226,13 +226,13 @@ def runs_families(runs: xr.Dataset, graphs: Mapping[str, xr.Dataset]) -> list[st
     for row, (name, family) in enumerate(zip(called, map(str, runs["family"].values))):
         if not family:
             continue
-        known, where = told.setdefault(name, (family, f"run {row}"))
+        known, where = families.setdefault(name, (family, f"run {row}"))
         if family != known:
             raise ProfileError(
                 f"family of the graph '{name}' is '{family}' in run {row} and '{known}' in "
                 f"{where}; one of them is wanted."
             )
-    return [told.get(name, (name, ""))[0] for name in called]
+    return [families.get(name, (name, ""))[0] for name in called]
 
 
 def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:

@@ -146,8 +146,8 @@ def _wait(path):
     "text", ["local", "local:", "local:0", "local:x", "head:8786", "none.json"]
 )
 def test_other_texts_name_no_cluster(text):
-    said = "local:N with N ≥ 1" if text.startswith("local") else "existing scheduler file"
-    with pytest.raises(ArgumentError, match=f"scheduler is '{text}'.* {said}"):
+    message = "local:N with N ≥ 1" if text.startswith("local") else "existing scheduler file"
+    with pytest.raises(ArgumentError, match=f"scheduler is '{text}'.* {message}"):
         DaskPool(text, ExecutionConfig(contexts_of, {}))
 
 

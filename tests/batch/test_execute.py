@@ -43,7 +43,7 @@ def raising(error):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (MeasurementError("too few runs."), "too few runs."),
         (ProfileError("a: is b.", "c: is d."), "a: is b. c: is d."),
@@ -54,12 +54,12 @@ def raising(error):
         (ValueError("y" * 10_000), "internal error, ValueError: " + "y" * 572),
     ],
 )
-def test_what_went_wrong_is_said_in_a_sentence(job, error, said):
+def test_what_went_wrong_is_said_in_a_sentence(job, error, message):
     answer = execute(
         Unit(job, "step"), ExecutionConfig(contexts_of, {"step": BatchStep(raising(error))})
     )
-    assert (answer["outcome"], answer["error"]) == ("failed", said)
-    traced = said.startswith("internal")
+    assert (answer["outcome"], answer["error"]) == ("failed", message)
+    traced = message.startswith("internal")
     assert ("trace" in answer.get("facts", {})) == traced
 
 

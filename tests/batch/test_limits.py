@@ -29,12 +29,12 @@ def test_what_takes_too_long_is_stopped_and_nothing_else():
 
 
 def test_alarms_of_others_reach_them():
-    heard = []
-    before = signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+    received = []
+    before = signal.signal(signal.SIGALRM, lambda *_: received.append(1))
     try:
         with time_limit(30):
             signal.raise_signal(signal.SIGALRM)
-        assert heard == [1]
+        assert received == [1]
     finally:
         signal.signal(signal.SIGALRM, before)
 

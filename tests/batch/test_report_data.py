@@ -51,14 +51,14 @@ def test_the_plan_is_that_of_the_command_it_names(model, report_inputs):
 def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
     replayed = task.assign_attrs(platform="simulated", task="gzip -6 of 5.5 MB")
     shipped = str(msbgen.shipped_file("traces/gzip.nc"))
-    command, said = report_data._command_to_measure(replayed, "")
+    command, message = report_data._command_to_measure(replayed, "")
     assert command == f"platform replay {shlex.quote(shipped)}"
-    assert said == "The trace of gzip ships with msbgen."
+    assert message == "The trace of gzip ships with msbgen."
     assert report_data._command_to_measure(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
     for name in ("", "own", "../gzip"):
-        command, said = report_data._command_to_measure(replayed.assign_attrs(task=name), "")
+        command, message = report_data._command_to_measure(replayed.assign_attrs(task=name), "")
         assert command == "platform replay TRACE.nc"
-        assert "recorded trace of these replays (msbgen platform record" in said
+        assert "recorded trace of these replays (msbgen platform record" in message
     assert "SPEC.toml is the specification" in report_data._command_to_measure(task, "")[1]
 
 
@@ -83,8 +83,8 @@ def test_what_was_measured_in_groups_is_planned_in_groups(model):
 def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, report_inputs):
     known = {"truth": unseen, "model": model, "scores": report_inputs.held_out.scores}
     task = task.assign_attrs(platform="simulated")
-    asked = {"contexts": GRID[:3], "miscoverage": 0.2, "budget": "2s", "trace": "a b.nc"}
-    found = collect_report_data(task, **known, **asked)
+    requested = {"contexts": GRID[:3], "miscoverage": 0.2, "budget": "2s", "trace": "a b.nc"}
+    found = collect_report_data(task, **known, **requested)
     for bounds, contexts in ((found.everywhere.bounds, GRID[:3]), (found.held_out.bounds, BETWEEN)):
         np.testing.assert_array_equal(bounds.duration, model.duration_bound(contexts, 0.2))
         assert bounds.miscoverage == 0.2
@@ -100,11 +100,13 @@ def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, rep
     held, bounds = report_inputs.held_out, report_inputs.everywhere.bounds
     larger = replace(held, bounds=replace(held.bounds, miscoverage=0.1))
     assert [*report_data._other_rates(0.05, report_inputs.everywhere, held)] == []
-    (said,) = report_data._other_rates(0.05, report_inputs.everywhere, larger)
-    assert said.startswith("Bounds are scored at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
+    (message,) = report_data._other_rates(0.05, report_inputs.everywhere, larger)
+    assert message.startswith("Bounds are scored at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
     everywhere = replace(report_inputs.everywhere, bounds=replace(bounds, miscoverage=0.1))
-    (said,) = report_data._other_rates(0.025, everywhere, larger)
-    assert said.startswith("Bounds are for a miscoverage of 10\u00a0%, not of 2.5\u00a0%: too few")
+    (message,) = report_data._other_rates(0.025, everywhere, larger)
+    assert message.startswith(
+        "Bounds are for a miscoverage of 10\u00a0%, not of 2.5\u00a0%: too few"
+    )
 
 
 def test_guesses_are_told_by_the_levels_where_most_are(report_inputs):
@@ -133,8 +135,10 @@ def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
     assert "does not list the levels of cache_ways, frequency" in found.everywhere.notes[0]
     # every product of them is measured, so there is nothing left to plan
     assert isinstance(found.next, Unavailable)
-    said = "--budget 12 --levels cache_ways=FIRST:LAST:STEP,frequency=FIRST:LAST:STEP -o next.csv"
-    assert f"msbgen plan 'a b.nc' {said}" in found.next.why
+    message = (
+        "--budget 12 --levels cache_ways=FIRST:LAST:STEP,frequency=FIRST:LAST:STEP -o next.csv"
+    )
+    assert f"msbgen plan 'a b.nc' {message}" in found.next.why
 
 
 def test_a_single_context_makes_a_report_that_says_what_is_missing():

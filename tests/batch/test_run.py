@@ -76,18 +76,20 @@ def test_order_and_neighbours_change_nothing(source, undisturbed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("step", "limits", "said"),
+    ("step", "limits", "message"),
     [
         (batching.fail, {}, "internal error, ZeroDivisionError: <script>"),
         (batching.hang, {"timeout": 3.0}, "took longer than 3 s (--timeout)."),
         (batching.eat, {"memory": 3e8}, "took more than 0.3 GB of memory (--memory)."),
     ],
 )
-def test_a_unit_that_goes_wrong_stops_no_other(source, undisturbed, tmp_path, step, limits, said):
+def test_a_unit_that_goes_wrong_stops_no_other(
+    source, undisturbed, tmp_path, step, limits, message
+):
     out = tmp_path / "out"
     done_so_far = batch(source, out, step, **limits)
     assert [(r["task"], r["unit"], r["error"]) for r in done_so_far.failures] == [
-        ("t0", "note", said)
+        ("t0", "note", message)
     ]
     with pytest.raises(BatchIncompleteError, match="t0, note: "):
         done_so_far.complete()
@@ -144,8 +146,8 @@ def test_a_damaged_line_is_removed_as_its_message_says(source, undisturbed, tmp_
         i for i, r in enumerate(lines(out)) if (r.get("task"), r.get("unit")) == ("t0", unit)
     )
     manifest.write_text("".join([*whole[:number], "garbled\n", *whole[number + 1 :]]))
-    said = f"line {number + 1} is no record of a batch; restore a copy, or remove that line; "
-    with pytest.raises(ProfileError, match=said):
+    message = f"line {number + 1} is no record of a batch; restore a copy, or remove that line; "
+    with pytest.raises(ProfileError, match=message):
         batch(source, out, resume=True)
     manifest.write_text("".join([*whole[:number], *whole[number + 1 :]]))
     assert batch(source, out, resume=True).failures == []

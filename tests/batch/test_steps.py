@@ -48,8 +48,8 @@ def test_bounds_are_those_of_the_calibrated_model(job):
 
 def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
     task = BatchTask("t0", job.task.measured, settings=TaskSettings(kinds=()))
-    said = r"support 0\.1429\. In a TOML of tasks, set 'miscoverage' to that or more, or 'steps'"
-    with pytest.raises(MeasurementError, match=said):
+    message = r"support 0\.1429\. In a TOML of tasks, set 'miscoverage' to that or more, or 'steps'"
+    with pytest.raises(MeasurementError, match=message):
         steps.bound(Job(task, job.out))
 
 
@@ -57,21 +57,23 @@ def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
 def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, wanted, size):
     settings = TaskSettings(kinds=(), leave_out=wanted, miscoverage=0.2, budget="30s")
     task = BatchTask("t0", job.task.measured, settings=settings)
-    asked = []
+    requested = []
 
     def gathered(_, leave_out, miscoverage, budget, **__):
-        asked.append(leave_out)
+        requested.append(leave_out)
         assert (miscoverage, budget) == (0.2, "30s")
 
     monkeypatch.setattr(steps, "write_report", lambda *_, **__: [])
     monkeypatch.setattr(steps, "collect_report_data", gathered)
-    monkeypatch.setattr(steps, "leave_contexts_out", lambda _, size, *__, rng: asked.append(size))
+    monkeypatch.setattr(
+        steps, "leave_contexts_out", lambda _, size, *__, rng: requested.append(size)
+    )
     monkeypatch.setattr(steps, "save_netcdf", lambda *_, **__: None)
     scores = {"methods": {name: {"ndtw_scaled": 0.0} for name in task.settings.methods}}
     monkeypatch.setattr(steps, "summarise", lambda _: scores)
     steps.report(Job(task, job.out))
     steps.evaluate(Job(task, job.out))
-    assert asked == [size, size]
+    assert requested == [size, size]
 
 
 def test_a_single_context_has_no_scores_and_it_is_said_what_to_do(job, monkeypatch):

@@ -108,9 +108,9 @@ WRONG = {
 def test_what_is_wrong_is_said_in_a_sentence(folder, text):
     with pytest.raises(ProfileError) as caught:
         read_tasks(written(folder, text))
-    said = str(caught.value)
-    assert WRONG[text] in said
-    assert len(said) < 400
+    message = str(caught.value)
+    assert WRONG[text] in message
+    assert len(message) < 400
 
 
 def test_names_of_many_letters_are_fine(folder):

@@ -55,20 +55,22 @@ def test_what_failed_is_said_last_with_exit_five(tasks, tmp_path, capsys):
     (tmp_path / "in" / "t0.nc").write_bytes(b"x")
     out = tmp_path / "out"
     assert main(["batch", str(tasks), "-o", str(out)]) == 5
-    said = capsys.readouterr()
-    assert "1 of 2 tasks are complete" in said.out
-    assert [line for line in said.err.splitlines() if "t0" in line] == [
+    message = capsys.readouterr()
+    assert "1 of 2 tasks are complete" in message.out
+    assert [line for line in message.err.splitlines() if "t0" in line] == [
         "msbgen: t0, fit: t0.nc: not a netCDF file; netCDF-4 is wanted."
     ]
     assert (out / "index.html").is_file()
     make_tasks(tmp_path / "in")
     assert main(["batch", str(tasks), "-o", str(out), "--resume"]) == 0
     assert main(["batch", str(tasks), "-o", str(out)]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.endswith("exists already; continue with --resume, or name another folder.")
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.endswith("exists already; continue with --resume, or name another folder.")
     assert main(["batch", str(tasks), "-o", str(out), "--resume", "--format", "zarr"]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert "was started with --format netcdf, not with --format zarr; use the same option" in said
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        "was started with --format netcdf, not with --format zarr; use the same option" in message
+    )
 
 
 def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
@@ -78,7 +80,7 @@ def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "said"),
+    ("given", "code", "message"),
     [
         ("--memory 5", 2, "'5' is not a size of memory"),
         ("--memory xGB", 2, "'x' is not a positive number"),
@@ -88,10 +90,10 @@ def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
         ("--scheduler local:0", 2, "local:N with N ≥ 1 is wanted"),
     ],
 )
-def test_usage(tasks, tmp_path, capsys, given, code, said):
+def test_usage(tasks, tmp_path, capsys, given, code, message):
     name, value = given.split()
     assert main(["batch", str(tasks), "-o", str(tmp_path / "out"), f"{name}={value}"]) == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

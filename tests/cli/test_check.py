@@ -35,10 +35,10 @@ def test_check_says_the_sentence_of_every_broken_file(measured, tmp_path, msbgen
     change(measured).to_netcdf(tmp_path / "task.nc")
     done = msbgen("check", "task.nc")
     assert (done.returncode, "no problem found" in done.stdout) == (3, False)
-    said = [line for line in done.stderr.splitlines() if sentence in line]
-    assert said, done.stderr
-    assert said[0].startswith("msbgen: task.nc: ")
-    assert said[0].endswith(".")
+    message = [line for line in done.stderr.splitlines() if sentence in line]
+    assert message, done.stderr
+    assert message[0].startswith("msbgen: task.nc: ")
+    assert message[0].endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_check_warns_and_exits_with_0(measured, tmp_path, msbgen):
     write_profiles(measured, tmp_path / "task.nc")
     done = msbgen("check", "task.nc")
     assert done.returncode == 0
-    said = done.stdout
-    assert "warning: task.nc: counter 'cache_misses' is above 'cache_requests'" in said
-    assert "usable, with warnings" in said
+    message = done.stdout
+    assert "warning: task.nc: counter 'cache_misses' is above 'cache_requests'" in message
+    assert "usable, with warnings" in message
 
 
 def test_names_that_a_terminal_cannot_show_are_escaped(measured, tmp_path, started):
@@ -139,7 +139,7 @@ def test_a_file_with_every_fault_goes_through_every_verb(tmp_path, msbgen):
             assert len(lines) == 1, (verb, sentence)
             assert "measure" in lines[0]
         # what comes of an absurd count is not told as something else, with another remedy
-        assert not any(said in done.stdout for said in ("wrapped", "spread by more than 5%"))
+        assert not any(message in done.stdout for message in ("wrapped", "spread by more than 5%"))
     assert sum(map(len, read_profiles(tmp_path / "made.nc").attrs["faults"])) > 0
     planned = read_contexts(tmp_path / "plan.csv", ["cache_ways", "frequency"])
     assert {tuple(row) for row in planned} <= {tuple(row) for row in grid[[2, 5, 9, 12, 16]]}

@@ -58,8 +58,8 @@ def test_times_come_from_profiles_and_kinds_can_be_chosen(msbgen, refused, tmp_p
     outside = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "tar=../gzip")
     refused(3, "kind '../gzip' is a path; rename the kind", *outside)
     refused(2, "--kinds needs --profiles DIR", "graph", "check", "w.csv", "--kinds", "tar=gzip")
-    asked = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "zip=gzip")
-    refused(2, "--kinds names 'zip', but w.csv has no such task", *asked)
+    requested = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "zip=gzip")
+    refused(2, "--kinds names 'zip', but w.csv has no such task", *requested)
 
 
 def test_measured_times_that_are_taken_as_shares_are_told(msbgen, kinds, tmp_path):

@@ -47,19 +47,19 @@ def every(here, msbgen):
 
 
 def test_the_choice_is_the_cheapest_that_keeps_the_limits(msbgen, here):
-    table, said = every(here, msbgen)
-    deadline, cap = np.median(said.time_bound), np.median(said.peak_bound)
+    table, message = every(here, msbgen)
+    deadline, cap = np.median(message.time_bound), np.median(message.peak_bound)
     limits = ("--latency", f"{deadline:.9g}s", "--cap", f"{cap:.9g}", "--temperature", "40")
     done = msbgen(*CHOOSE, *limits)
     assert done.returncode == 0
     (row,) = rows_of(done.stdout)
-    kept = (said.time_bound <= deadline * (1 + 1e-8)) & (said.peak_bound <= cap)
-    best = int(np.where(kept, said.energy, np.inf).argmin())
+    kept = (message.time_bound <= deadline * (1 + 1e-8)) & (message.peak_bound <= cap)
+    best = int(np.where(kept, message.energy, np.inf).argmin())
     assert [row[c] for c in TX2.columns] == table[best].tolist()
-    assert row["energy [J]"] == pytest.approx(said.energy[best], rel=1e-5)
-    assert row["time at most [s]"] == pytest.approx(said.time_bound[best], rel=1e-5)
+    assert row["energy [J]"] == pytest.approx(message.energy[best], rel=1e-5)
+    assert row["time at most [s]"] == pytest.approx(message.time_bound[best], rel=1e-5)
     assert row["temperature at most [degC]"] == pytest.approx(
-        said.temperature_bound[best], rel=1e-5
+        message.temperature_bound[best], rel=1e-5
     )
     beyond = load(here / "m.nc").extrapolated(GRAPHS[SOME[0]], TX2, table)
     assert row["extrapolated"] == beyond[best]
@@ -67,15 +67,15 @@ def test_the_choice_is_the_cheapest_that_keeps_the_limits(msbgen, here):
     by_time = msbgen(*CHOOSE, "--objective", "time", "--temperature", "40", "-o", "o.csv")
     assert by_time.stdout.startswith("o.csv: cores_denver=")
     (row,) = rows_of((here / "o.csv").read_text())
-    assert row["time [s]"] == pytest.approx(said.time.min(), rel=1e-5)
+    assert row["time [s]"] == pytest.approx(message.time.min(), rel=1e-5)
     (cost,) = rows_of(msbgen(*CHOOSE, "--objective", "cost", "--temperature", "60").stdout)
     assert cost["temperature at most [degC]"] < 60
 
 
 def test_what_is_out_of_reach_is_said_with_what_is_not(msbgen, refused, here):
-    table, said = every(here, msbgen)
-    cores = table[said.time_bound.argmin(), 0]
-    fastest = f"{said.time_bound.min():.4g} s or more is wanted, what the fastest "
+    table, message = every(here, msbgen)
+    cores = table[message.time_bound.argmin(), 0]
+    fastest = f"{message.time_bound.min():.4g} s or more is wanted, what the fastest "
     fastest += f"(cores_denver={cores:g}, "
     refused(3, fastest, *CHOOSE, "--latency", "1us", "--temperature", "40")
     refused(3, "the coolest (cores_denver=", *CHOOSE, "--power", "0.5")

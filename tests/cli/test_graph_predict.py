@@ -55,24 +55,24 @@ def test_a_model_answers_in_every_context(msbgen, here):
         "m.nc: 120 runs on tx2; intervals at a miscoverage of 0.1429 or more, from 6 families\n"
     )
     graph = f"graphs/{SOME[0]}.json"
-    asked = ("m.nc", graph, "--device", "tx2", "--contexts", "grid:2x2x2x2x2x2")
-    done = msbgen("graph", "predict", *asked, "--miscoverage", "0.2")
+    requested = ("m.nc", graph, "--device", "tx2", "--contexts", "grid:2x2x2x2x2x2")
+    done = msbgen("graph", "predict", *requested, "--miscoverage", "0.2")
     assert (done.returncode, done.stderr) == (0, "")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert len(rows) == 48  # of 64 those with a core
     predictor = load(here / "m.nc")
     contexts = [[float(row[c]) for c in TX2.columns] for row in rows]
-    said = predictor.predict(GRAPHS[SOME[0]], TX2, contexts)
+    message = predictor.predict(GRAPHS[SOME[0]], TX2, contexts)
     for k, output in enumerate(("time", "energy")):
         unit = "[s]" if output == "time" else "[J]"
-        told, low, high = (
+        reported, low, high = (
             np.array([float(row[f"{output}{end} {unit}"]) for row in rows])
             for end in ("", " low", " high")
         )
-        assert told == pytest.approx(said[:, k], rel=1e-5)
-        assert np.all((low < told) & (told < high))
+        assert reported == pytest.approx(message[:, k], rel=1e-5)
+        assert np.all((low < reported) & (reported < high))
     assert {row["extrapolated"] for row in rows} <= {"0", "1"}
-    done = msbgen("graph", "predict", *asked, "-o", "out.csv", "--temperature", "45")
+    done = msbgen("graph", "predict", *requested, "-o", "out.csv", "--temperature", "45")
     assert done.stdout == "out.csv: 48 contexts of tx2\n"
     assert len((here / "out.csv").read_text().splitlines()) == 49
 
@@ -81,9 +81,9 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     done = msbgen("graph", "fit", "runs.nc", *FIT, "-o", "s.nc", "--schedule-only")
     assert done.stdout == "s.nc: 120 runs on tx2; no intervals\n"
     graph = f"graphs/{SOME[0]}.json"
-    asked = ("graph", "predict", "s.nc", graph, "--contexts", "grid:2x2x2x2x2x2")
-    refused(3, "(without --schedule-only)", *asked, "--device", "tx2", "--miscoverage", "0.1")
-    other = (*asked[:4], "--contexts", "grid:2x2x1x1", "--device", "orin-nx")
+    requested = ("graph", "predict", "s.nc", graph, "--contexts", "grid:2x2x2x2x2x2")
+    refused(3, "(without --schedule-only)", *requested, "--device", "tx2", "--miscoverage", "0.1")
+    other = (*requested[:4], "--contexts", "grid:2x2x1x1", "--device", "orin-nx")
     refused(3, "no run is of the device 'orin-nx'", *other, "--miscoverage", "0.1")
     done = msbgen(*other)
     assert done.returncode == 0
@@ -115,26 +115,30 @@ def test_parts_of_a_device_are_joined_and_their_order_is_learned_with(here, msbg
     each = ("--device", "tx2", "--force")
     assert msbgen("graph", "fit", "a.csv", "b.nc", *fit, *each).returncode == 0
     refused(3, "in the orders arrival and heft", "graph", "fit", "a.csv", "c.csv", *fit, "--force")
-    asked = ("graph", "fit", "c.csv", *fit, "--force", "--order", "heft")
-    refused(3, "started in the order arrival, and the predictor's is heft", *asked)
+    requested = ("graph", "fit", "c.csv", *fit, "--force", "--order", "heft")
+    refused(3, "started in the order arrival, and the predictor's is heft", *requested)
 
 
 def test_a_sheet_that_is_not_the_fitted_one_is_named(here, msbgen, refused):
     assert msbgen("graph", "fit", "runs.nc", *FIT, "-o", "m.nc", "--schedule-only").returncode == 0
     text = shipped_file("devices/tx2.toml").read_text()
     (here / "mine.toml").write_text(text.replace("base_power = 5.6", "base_power = 4.6"))
-    asked = ("m.nc", f"graphs/{SOME[0]}.json", "--device", "mine.toml", "--contexts", "all")
+    requested = ("m.nc", f"graphs/{SOME[0]}.json", "--device", "mine.toml", "--contexts", "all")
     refused(
-        3, "mine.toml: the sheet of 'tx2' differs from the fitted one", "graph", "predict", *asked
+        3,
+        "mine.toml: the sheet of 'tx2' differs from the fitted one",
+        "graph",
+        "predict",
+        *requested,
     )
 
 
 def test_predict_needs_no_torch(here, msbgen):
     assert msbgen("graph", "fit", "runs.nc", *FIT, "-o", "t.nc", "--folds", "3").returncode == 0
-    asked = ["graph", "predict", "t.nc", f"graphs/{SOME[0]}.json", "--device", "tx2"]
-    asked += ["--contexts", "grid:2x2x2x2x2x2", "--miscoverage", "0.2"]
+    requested = ["graph", "predict", "t.nc", f"graphs/{SOME[0]}.json", "--device", "tx2"]
+    requested += ["--contexts", "grid:2x2x2x2x2x2", "--miscoverage", "0.2"]
     code = f"import os\nfrom msbgen.cli.main import main\nos.chdir({str(here)!r})\n"
-    lines = anew(f"{code}print(main({asked}))", missing=("torch",))
+    lines = anew(f"{code}print(main({requested}))", missing=("torch",))
     assert lines[0].startswith("cores_denver,")
     assert lines[-1] == "0"
 
@@ -146,11 +150,18 @@ def test_the_papers_network_is_a_choice_of_model(msbgen, refused, here):
     done = msbgen("graph", "fit", "few.csv", *FIT, "-o", "n.nc", "--model", "network")
     assert (done.returncode, done.stderr) == (0, "")
     assert "a network trained on runs on tx2; intervals at a miscoverage of 0.05" in done.stdout
-    asked = ("n.nc", f"graphs/{SOME[0]}.json", "--device", "tx2", "--contexts", "grid:2x2x2x2x1x1")
-    done = msbgen("graph", "predict", *asked, "--miscoverage", "0.05")
+    requested = (
+        "n.nc",
+        f"graphs/{SOME[0]}.json",
+        "--device",
+        "tx2",
+        "--contexts",
+        "grid:2x2x2x2x1x1",
+    )
+    done = msbgen("graph", "predict", *requested, "--miscoverage", "0.05")
     assert (done.returncode, done.stderr) == (0, "")
     for row in csv.DictReader(done.stdout.splitlines()):
         assert float(row["time low [s]"]) < float(row["time [s]"]) < float(row["time high [s]"])
-    refused(3, "0.05 is wanted", "graph", "predict", *asked, "--miscoverage", "0.1")
+    refused(3, "0.05 is wanted", "graph", "predict", *requested, "--miscoverage", "0.1")
     fit = ("graph", "fit", "few.csv", *FIT, "-o", "o.nc", "--model", "network")
     refused(2, "--model network has no --schedule-only", *fit, "--schedule-only")

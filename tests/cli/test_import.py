@@ -78,7 +78,7 @@ def test_other_tools_are_read_and_what_they_measure_is_said(tmp_path, msbgen, fo
 
 
 def test_what_cannot_be_imported_is_refused(sweep, refused):
-    for code, said, arguments in (
+    for code, message, arguments in (
         (2, "name either recordings or a --manifest", "-o o.nc"),
         (2, "name either recordings or a --manifest", "q020_r0.csv --manifest runs.csv -o o.nc"),
         (2, "--names is for recordings", "--manifest runs.csv --names {a} -o o.nc"),
@@ -92,7 +92,7 @@ def test_what_cannot_be_imported_is_refused(sweep, refused):
         (2, "exists already", "--manifest runs.csv -o runs.csv"),
         (2, "is 'runs.csv' too; name another output", "--manifest runs.csv -o runs.csv --force"),
     ):  # fmt: skip
-        refused(code, said, "import", *arguments.split())
+        refused(code, message, "import", *arguments.split())
 
 
 def test_a_recording_that_is_gone_or_no_file_is_refused(sweep, refused):

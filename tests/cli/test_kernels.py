@@ -58,8 +58,8 @@ def test_from_measurements_to_the_energy_of_a_network_at_every_clock(fitted, msb
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [r["clock [MHz]"] for r in rows] == ["200", "400", "600", "800", "1000"]
     truth = 2 * runtimes_of(made_kernels(sizes=(80,)))
-    said = np.array([float(r["runtime [s]"]) for r in rows])
-    np.testing.assert_allclose(said, truth, rtol=0.03)
+    message = np.array([float(r["runtime [s]"]) for r in rows])
+    np.testing.assert_allclose(message, truth, rtol=0.03)
     for r in rows:
         watts, joules = float(r["power [W]"]), float(r["energy [J]"])
         assert joules == pytest.approx(watts * float(r["runtime [s]"]), rel=1e-4)

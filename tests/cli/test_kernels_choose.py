@@ -94,8 +94,8 @@ def test_what_cannot_be_chosen_is_told(refused, table, given, code, sentence):
 
 
 def test_a_table_without_its_resources_or_power_is_refused(folder, refused, table):
-    said = "t.csv: is a table; name its columns of resources with --resources"
-    refused(2, said, "kernels", "choose", "t.csv")
+    message = "t.csv: is a table; name its columns of resources with --resources"
+    refused(2, message, "kernels", "choose", "t.csv")
     refused(3, "measured.nc: no measurement has a power", "kernels", "choose", "measured.nc")
 
 

@@ -48,11 +48,11 @@ def test_a_dry_run_measures_nothing(msbgen, spec):
 def test_what_is_wrong_is_a_sentence(refused, spec):
     refused(2, "-o OUT.nc is wanted, or --dry-run.", "kernels", "measure", "spec.toml")
     (spec / "spec.toml").write_text("session = 3")
-    said = "spec.toml: 'session' is no known key; did you mean 'sessions'?"
-    refused(3, said, "kernels", "measure", "spec.toml", "-o", "k.nc")
+    message = "spec.toml: 'session' is no known key; did you mean 'sessions'?"
+    refused(3, message, "kernels", "measure", "spec.toml", "-o", "k.nc")
 
 
 def test_workloads_that_are_there_are_not_overwritten(refused, spec):
     (spec / "k.workloads.nc").touch()
-    said = "k.workloads.nc: exists already"
-    refused(2, said, "kernels", "measure", "spec.toml", "-o", "k.nc")
+    message = "k.workloads.nc: exists already"
+    refused(2, message, "kernels", "measure", "spec.toml", "-o", "k.nc")

@@ -52,12 +52,12 @@ def table(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """The file of a model of all runs, fitted by the command once for all tests."""
-    folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
+    folder, message = tmp_path_factory.mktemp("learned"), io.StringIO()
     write_table(folder / "runs.csv", made_runs(20, noise=0.01), MACHINES)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(message):
         grow_few(patch)
         assert main(["machines", "fit", f"{folder}/runs.csv", "-o", f"{folder}/model.nc"]) == 0
-    assert "40 runs on old, new, odd; intervals from 20 programs" in said.getvalue()
+    assert "40 runs on old, new, odd; intervals from 20 programs" in message.getvalue()
     return folder / "model.nc"
 
 
@@ -73,12 +73,12 @@ def test_from_a_table_to_times_on_every_machine(fitted, msbgen):
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [r["machine"] for r in rows] == [*MACHINES] * 8
     truth = runtimes_of(NEW).ravel()
-    said = np.array([float(r["runtime [s]"]) for r in rows])
-    assert np.abs(np.log(said / truth)).mean() < 0.15
+    message = np.array([float(r["runtime [s]"]) for r in rows])
+    assert np.abs(np.log(message / truth)).mean() < 0.15
     for r in rows[::3]:
         assert r["relative"] == "1"
     fastest = np.array([int(r["fastest"]) for r in rows]).reshape(8, 3)
-    assert (fastest.argmax(axis=1) == said.reshape(8, 3).argmin(axis=1)).all()
+    assert (fastest.argmax(axis=1) == message.reshape(8, 3).argmin(axis=1)).all()
     filed = msbgen(
         *("machines", "predict", "model.nc", "--runs", "new.csv", "--source", "old", "-o", "o.csv")
     )

@@ -30,13 +30,13 @@ def test_table_json_and_picture(msbgen, scenario):
     with (scenario / "out" / "queue.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 8
-    told = json.loads((scenario / "out" / "queue.json").read_text())
-    assert told["machines"] == {"fast": 3, "slow": 4}
-    assert told["jobs"] == 40
+    reported = json.loads((scenario / "out" / "queue.json").read_text())
+    assert reported["machines"] == {"fast": 3, "slow": 4}
+    assert reported["jobs"] == 40
     read = queue.read_scenario(scenario / "sim.toml")
     wanted = queue.compare_variants(read.jobs, read.machines, arrivals=read.arrivals,
                          placements=read.placements)  # fmt: skip
-    for row, own, known in zip(rows, told["rows"], wanted):
+    for row, own, known in zip(rows, reported["rows"], wanted):
         assert float(row["makespan"]) == own["makespan"] == known["makespan"]
         assert own["load"] == (None if known["arrivals"] == "at once" else known["load"])
     assert (scenario / "out" / "queue.png").read_bytes()[:4] == b"\x89PNG"
@@ -48,10 +48,10 @@ def test_what_became_of_every_job_as_logs(msbgen, scenario):
     assert done.returncode == 0, done.stderr
     logs = sorted((scenario / "out").glob("*.swf"))
     assert len(logs) == 8
-    told = json.loads((scenario / "out" / "queue.json").read_text())["rows"]
+    reported = json.loads((scenario / "out" / "queue.json").read_text())["rows"]
     log = queue.read_workload(scenario / "out" / "load-0.8-random-machine-true.swf")
     end = log["submission"] + log["wait"] + log["runtime"]
-    (row,) = (r for r in told if (r["arrivals"], r["placement"], r["times"])
+    (row,) = (r for r in reported if (r["arrivals"], r["placement"], r["times"])
               == (0.8, "random", "true"))  # fmt: skip
     assert float(end.max()) == pytest.approx(row["makespan"])
 
@@ -67,7 +67,7 @@ def test_seeds_and_existing_files(msbgen, refused, scenario):
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "message"),
     [
         ("sim.toml", '"random"', '"rondom"', "sim.toml: placement is 'rondom'"),
         ("sim.toml", "fast = 3", "fast = -3", "sim.toml: nodes of machine 'fast' are -3"),
@@ -77,10 +77,10 @@ def test_seeds_and_existing_files(msbgen, refused, scenario):
         ("sim.toml", "jobs.csv", "other.csv", "other.csv: no such file"),
     ],
 )
-def test_what_makes_no_sense_is_refused(refused, scenario, file, old, new, said):
+def test_what_makes_no_sense_is_refused(refused, scenario, file, old, new, message):
     path = scenario / file
     path.write_text(path.read_text().replace(old, new, 1))
-    refused(3, said, *ASKED)
+    refused(3, message, *ASKED)
 
 
 def test_jobs_all_at_once_have_no_load(refused, scenario):

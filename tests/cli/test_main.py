@@ -66,13 +66,13 @@ def test_verbs_catch_nothing(file):
 
 
 def test_the_help_lists_every_verb_once_in_its_group(msbgen):
-    said = msbgen("--help").stdout
-    groups = said.split("\n\n")
+    message = msbgen("--help").stdout
+    groups = message.split("\n\n")
     for title, verbs in GROUPS.items():
         (group,) = [g for g in groups if g.startswith(f"{title}:\n")]
         listed = [line.split()[0] for line in group.splitlines()[1:]]
         assert listed == list(verbs)
-    assert "143 terminated" in " ".join(said.split())
+    assert "143 terminated" in " ".join(message.split())
 
 
 def test_every_verb_says_what_it_does_and_its_exit_codes(msbgen):
@@ -103,7 +103,7 @@ def test_every_type_of_the_table_exists():
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (ProfileError("a.nc: one.", "a.nc: two."), 3, "msbgen: a.nc: one.\nmsbgen: a.nc: two.\n"),
         (MeasurementError("the clock is still."), 3, "msbgen: the clock is still.\n"),
@@ -116,14 +116,14 @@ def test_every_type_of_the_table_exists():
     ],
 )
 def test_every_failure_has_its_code_and_its_sentence(
-    folder, monkeypatch, msbgen, error, code, said
+    folder, monkeypatch, msbgen, error, code, message
 ):
     def fail(path):
         raise error
 
     monkeypatch.setattr("msbgen.data.store.load_netcdf", fail)
     done = msbgen("check", "measured.nc")
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr) == (code, message)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_what_does_not_converge_has_a_remedy_that_the_verb_offers(
         raise NotConvergedError(bridge, 1e-9)
 
     monkeypatch.setattr("msbgen.data.store.load_netcdf", fail)
-    said = "not converged (pair 0: L1 marginal error 0.5 > tol 1e-09, epsilon 0.1); "
-    refused(4, said + remedy, *arguments)
+    message = "not converged (pair 0: L1 marginal error 0.5 > tol 1e-09, epsilon 0.1); "
+    refused(4, message + remedy, *arguments)
 
 
 def test_any_other_failure_is_a_bug_of_ours_with_its_traceback(folder, monkeypatch, msbgen):
@@ -274,8 +274,8 @@ def test_an_interrupt_while_modules_are_loaded_is_an_interrupt(folder, module):
     finally:
         process.kill()
         process.wait()
-    said = [s for s in messages.splitlines() if s.startswith(("msbgen:", "Traceback"))]
-    assert said == ["msbgen: interrupted; no file was left half written."]
+    message = [s for s in messages.splitlines() if s.startswith(("msbgen:", "Traceback"))]
+    assert message == ["msbgen: interrupted; no file was left half written."]
     assert process.returncode == 130
 
 

@@ -101,7 +101,7 @@ def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "arguments"),
+    ("code", "message", "arguments"),
     [
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure"]),
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure", "spec.toml"]),
@@ -114,8 +114,8 @@ def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
         (2, "there is no folder", ["measure", "spec.toml", "-o", "none/out.nc"]),
     ],
 )
-def test_what_cannot_be_done_is_refused(refused, kernel, code, said, arguments):
-    refused(code, said, *arguments)
+def test_what_cannot_be_done_is_refused(refused, kernel, code, message, arguments):
+    refused(code, message, *arguments)
 
 
 def test_what_the_machine_lacks_is_said_line_by_line(refused, kernel, tmp_path):

@@ -61,10 +61,10 @@ def test_runs_replayed_before_stand_beside_the_new_ones(tmp_path, msbgen, refuse
     anew = ["--contexts", "anew.csv", "--with", "b.nc", "--seed", 1, "-o", "f.nc"]
     assert "f.nc: 3 contexts, 5 runs\n" in msbgen(*replaying, *anew).stdout
     assert read_profiles(tmp_path / "c.nc").attrs["seed"] == "0, 1"
-    said = (
+    message = (
         "a.nc has the task 'openssl PBKDF2 then AES over 33 MB', the trace has 'gzip -6 of 5.5 MB'"
     )
-    assert said in msbgen("platform", "replay", GZIP, *more, "e.nc").stderr
+    assert message in msbgen("platform", "replay", GZIP, *more, "e.nc").stderr
     refused(3, "is sampled every 0.01 s", *replaying, "--interval", "5ms", *more, "d.nc")
 
 
@@ -77,8 +77,8 @@ def test_equal_durations_among_runs_replayed_before_do_not_matter(tmp_path, msbg
     more = ["--runs", 1, "--with", "a.nc", "--seed"]
     done = msbgen(*replaying, "grid:1x1x1", *more, 1, "-o", "b.nc")
     assert "b.nc: 1 contexts, 4 runs\n" in done.stdout, done.stderr
-    said = "a.nc: already has runs of seed 0 in these contexts"
-    refused(2, said, *replaying, "grid:1x1x1", *more, 0, "-o", "c.nc")
+    message = "a.nc: already has runs of seed 0 in these contexts"
+    refused(2, message, *replaying, "grid:1x1x1", *more, 0, "-o", "c.nc")
 
 
 REPLAY_ERRORS = [

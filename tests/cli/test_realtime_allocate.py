@@ -28,13 +28,13 @@ def test_contexts_of_running_and_idle_cores(msbgen, decisions):
 
 
 def test_slack_lowers_clocks(msbgen, decisions):
-    asked = ["realtime", "allocate", TABLE, "--progress", "0.1", "--capacity", "cache_ways=8"]
-    done = msbgen(*asked, "--slack", "0.6", "--allocator", "dna")
+    requested = ["realtime", "allocate", TABLE, "--progress", "0.1", "--capacity", "cache_ways=8"]
+    done = msbgen(*requested, "--slack", "0.6", "--allocator", "dna")
     assert done.stdout.splitlines()[1] == "synthetic,8,1"
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "arguments"),
+    ("code", "message", "arguments"),
     [
         (2, "gives 2 values for 1 tables", [TABLE, "--progress", "0.1,0.2"]),
         (2, "not a list of shares from 0 to 1", [TABLE, "--progress", "1.5"]),
@@ -56,15 +56,15 @@ def test_slack_lowers_clocks(msbgen, decisions):
         (3, "no such file", ["unknown.nc", "--progress", "0"]),
     ],
 )
-def test_what_cannot_be_decided_is_refused(refused, decisions, code, said, arguments):
-    refused(code, said, "realtime", "allocate", "--capacity", "cache_ways=5", *arguments)
+def test_what_cannot_be_decided_is_refused(refused, decisions, code, message, arguments):
+    refused(code, message, "realtime", "allocate", "--capacity", "cache_ways=5", *arguments)
 
 
 def test_tables_that_differ_are_named_by_their_files(refused, decisions):
     profiles = read_profiles(decisions / "truth" / "synthetic.nc")
     write_phases(phase_table(profiles.isel(context=slice(0, 9))), decisions / "synthetic.nc")
-    said = (
+    message = (
         "table of 'synthetic.nc': 'cache_ways' has 3 levels from 2 to 6, in the table of '" + TABLE
     )
-    asked = ["--progress", "0,0", "--capacity", "cache_ways=5"]
-    refused(3, said, "realtime", "allocate", TABLE, "synthetic.nc", *asked)
+    requested = ["--progress", "0,0", "--capacity", "cache_ways=5"]
+    refused(3, message, "realtime", "allocate", TABLE, "synthetic.nc", *requested)

@@ -17,7 +17,7 @@ def test_a_table_of_every_context(msbgen, decisions):
 def test_what_cannot_be_cut_is_refused(refused, folder):
     measured = read_profiles(folder / "measured.nc")
     write_profiles(measured.isel(context=slice(0, 5)), folder / "five.nc")
-    for code, said, arguments in (
+    for code, message, arguments in (
         (3, "five.nc: 1 of 6 contexts are missing", "five.nc -o t"),
         (3, "unknown.nc: no such file", "unknown.nc -o t"),
         (2, "is not a positive number", "measured.nc -o t --resolution 0"),
@@ -25,7 +25,7 @@ def test_what_cannot_be_cut_is_refused(refused, folder):
         (2, "resolution is 1e+300", "truth.nc -o t --resolution 1e300"),
         (2, "exists already", "measured.nc -o truth.nc"),
     ):
-        refused(code, said, "realtime", "phases", *arguments.split())
+        refused(code, message, "realtime", "phases", *arguments.split())
 
 
 def test_a_table_is_no_profile_file_in_one_sentence(refused, decisions):

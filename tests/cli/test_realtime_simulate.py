@@ -13,7 +13,7 @@ ASKED = ["realtime", "simulate", "set.toml", "--tables", "tables", "--truth", "t
 
 
 def test_jobs_misses_and_energy(msbgen, decisions):
-    said = {}
+    message = {}
     for name, arguments in {
         "highest": [],
         "dna": ["--allocator", "dna", "--objective", "progress"],
@@ -25,14 +25,14 @@ def test_jobs_misses_and_energy(msbgen, decisions):
         assert done.returncode == 0, done.stderr
         result = load_netcdf(decisions / "result.nc")
         assert f"{result.sizes['job']} jobs, {int(result['late'].sum())} late" in done.stdout
-        said[name] = float(result["energy"].sum())
-    assert said["given"] < said["highest"]
-    assert said["reference"] < said["highest"]
-    assert said["simulated"] < said["highest"]
+        message[name] = float(result["energy"].sum())
+    assert message["given"] < message["highest"]
+    assert message["reference"] < message["highest"]
+    assert message["simulated"] < message["highest"]
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "old", "new"),
+    ("code", "message", "old", "new"),
     [
         (3, "set.toml: capacity of 'cache_ways' is 3; at least 4", "ways = 10", "ways = 3"),
         (3, "set.toml: 'cache' is no resource of the tables", "cache_ways = 10", "cache = 10"),
@@ -45,10 +45,10 @@ def test_jobs_misses_and_energy(msbgen, decisions):
         (3, "set.toml: runs 'other', but there is no file 'tables", '"synthetic"', '"other"'),
     ],
 )
-def test_sets_that_make_no_sense_are_refused(refused, decisions, code, said, old, new):
+def test_sets_that_make_no_sense_are_refused(refused, decisions, code, message, old, new):
     path = decisions / "set.toml"
     path.write_text(path.read_text().replace(old, new, 1))
-    refused(code, said, *ASKED)
+    refused(code, message, *ASKED)
 
 
 def test_a_missing_reference_and_halves_of_a_rule_are_refused(refused, decisions):
@@ -85,6 +85,6 @@ def test_units_that_differ_are_refused(refused, decisions):
 def test_what_is_read_is_never_replaced(refused, decisions, folder):
     shutil.copytree(decisions / "truth", decisions / "other")
     path = f"{folder}/synthetic.nc"
-    asked = [path if given == "result.nc" else given for given in ASKED]
+    requested = [path if given == "result.nc" else given for given in ASKED]
     slack = ["--slack", "simulated", "--profiles", "other"]
-    refused(2, f"{path}: is '{path}' too; name another output", *asked, *slack, "--force")
+    refused(2, f"{path}: is '{path}' too; name another output", *requested, *slack, "--force")

@@ -22,7 +22,7 @@ def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):
 
 
 @pytest.mark.parametrize(
-    ("said", "arguments"),
+    ("message", "arguments"),
     [
         ("utilisation is 4.5; a number above 0, up to the 4 cores", ["--utilisation", "4.5"]),
         ("not a positive number", ["--utilisation", "0"]),
@@ -42,8 +42,8 @@ def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(refused, decisions, said, arguments):
-    refused(2, said, *ASKED, *arguments)
+def test_what_cannot_be_drawn_is_refused(refused, decisions, message, arguments):
+    refused(2, message, *ASKED, *arguments)
 
 
 def test_two_profiles_of_one_name_are_refused(refused, decisions):

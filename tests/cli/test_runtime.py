@@ -105,9 +105,9 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(prepared, refused, argumen
 def test_fits_say_which_bounds_they_support_and_these_are_given(prepared, quick, msbgen):
     done = msbgen("runtime", "fit", "runs.nc", "-o", "model.nc", "--force")
     assert done.returncode == 0, done.stderr
-    said = [line.split() for line in done.stdout.splitlines()[1:]]
-    assert [words[:-7] for words in said] == [["bounds", "alone:"], ["bounds", "beside", "1:"]]
-    least = max(float(words[-3]) for words in said)
+    message = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [words[:-7] for words in message] == [["bounds", "alone:"], ["bounds", "beside", "1:"]]
+    least = max(float(words[-3]) for words in message)
     wanted = ["runtime", "bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage"]
     assert msbgen(*wanted, str(1.05 * least)).returncode == 0
     assert msbgen(*wanted, str(0.9 * least)).returncode == 3

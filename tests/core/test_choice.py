@@ -109,9 +109,9 @@ def test_an_objective_may_be_anything_that_costs():
 
 def test_an_unreachable_bound_names_the_fastest():
     view = ContextPredictions.exact([2.0, 0.5, 1.0], [1.0, 4.0, 2.0])
-    with pytest.raises(MeasurementError) as said:
+    with pytest.raises(MeasurementError) as message:
         choose(view, limits=Limits(latency=0.1), name=["slow", "fast", "middle"].__getitem__)
-    assert str(said.value) == (
+    assert str(message.value) == (
         "latency is 0.1 s, which no context keeps; 0.5 s or more is wanted, what the fastest "
         "(fast) takes at most."
     )

@@ -23,11 +23,11 @@ def test_memory_is_that_of_a_real_machine():
     assert 2**27 < physical_memory() < 2**50
 
 
-@pytest.mark.parametrize(("said", "wanted"), [("1048576\n", 2**20), ("max\n", None), ("", None)])
-def test_memory_is_no_more_than_the_container_may_use(monkeypatch, tmp_path, said, wanted):
+@pytest.mark.parametrize(("message", "wanted"), [("1048576\n", 2**20), ("max\n", None), ("", None)])
+def test_memory_is_no_more_than_the_container_may_use(monkeypatch, tmp_path, message, wanted):
     monkeypatch.setattr(msbgen.core.machine, "_MEMORY_LIMITS", (tmp_path / "none",))
     whole = physical_memory()
-    (tmp_path / "memory.max").write_text(said)
+    (tmp_path / "memory.max").write_text(message)
     monkeypatch.setattr(
         msbgen.core.machine, "_MEMORY_LIMITS", (tmp_path / "none", tmp_path / "memory.max")
     )

@@ -44,9 +44,9 @@ def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
 
 def test_a_trace_is_to_be_replayed_and_nothing_else_is_said_of_it(measured):
     measured.attrs["schema"] = "msbgen-trace/1"
-    said = inspect_profiles(measured.drop_vars("duration")).errors
-    assert len(said) == 2
-    assert "replay it first (msbgen platform replay)" in said[1]
+    message = inspect_profiles(measured.drop_vars("duration")).errors
+    assert len(message) == 2
+    assert "replay it first (msbgen platform replay)" in message[1]
 
 
 def test_places_are_counted_over_the_whole_file(measured, monkeypatch):
@@ -169,5 +169,7 @@ def test_another_file_of_ours_has_one_thing_wrong():
     runs = kernels.make(["gemm"], [1.0], resources={"clock": [400]})
     with pytest.raises(ProfileError) as refused:
         validate_profiles(runs, source="k.nc")
-    said = "k.nc: attribute 'schema' is 'msbgen-kernels/1'; a profile file says 'msbgen-profile/1'."
-    assert list(refused.value.problems) == [said]
+    message = (
+        "k.nc: attribute 'schema' is 'msbgen-kernels/1'; a profile file says 'msbgen-profile/1'."
+    )
+    assert list(refused.value.problems) == [message]

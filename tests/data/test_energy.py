@@ -30,8 +30,8 @@ def profiles():
         counters={"instructions": {}},
         attrs={"task": "t"},
     )
-    said = {"units": "W", "long_name": "power of the cores"}
-    return whole.assign(meter=(("context", "run", "time"), watts.astype(np.float32), said))
+    message = {"units": "W", "long_name": "power of the cores"}
+    return whole.assign(meter=(("context", "run", "time"), watts.astype(np.float32), message))
 
 
 def test_energy_is_power_times_the_time_that_the_run_lasted(profiles):

@@ -36,11 +36,11 @@ def test_a_folder_that_takes_no_files_is_found_before_the_work():
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "message"),
     [(signal.SIGINT, "KeyboardInterrupt()"), (signal.SIGTERM, "SystemExit(143)")],
 )
 def test_a_signal_in_the_middle_of_writing_waits_for_the_library_and_discards(
-    measured, tmp_path, number, said
+    measured, tmp_path, number, message
 ):
     path, output = tmp_path / "in.nc", tmp_path / "out.nc"
     write_profiles(measured, path)
@@ -65,7 +65,7 @@ def test_a_signal_in_the_middle_of_writing_waits_for_the_library_and_discards(
     with beside(work) as (process, lines):
         assert next(lines) == "writing"
         os.kill(process, number)
-        assert next(lines) == said
+        assert next(lines) == message
     assert [path.name for path in tmp_path.iterdir()] == ["in.nc"]
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
         check_input(path)
 
 
-def told(dataset, output, room, writer):
+def reported(dataset, output, room, writer):
     """What a process says that writes `output` under a limit [bytes] on the size of files."""
 
     def work(say):
@@ -212,7 +212,7 @@ def told(dataset, output, room, writer):
 def test_a_file_that_outgrows_its_room_is_one_sentence(measured, tmp_path, writer, room):
     output = tmp_path / "out.nc"
     reason = "(file too large); make room or name another output."
-    assert told(measured, output, room, writer) == [f"{output}: cannot be written {reason}"]
+    assert reported(measured, output, room, writer) == [f"{output}: cannot be written {reason}"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,9 +224,9 @@ def test_a_full_disk_is_one_sentence(measured, tmp_path, writer):
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs a disk of its own")
     try:
-        said = told(measured, disk / "out.nc", 2**30, writer)
+        message = reported(measured, disk / "out.nc", 2**30, writer)
         reason = "(no space left on device); make room or name another output."
-        assert said == [f"{disk / 'out.nc'}: cannot be written {reason}"]
+        assert message == [f"{disk / 'out.nc'}: cannot be written {reason}"]
         assert list(disk.iterdir()) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)

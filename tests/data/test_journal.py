@@ -52,8 +52,8 @@ def test_a_damaged_line_is_named_with_what_to_do(path, number, remedy, bad):
     lines = path.read_bytes().splitlines()
     lines[number] = bad
     path.write_bytes(b"\n".join(lines) + b"\n")
-    said = f"j: line {number + 1} is no record of a walk; restore a copy, or {remedy}."
-    with pytest.raises(ProfileError, match=f"{said}$"):
+    message = f"j: line {number + 1} is no record of a walk; restore a copy, or {remedy}."
+    with pytest.raises(ProfileError, match=f"{message}$"):
         read_journal(path, FORMAT)
 
 

@@ -48,9 +48,9 @@ def test_groups_are_told_with_what_all_runs_share(profiles):
     grouped = partials.in_groups(profiles)
     assert inspect_profiles(grouped).errors == []
     assert is_partial(grouped)
-    said = describe_partial(grouped)
-    assert said[0] == "groups    2, with instructions in every run"
-    assert sorted(line.partition("   ")[2] for line in said[1:]) == [
+    message = describe_partial(grouped)
+    assert message[0] == "groups    2, with instructions in every run"
+    assert sorted(line.partition("   ")[2] for line in message[1:]) == [
         "cache_misses: 2 runs a context",
         "cache_requests: 2 runs a context",
     ]
@@ -89,8 +89,8 @@ def test_only_counters_that_no_run_holds_together_are_coupled(profiles):
     for name, runs in (("a", [0]), ("b", [1]), ("cache_misses", [1, 2])):
         held = xr.DataArray(np.isin(np.arange(4), runs), dims="run")
         profiles[name] = profiles["cache_requests"].where(held)
-    said = partial_attrs(profiles)["coupled"].partition(". ")[0]
-    assert said == "never measured in one run: cache_misses with a; a with b"
+    message = partial_attrs(profiles)["coupled"].partition(". ")[0]
+    assert message == "never measured in one run: cache_misses with a; a with b"
 
 
 def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
@@ -99,9 +99,9 @@ def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
     assert inspect_profiles(spoilt).errors == []
     first, second = describe_partial(spoilt)
     assert "6 of 36 runs were ended early, in 2 contexts" in first
-    told = "every run in context 3 (cache_ways=4, frequency=1 GHz): what comes after is taken"
-    assert told in second
-    assert told in partial_attrs(spoilt)["cut"]
+    reported = "every run in context 3 (cache_ways=4, frequency=1 GHz): what comes after is taken"
+    assert reported in second
+    assert reported in partial_attrs(spoilt)["cut"]
     after = mean_duration(spoilt)
     assert np.isnan(after[3])
     assert after[0] == pytest.approx(before[0], rel=0.05)
@@ -110,10 +110,10 @@ def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
 
 def test_a_counter_whose_every_run_in_a_context_was_cut_is_named_with_it(profiles):
     spoilt = partials.cut(partials.in_groups(profiles), [(5, 1), (5, 3), (7, 0)])
-    (told,) = cut_throughout(spoilt)
-    assert told.startswith("every run that holds cache_misses in context 5 (")
-    assert f"cut       {told}" in describe_partial(spoilt)
-    assert partial_attrs(spoilt)["cut"] == f"3 of 36 runs were cut; {told}"
+    (reported,) = cut_throughout(spoilt)
+    assert reported.startswith("every run that holds cache_misses in context 5 (")
+    assert f"cut       {reported}" in describe_partial(spoilt)
+    assert partial_attrs(spoilt)["cut"] == f"3 of 36 runs were cut; {reported}"
 
 
 @pytest.mark.parametrize("kind", ["carried", "lost"])
@@ -138,9 +138,9 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
 def test_a_total_that_departs_is_told_with_the_gaps_of_its_run(profiles):
     assert doubt_total(profiles, 2, 1).startswith("lost counts: its total departs from the others'")
     spoilt = partials.with_gaps(profiles, "carried")
-    said = doubt_total(spoilt, 2, 1)
-    assert re.match(r"lacks 1 of 16 samples of 'instructions', and its total departs", said)
-    assert said.endswith("it is left out: are they 'lost' rather than 'carried'?")
+    message = doubt_total(spoilt, 2, 1)
+    assert re.match(r"lacks 1 of 16 samples of 'instructions', and its total departs", message)
+    assert message.endswith("it is left out: are they 'lost' rather than 'carried'?")
 
 
 def test_what_lost_samples_lower_totals_by_is_told(profiles):

@@ -20,7 +20,7 @@ def many():
     return synthetic_task(GRID, n_runs=6)
 
 
-def said(dataset):
+def message(dataset):
     assert inspect_profiles(dataset).errors == []
     return doubt_measurements(dataset, source="task.nc")
 
@@ -71,7 +71,7 @@ def test_nothing_is_said_of_measurements_that_ship(name):
 
 
 def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
-    assert said(many) == []
+    assert message(many) == []
     bad = of_runs(many, "steal", 0.9)
     assert doubt_measurements(bad.assign_attrs(kind="sample")) == []
     assert doubt_measurements(many.isel(run=0)) == []
@@ -90,8 +90,8 @@ def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
 )
 def test_what_is_known_of_runs_is_looked_at(many, name, good, bad, sentence):
     many = of_runs(many, "longest_bin", 0.06, "s")
-    assert said(of_runs(many, name, good)) == []
-    (found,) = said(of_runs(many, name, bad))
+    assert message(of_runs(many, name, good)) == []
+    (found,) = message(of_runs(many, name, bad))
     assert sentence in found
     assert found.startswith("task.nc: ")
     assert ", run 1: " in found
@@ -99,15 +99,15 @@ def test_what_is_known_of_runs_is_looked_at(many, name, good, bad, sentence):
 
 def test_variables_of_other_shapes_or_kinds_are_none(many):
     text = ("context", "run"), np.full((6, 6), "x")
-    assert said(many.assign(steal=text)) == []
-    assert said(many.assign(steal=("context", np.ones(6)))) == []
+    assert message(many.assign(steal=text)) == []
+    assert message(many.assign(steal=("context", np.ones(6)))) == []
 
 
 @pytest.mark.parametrize("bits", [32, 48, 64])
 def test_counts_just_below_a_width_have_wrapped(many, bits):
     many["cache_misses"][1, 0, 3] = 2.0**bits - 1000
     many["cache_requests"][1, 0, 3] = 2.0**bits
-    found = said(many)
+    found = message(many)
     assert any(f"'cache_misses' is just below 2^{bits} in context 1" in text for text in found)
     assert any("interval 3 (0.04 s)" in text for text in found)
 
@@ -115,7 +115,7 @@ def test_counts_just_below_a_width_have_wrapped(many, bits):
 def test_large_counts_that_are_usual_have_not_wrapped(many):
     large = many.assign(instructions=many["instructions"] * 0 + np.float32(2.0**32 * 0.999))
     large["instructions"].attrs = many["instructions"].attrs
-    assert not any("wrapped" in text for text in said(large))
+    assert not any("wrapped" in text for text in message(large))
 
 
 @pytest.mark.parametrize(("kind", "remedy"), [("carried", "'lost' rather than"), ("lost", "drop")])
@@ -132,30 +132,30 @@ def test_totals_that_depart_for_gaps_are_not_blamed_on_the_task(kind, remedy):
 
 
 def test_durations_that_spread_and_runs_that_stand_apart(many):
-    found = said(scaled(many, at(3, 2), 2.0))
+    found = message(scaled(many, at(3, 2), 2.0))
     assert [text.partition(": ")[2][:40] for text in found] == [
         "durations spread by more than 25% betwee",
         "'duration' is far from that of the other",
     ]
     assert all("in context 3 (cache_ways=4, frequency=2 GHz)" in text for text in found)
     assert "run 2" in found[1]
-    assert said(scaled(many, at(3, 2), 1.05)) == []
+    assert message(scaled(many, at(3, 2), 1.05)) == []
 
 
 def test_totals_of_the_progress_that_spread(many):
     changed = many.copy(deep=True)
     changed["instructions"][4, 1] *= 1.2
-    (found,) = said(changed)
+    (found,) = message(changed)
     assert "totals of 'instructions' spread by more than 5% between runs in context 4" in found
-    assert said(changed.assign_attrs(progress="time")) == []
+    assert message(changed.assign_attrs(progress="time")) == []
     misses = changed.assign_attrs(progress="cache_requests")
-    assert said(misses) == []
+    assert message(misses) == []
 
 
 def test_one_recording_twice(many):
     for name in (*counter_names(many), "duration"):
         many[name][5, 3] = many[name][5, 0]
-    (found,) = said(many)
+    (found,) = message(many)
     assert "those of another run in context 5 (cache_ways=8, frequency=2 GHz), run 3" in found
 
 
@@ -164,13 +164,13 @@ def test_a_resource_without_effect():
     same = synthetic_task(np.array([(w, 1.0) for w in (2.0, 4.0, 8.0) for _ in range(2)]), n_runs=6)
     units = same["frequency"].attrs
     same = same.assign_coords(frequency=("context", np.tile([1.0, 2.0], 3), units))
-    (found,) = said(same)
+    (found,) = message(same)
     assert "resource 'frequency' had no effect: at its levels neither durations nor" in found
     assert "cache_ways" not in found.partition("(")[0]
 
 
 def test_one_run_a_context_tells_no_effect_and_no_spread():
-    assert said(synthetic_task(GRID, n_runs=1)) == []
+    assert message(synthetic_task(GRID, n_runs=1)) == []
 
 
 def test_a_context_that_was_not_set():
@@ -178,7 +178,7 @@ def test_a_context_that_was_not_set():
     task = synthetic_task(np.array([(w, f) for f in (1.0, 2.0) for w in (2.0, 3.0, 8.0)]), n_runs=6)
     duration = task["duration"].values.mean(axis=1)
     wrong = scaled(task, at(0), float(duration[2] / duration[0]))
-    (found,) = said(wrong)
+    (found,) = message(wrong)
     assert (
         "context 0 (cache_ways=2, frequency=1 GHz) runs as with cache_ways=8, while what" in found
     )

@@ -144,8 +144,8 @@ def test_when_runs_began_is_known_where_the_file_says_it(measured):
     shape = measured["duration"].shape
     assert np.isnan(started_array(measured)).all()
     began = np.arange(float(np.prod(shape))).reshape(shape)
-    told = measured.assign(started=(("run", "context"), began.T))
-    np.testing.assert_array_equal(started_array(told), began)
+    reported = measured.assign(started=(("run", "context"), began.T))
+    np.testing.assert_array_equal(started_array(reported), began)
     for other in (("context", began[:, 0]), (("context", "run"), began.astype(str))):
         assert np.isnan(started_array(measured.assign(started=other))).all()
 

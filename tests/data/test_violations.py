@@ -24,5 +24,5 @@ def test_intervals_are_told_with_their_times(measured):
     mask = np.zeros((6, 3, measured.sizes["time"]), dtype=bool)
     mask[0, 1, [3, 4]] = True
     breaches.of(0)("wrong PLACE.", mask)
-    (said,) = breaches.sentences()
-    assert said.endswith("GHz), run 1, interval 3 (0.04 s) and 1 more place.")
+    (message,) = breaches.sentences()
+    assert message.endswith("GHz), run 1, interval 3 (0.04 s) and 1 more place.")

@@ -187,8 +187,10 @@ def test_means_are_over_the_runs_that_hold_a_counter_and_until_they_were_cut():
 def test_contexts_without_a_complete_run_are_not_used(name):
     spoilt = partials.cut(partials.whole(), [(4, r) for r in range(4)])
     kept = partials.whole().isel(context=[0, 1, 2, 3, 5, 6, 7, 8])
-    asked = [[4.0, 1.5]]
-    xr.testing.assert_identical(BASELINES[name](spoilt, asked), BASELINES[name](kept, asked))
+    requested = [[4.0, 1.5]]
+    xr.testing.assert_identical(
+        BASELINES[name](spoilt, requested), BASELINES[name](kept, requested)
+    )
     every = [(c, r) for c in range(9) for r in (0, 2)]
     with pytest.raises(MeasurementError, match="in no context do runs that went on"):
-        BASELINES[name](partials.cut(partials.in_groups(partials.whole()), every), asked)
+        BASELINES[name](partials.cut(partials.in_groups(partials.whole()), every), requested)

@@ -126,8 +126,8 @@ def test_every_method_scores_every_context(measured, truth):
     scores = score_methods(measured, truth)
     assert list(scores["method"].values) == list(METHODS)
     assert list(scores["metric"].values) == list(METRICS)
-    asked = scores["score"].sel(metric=[m for m in METRICS if "fastdtw" not in m])
-    assert np.isfinite(asked).all()
+    requested = scores["score"].sel(metric=[m for m in METRICS if "fastdtw" not in m])
+    assert np.isfinite(requested).all()
     np.testing.assert_array_equal(scores["cache_ways"], truth["cache_ways"])
 
 

@@ -61,7 +61,7 @@ def test_no_cycle_is_found_where_there_is_none():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"edges": [(0, 4)]}, "leads to task number 4, which is not there"),
         ({"edges": [(-1, 0)]}, "comes from task number -1"),
@@ -84,7 +84,7 @@ def test_no_cycle_is_found_where_there_is_none():
         ({"types": ["data"]}, "types are 1 for 4 edges"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, said):
+def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, message):
     given = {
         "kind": ["gzip"] * 4,
         "work": [0.1, 0.2, 0.3, 0.1],
@@ -93,12 +93,12 @@ def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, said):
     }
     with pytest.raises(ArgumentError) as caught:
         make_graph(**{**given, **change})
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda g: g.assign_attrs(schema="x"), "'msbgen-graph/1' is wanted for a task graph"),
         (lambda g: g.drop_vars("kind"), "variable 'kind' is missing"),
@@ -114,11 +114,11 @@ def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, said):
         (lambda g: g.assign_attrs(family=[1, 2]), "attribute 'family' is"),
     ],
 )
-def test_files_that_break_the_contract_are_refused(spoil, said):
+def test_files_that_break_the_contract_are_refused(spoil, message):
     with pytest.raises(ProfileError) as caught:
         graphs.SCHEMA.validate(spoil(diamond()), "g.nc")
     assert caught.value.problems[0].startswith("g.nc: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_graph_survives_its_file(tmp_path):
@@ -161,8 +161,8 @@ def test_recorded_times_become_work(measured):
 def test_milliseconds_are_told_from_seconds():
     graph = diamond(time=[100.0, 200.0, 300.0, 100.0])
     shortest, longest = np.array([0.1, 0.2, 0.3, 0.1]), np.array([0.3, 0.6, 0.9, 0.3])
-    (said,) = graphs.other_time_unit(graph, shortest, longest)
-    assert "'time' of task 'a' is 100 s" in said
+    (message,) = graphs.other_time_unit(graph, shortest, longest)
+    assert "'time' of task 'a' is 100 s" in message
     assert not list(graphs.other_time_unit(diamond(time=shortest * 3), shortest, longest))
 
 

@@ -75,8 +75,8 @@ def test_families_are_those_of_runs_or_else_of_graphs():
     }
     names = ["x", "y", "z"] * 2
 
-    def families(*said):
-        return graph_runs.runs_families(some(graph=names, family=said), graphs)
+    def families(*message):
+        return graph_runs.runs_families(some(graph=names, family=message), graphs)
 
     assert families("", "", "", "one", "two", "") == ["one", "two", "z"] * 2
     with pytest.raises(ProfileError, match="'x' is 'two' in run 3 and 'one' in its graph; one of"):
@@ -86,7 +86,7 @@ def test_families_are_those_of_runs_or_else_of_graphs():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"makespan": [0.0] * 6}, "'makespan' is 0 s at run 0; a positive number"),
         ({"energy": [1, 1, np.nan, 1, 1, 1]}, "'energy' is nan J at run 2"),
@@ -111,14 +111,14 @@ def test_families_are_those_of_runs_or_else_of_graphs():
         ({"attrs": {"order": "random"}}, "'order' is 'random'; arrival, heft, keys are known"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(given, said):
+def test_what_is_wrong_is_said_with_its_place(given, message):
     with pytest.raises(ArgumentError) as caught:
         some(**given)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda r: r.assign_attrs(schema="x"), "is wanted for runs of graphs"),
         (lambda r: r.drop_vars("energy"), "variable 'energy' is missing"),
@@ -134,10 +134,10 @@ def test_what_is_wrong_is_said_with_its_place(given, said):
         (lambda r: r.assign_coords(cache_ways=r["cache_ways"] * 2), "cache_ways is 32"),
     ],
 )
-def test_files_that_break_the_contract_are_refused(spoil, said):
+def test_files_that_break_the_contract_are_refused(spoil, message):
     with pytest.raises(ProfileError) as caught:
         validate_graph_runs(spoil(some()), TX2, source="r.nc")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 HEADER = "graph,cores_denver,clock_denver,cores_a57,clock_a57,cache_ways,bandwidth"
@@ -145,7 +145,7 @@ GOOD = "lu,2,2.0352,4,2.0352,16,4200,1.5,12"
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (
             ["makespan [s],energy [J]", "lu,2,2.0,4,2.0352,16,4200,1,8"],
@@ -170,12 +170,12 @@ GOOD = "lu,2,2.0352,4,2.0352,16,4200,1.5,12"
         (["makespan [s]"], "a column 'energy' is wanted"),
     ],
 )
-def test_mistakes_in_tables_are_told_with_their_lines(lines, said, tmp_path):
+def test_mistakes_in_tables_are_told_with_their_lines(lines, message, tmp_path):
     good = GOOD + (",arrival" if "order" in lines[0] else "")
     (tmp_path / "r.csv").write_text("\n".join([f"{HEADER},{lines[0]}", good, *lines[1:]]))
     with pytest.raises(ProfileError) as caught:
         read_graph_runs(tmp_path / "r.csv", TX2)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "r.csv" in str(caught.value)
 
 

@@ -120,11 +120,11 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("said", BROKEN)
-def test_a_broken_dataset_is_refused_with_one_sentence(said):
+@pytest.mark.parametrize("message", BROKEN)
+def test_a_broken_dataset_is_refused_with_one_sentence(message):
     with pytest.raises(ProfileError) as refused:
-        validate(BROKEN[said](made_kernels()), source="k.nc")
-    assert said in str(refused.value)
+        validate(BROKEN[message](made_kernels()), source="k.nc")
+    assert message in str(refused.value)
     assert len(refused.value.problems) == 1
 
 

@@ -77,16 +77,16 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("said", BAD)
-def test_a_broken_table_is_refused_with_one_sentence(tmp_path, said):
-    text, columns = BAD[said]
+@pytest.mark.parametrize("message", BAD)
+def test_a_broken_table_is_refused_with_one_sentence(tmp_path, message):
+    text, columns = BAD[message]
     with pytest.raises(ProfileError) as refused:
         read_kernels_table(file(tmp_path, text), columns)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("message", "text"),
     {
         "'resources' is missing": "kind = 'a'\n",
         "'resources' is 'clock'; a list": "resources = 'clock'\n",
@@ -96,8 +96,8 @@ def test_a_broken_table_is_refused_with_one_sentence(tmp_path, said):
         "'colums' is no known key; did you mean 'columns'?": "resources = []\ncolums = 3\n",
     }.items(),
 )
-def test_a_broken_map_is_refused(tmp_path, said, text):
-    with pytest.raises(ProfileError, match=said.replace("?", r"\?")):
+def test_a_broken_map_is_refused(tmp_path, message, text):
+    with pytest.raises(ProfileError, match=message.replace("?", r"\?")):
         read_column_map(file(tmp_path, text, "map.toml"))
 
 

@@ -52,8 +52,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("said", BAD)
-def test_a_broken_table_is_refused_with_one_sentence(tmp_path, said):
+@pytest.mark.parametrize("message", BAD)
+def test_a_broken_table_is_refused_with_one_sentence(tmp_path, message):
     with pytest.raises(ProfileError) as refused:
-        read_workload(table(tmp_path, BAD[said]))
-    assert said in str(refused.value)
+        read_workload(table(tmp_path, BAD[message]))
+    assert message in str(refused.value)

@@ -77,13 +77,13 @@ def test_resampled_counts_add_up_to_the_profile():
 
 
 def test_embedded_profiles_are_the_generated_ones_to_a_byte(report_inputs, task):
-    told, profiles = numbers_of(report_inputs)["everywhere"], report_inputs.everywhere.profiles
-    grid = maps.MapGrid.of(np.array(told["context"]), np.array(told["duration"]))
+    reported, profiles = numbers_of(report_inputs)["everywhere"], report_inputs.everywhere.profiles
+    grid = maps.MapGrid.of(np.array(reported["context"]), np.array(reported["duration"]))
     spread = report_inputs.everywhere.spread
-    data = maps.embedded(profiles, spread, grid, told, told["measured"])
+    data = maps.embedded(profiles, spread, grid, reported, reported["measured"])
     assert data["place"] == []  # all products of the levels, in order
-    np.testing.assert_array_equal(told["context"], all_contexts(task))
-    n, k, points = len(told["context"]), 3, data["points"]
+    np.testing.assert_array_equal(reported["context"], all_contexts(task))
+    n, k, points = len(reported["context"]), 3, data["points"]
     counts = np.stack([profiles[c].values for c in data["counters"]], axis=-1).astype(float)
     peak = np.array(data["peak"])[:, None]
     low, high = data["band"]

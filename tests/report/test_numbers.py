@@ -88,28 +88,34 @@ def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(report_in
     outside = np.arange(len(durations)) % 3 == 0
     short = np.where(outside, 0.0, np.inf)
     bounds = replace(held.bounds, duration=short)
-    told = numbers_of(
+    reported = numbers_of(
         replace(report_inputs, held_out=replace(held, bounds=bounds, extrapolated=outside))
     )["held_out"]
-    assert told["outside"] == 4
-    assert (told["bounds"]["exceeded_among"], told["bounds"]["exceeded_outside"]) == (0.0, 1.0)
+    assert reported["outside"] == 4
+    assert (reported["bounds"]["exceeded_among"], reported["bounds"]["exceeded_outside"]) == (
+        0.0,
+        1.0,
+    )
     for where, over, runs in (("among", 0, 48), ("outside", 24, 24)):
-        assert (told["bounds"][f"over_{where}"], told["bounds"][f"runs_{where}"]) == (over, runs)
-    assert sum(region["over"] for region in told["regions"][:3]) == 24
-    assert sum(region["runs"] for region in told["regions"][:3]) == 72
+        assert (reported["bounds"][f"over_{where}"], reported["bounds"][f"runs_{where}"]) == (
+            over,
+            runs,
+        )
+    assert sum(region["over"] for region in reported["regions"][:3]) == 24
+    assert sum(region["runs"] for region in reported["regions"][:3]) == 72
 
 
 def test_one_run_a_context_says_nothing_of_how_runs_differ(task, report_inputs):
     duration = task["duration"].values
     alone = task.isel(run=[0])
-    told = numbers_of(replace(report_inputs, measured=alone))["measured"]
-    assert told["spread_median"] is told["spread_largest"] is None
+    reported = numbers_of(replace(report_inputs, measured=alone))["measured"]
+    assert reported["spread_median"] is reported["spread_largest"] is None
     some = task.copy(deep=True)  # one run but in the first two contexts
     for name in some.data_vars:
         some[name].values[2:, 1:] = np.nan
-    told = numbers_of(replace(report_inputs, measured=some))["measured"]
+    reported = numbers_of(replace(report_inputs, measured=some))["measured"]
     spread = np.ptp(duration[:2], axis=1) / duration[:2].mean(axis=1)
-    assert told["spread_median"] == pytest.approx(np.median(spread))
+    assert reported["spread_median"] == pytest.approx(np.median(spread))
 
 
 def test_errors_expected_are_beside_those_observed(report_inputs, numbers):
@@ -117,22 +123,22 @@ def test_errors_expected_are_beside_those_observed(report_inputs, numbers):
     assert numbers["next"]["observed_over_expected"] == own / report_inputs.next.error[0]
     for next_ in (replace(report_inputs.next, calibrated=False), report_inputs.next):
         none = replace(report_inputs, next=next_, held_out=Unavailable("none."))
-        told = numbers_of(none if next_.calibrated else replace(report_inputs, next=next_))
-        assert told["next"]["observed_over_expected"] is None
+        reported = numbers_of(none if next_.calibrated else replace(report_inputs, next=next_))
+        assert reported["next"]["observed_over_expected"] is None
 
 
 def test_runs_that_were_cut_or_lack_a_counter_take_no_part():
     whole, spoilt = partials.whole(), partials.in_groups(partials.whole())
     spoilt = partials.cut(spoilt, [(0, 0), *((3, r) for r in range(4))], share=0.2)
-    told, plain = numbers_module._measured(spoilt), numbers_module._measured(whole)
-    assert (told["runs"], told["runs_ended"], plain["runs_ended"]) == (36, 31, 36)
+    reported, plain = numbers_module._measured(spoilt), numbers_module._measured(whole)
+    assert (reported["runs"], reported["runs_ended"], plain["runs_ended"]) == (36, 31, 36)
     kept = np.delete(whole["duration"].values, 3, axis=0)
-    assert told["shortest"] == kept.ravel()[1:].min()
-    assert told["spread_largest"] <= plain["spread_largest"]
-    assert np.isnan([told[f"duration{which}"][3] for which in ("", "_least", "_most")]).all()
-    for counter, known in zip(told["counters"], plain["counters"]):
+    assert reported["shortest"] == kept.ravel()[1:].min()
+    assert reported["spread_largest"] <= plain["spread_largest"]
+    assert np.isnan([reported[f"duration{which}"][3] for which in ("", "_least", "_most")]).all()
+    for counter, known in zip(reported["counters"], plain["counters"]):
         assert known["least"] <= counter["least"] <= counter["most"] <= known["most"]
-    about = [part["about"] for part in told["partial"]]
+    about = [part["about"] for part in reported["partial"]]
     assert about == ["groups", "group 1", "group 2", "cut", "cut", "coupled"]
     assert plain["partial"] == []
 
@@ -141,15 +147,15 @@ def test_bounds_are_judged_by_runs_that_were_not_cut(report_inputs):
     held = report_inputs.held_out
     before, bounds = numbers_of(report_inputs)["held_out"], held.bounds
     truth = partials.cut(held.truth.copy(deep=True), [(c, 0) for c in range(12)], share=0.2)
-    told = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth)))["held_out"]
-    assert told["bounds"]["runs"] == before["bounds"]["runs"] - 12
+    reported = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth)))["held_out"]
+    assert reported["bounds"]["runs"] == before["bounds"]["runs"] - 12
     over = held.truth["duration"].values[:, 1:] > bounds.duration[:, None]
-    assert told["bounds"]["coverage"] == pytest.approx(1 - over.mean())
-    assert told["context_exceeded"] == over.mean(axis=1).tolist()
-    assert {region["runs"] for region in told["regions"]} < {5 * n for n in range(13)}
+    assert reported["bounds"]["coverage"] == pytest.approx(1 - over.mean())
+    assert reported["context_exceeded"] == over.mean(axis=1).tolist()
+    assert {region["runs"] for region in reported["regions"]} < {5 * n for n in range(13)}
     none = replace(bounds, duration=np.zeros(12))
-    told = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth, bounds=none)))
-    assert told["held_out"]["bounds"]["coverage"] == 0
+    reported = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth, bounds=none)))
+    assert reported["held_out"]["bounds"]["coverage"] == 0
 
 
 def test_replays_are_of_a_simulated_platform(task):
@@ -159,13 +165,13 @@ def test_replays_are_of_a_simulated_platform(task):
 
 
 def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, numbers):
-    told = numbers["held_out"]["counters"]
+    reported = numbers["held_out"]["counters"]
     profiles = {
         "error": model.generate(context_table(unseen), kind="mean"),
         "baseline": BASELINES["bracketing"](task, context_table(unseen)),
     }
     truth = mean_profiles(unseen)
-    for counter in told:
+    for counter in reported:
         for name, generated in profiles.items():
             off = [
                 normalised_dtw(mine[np.isfinite(mine)][:, None], own[np.isfinite(own)][:, None])
@@ -177,25 +183,25 @@ def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, 
             if name == "error":
                 assert counter["largest"] == pytest.approx(max(off), rel=1e-6)
                 assert counter["p95"] == pytest.approx(np.quantile(off, 0.95), rel=1e-6)
-    assert [counter["name"] for counter in told] == [
+    assert [counter["name"] for counter in reported] == [
         "instructions", "cache_requests", "cache_misses",
     ]  # fmt: skip
 
 
 def test_methods_are_beside_the_best_simple_one_and_the_halves(report_inputs, numbers):
-    held, told = report_inputs.held_out, numbers["held_out"]
+    held, reported = report_inputs.held_out, numbers["held_out"]
     methods = held.summary["methods"]
     simple = {
         n: methods[n] for n in ("bracketing", "nearest_context", "multilinear", "kernel_mean")
     }
     for name, metric in (("error", "ndtw_scaled"), ("time", "duration_error")):
-        best = told["best"][name]
+        best = reported["best"][name]
         assert best["value"] == simple[best["method"]][metric]
         assert best["value"] == min(row[metric] for row in simple.values())
     spread = methods["default/sample"]["energy_distance"] / held.halves["energy_distance"]
-    assert told["over_halves"]["spread"] == spread
-    assert told["over_halves"]["profile"] == told["error"] / told["halves"]["error"]
-    assert told["over_halves"]["duration"] == told["time"] / told["halves"]["time"]
+    assert reported["over_halves"]["spread"] == spread
+    assert reported["over_halves"]["profile"] == reported["error"] / reported["halves"]["error"]
+    assert reported["over_halves"]["duration"] == reported["time"] / reported["halves"]["time"]
 
 
 def test_the_interval_of_a_share_takes_the_runs_of_a_context_together():
@@ -225,5 +231,10 @@ def test_regions_are_means_over_their_contexts(report_inputs, numbers):
 
 def test_what_is_missing_says_why(task, report_inputs):
     none = Unavailable("not done.")
-    told = numbers_of(ReportData("a.nc", task, (), none, report_inputs.everywhere, none, none))
-    assert told["held_out"] == told["next"] == told["convergence"] == {"missing": "not done."}
+    reported = numbers_of(ReportData("a.nc", task, (), none, report_inputs.everywhere, none, none))
+    assert (
+        reported["held_out"]
+        == reported["next"]
+        == reported["convergence"]
+        == {"missing": "not done."}
+    )

@@ -113,12 +113,12 @@ def test_groups_cuts_and_what_follows_are_told(report_inputs, unpainted, tmp_pat
     partial = replace(report_inputs, measured=measured, next=following)
     page, _ = write_report(tmp_path / "report.html", partial)
     text = "".join(Reader(page.read_text(encoding="utf-8")).words)
-    for told in (
+    for reported in (
         "2, with instructions in every run", "4 of 100 runs were ended early",
         "is not measured: they depend here", "runs that were not cut", "of which a run was not cut",
         "groups of counters in turn: instructions, x; instructions, y.",
     ):  # fmt: skip
-        assert told in text
+        assert reported in text
 
 
 def test_every_figure_of_the_page_is_that_of_the_json(written):
@@ -127,22 +127,22 @@ def test_every_figure_of_the_page_is_that_of_the_json(written):
     figures = Reader(page.read_text(encoding="utf-8")).figures
     assert len(figures) > 100
     for attrs, text in figures:
-        told = number(attrs["data-at"])
-        assert float(attrs["value"]) == told.value or np.isnan(told.value)
-        assert text in {form(told.value) for form in formatting.FORMS.values()} | {"–"}
+        reported = number(attrs["data-at"])
+        assert float(attrs["value"]) == reported.value or np.isnan(reported.value)
+        assert text in {form(reported.value) for form in formatting.FORMS.values()} | {"–"}
 
 
 def test_no_other_number_stands_on_the_page(written):
     """Beside figures and tables there are the template's words, the JSON's texts, its levels."""
     page, numbers = written
-    told = json.loads(numbers.read_text(encoding="utf-8"))
-    levels = [level for context in told["everywhere"]["context"] for level in context]
-    known = [v for v in values(told) if isinstance(v, str)]
+    reported = json.loads(numbers.read_text(encoding="utf-8"))
+    levels = [level for context in reported["everywhere"]["context"] for level in context]
+    known = [v for v in values(reported) if isinstance(v, str)]
     known += [path.read_text(encoding="utf-8") for path in TEMPLATES]
     known += [formatting.as_level(level) for level in levels]
-    known += map(str, told["settings"].values())
+    known += map(str, reported["settings"].values())
     forms = (formatting.as_count, formatting.as_seconds, formatting.as_fine_share)
-    numbers = [v for v in values(told) if isinstance(v, (int, float)) and np.isfinite(v)]
+    numbers = [v for v in values(reported) if isinstance(v, (int, float)) and np.isfinite(v)]
     known += [form(number) for number in numbers for form in forms]
     tokens = {token for text in known for token in NUMBER.findall(text)}
     said = Reader(page.read_text(encoding="utf-8")).words
@@ -153,32 +153,32 @@ def test_no_other_number_stands_on_the_page(written):
 
 def test_tables_hold_the_durations_of_their_contexts(written):
     page, numbers = written
-    told = json.loads(numbers.read_text(encoding="utf-8"))["everywhere"]
+    reported = json.loads(numbers.read_text(encoding="utf-8"))["everywhere"]
     (table,) = Reader(page.read_text(encoding="utf-8")).tables
     across, up = re.fullmatch("columns: (.*), rows: (.*)", table["caption"].strip()).groups()
-    duration = dict(zip(map(tuple, told["context"]), told["duration"]))
+    duration = dict(zip(map(tuple, reported["context"]), reported["duration"]))
     head, *rows = table["rows"]
     met = 0
     for level, *cells in rows:
         for other, cell in zip(head[1:], cells, strict=True):
             context = {across: float(other), up: float(level)}
-            key = tuple(context[name] for name in told["resources"])
+            key = tuple(context[name] for name in reported["resources"])
             assert cell == formatting.as_number(duration[key])
             met += 1
-    assert met == told["contexts"] == 16
+    assert met == reported["contexts"] == 16
 
 
 def test_what_the_script_shows_is_in_the_json(written):
     page, numbers = written
-    told = json.loads(numbers.read_text(encoding="utf-8"))["everywhere"]
+    reported = json.loads(numbers.read_text(encoding="utf-8"))["everywhere"]
     shown = json.loads(re.search('id="contexts">(.*?)</script>', page.read_text("utf-8"))[1])
     for name in ("duration", "bound"):
-        assert shown[name] == told[name]
+        assert shown[name] == reported[name]
     for name in ("extrapolated", "beyond", "measured"):
-        assert [int(mark) for mark in shown[name]] == told[name]
-    assert shown["miscoverage"] == told["bounds"]["miscoverage"]
-    assert shown["runs"] == told["random_runs"]
-    levels = np.array(told["context"]).T
+        assert [int(mark) for mark in shown[name]] == reported[name]
+    assert shown["miscoverage"] == reported["bounds"]["miscoverage"]
+    assert shown["runs"] == reported["random_runs"]
+    levels = np.array(reported["context"]).T
     assert shown["levels"] == [np.unique(column).tolist() for column in levels]
 
 
@@ -319,7 +319,7 @@ def test_hostile_names_do_no_harm(chromium, hostile):
 
 @needs_browser
 def test_the_keyboard_alone_reaches_every_context(chromium, written):
-    told = json.loads(written[1].read_text(encoding="utf-8"))["everywhere"]
+    reported = json.loads(written[1].read_text(encoding="utf-8"))["everywhere"]
     with browsing.opened(chromium, written[0]) as (page, complaints):
         for _ in range(30):
             page.keyboard.press("Tab")
@@ -336,7 +336,7 @@ def test_the_keyboard_alone_reaches_every_context(chromium, written):
                 answers.append(page.text_content(".answer"))
             page.keyboard.press("Shift+Tab")
         assert len(set(answers)) == len(answers) == 16
-        for answer, duration, bound in zip(answers, told["duration"], told["bound"]):
+        for answer, duration, bound in zip(answers, reported["duration"], reported["bound"]):
             assert f"{formatting.as_seconds(duration)} on average" in answer
             longest = f"longer than {formatting.as_seconds(bound)}"
             assert f"{longest} with probability at most 5" in answer
@@ -359,8 +359,8 @@ def test_it_begins_between_what_was_measured_and_marks_where_bounds_fail(
     short = np.where(truth["cache_ways"] == 2.0, 1e-3, 1e3)
     held = replace(report_inputs.held_out, truth=truth, bounds=replace(bounds, duration=short))
     page_file, numbers = write_report(tmp_path / "a.html", replace(report_inputs, held_out=held))
-    told = json.loads(numbers.read_text(encoding="utf-8"))
-    loose = told["held_out"]["regions"][loose_region(told["held_out"])]
+    reported = json.loads(numbers.read_text(encoding="utf-8"))
+    loose = reported["held_out"]["regions"][loose_region(reported["held_out"])]
     assert loose["resource"] == "cache_ways"
     with browsing.opened(chromium, page_file) as (page, complaints):
         first = page.text_content(".answer")

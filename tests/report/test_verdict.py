@@ -75,14 +75,14 @@ def test_bounds_are_beside_what_was_asked(numbers, coverage, high, lead):
     assert "95 % is the goal" in second
 
 
-@pytest.mark.parametrize(("guesses", "said"), [(8, False), (9, True)])
-def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesses, said):
+@pytest.mark.parametrize(("guesses", "message"), [(8, False), (9, True)])
+def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesses, message):
     assert numbers["everywhere"]["contexts"] == 16
     bounds = numbers["everywhere"]["bounds"] | {"beyond": guesses}
     everywhere = numbers["everywhere"] | {"bounds": bounds}
     second = verdict(numbers | {"everywhere": everywhere})[1]
-    assert second.startswith("9 of the 16 bounds shown are guesses, farther out") == said
-    assert second.startswith("Bounds on the duration") != said
+    assert second.startswith("9 of the 16 bounds shown are guesses, farther out") == message
+    assert second.startswith("Bounds on the duration") != message
 
 
 def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
@@ -98,8 +98,8 @@ def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
 
 
 def test_that_most_held_out_contexts_were_extrapolated_is_said_first(numbers):
-    said = "7 of the 12 held-out contexts were extrapolated. "
-    assert verdict(numbers, outside=7)[0].startswith(said)
+    message = "7 of the 12 held-out contexts were extrapolated. "
+    assert verdict(numbers, outside=7)[0].startswith(message)
     assert "were extrapolated" not in verdict(numbers, outside=6)[0]
 
 

@@ -139,8 +139,8 @@ def test_rarely_observed_workloads_are_extrapolated():
     runs = np.array([(i, j) for i in range(5) for j in range(5)] + [(5, 0)])
     runtime = 1.0 + runs.sum(axis=1).astype(float)
     model = RuntimePredictor(members=1, towers=TowerSettings(steps=5)).fit(runs, runtime)
-    asked = np.array([(0, 0, -1), (5, 3, -1), (0, 0, 1)])
-    assert model.extrapolates(asked).tolist() == [False, True, True]
+    requested = np.array([(0, 0, -1), (5, 3, -1), (0, 0, 1)])
+    assert model.extrapolates(requested).tolist() == [False, True, True]
 
 
 def test_scikit_learn_can_clone_and_cross_validate():

@@ -37,9 +37,9 @@ def test_warnings_and_log_records_are_lines_without_source():
 def test_names_cannot_command_the_terminal(capsys):
     options.show("task \x1b[31mred\tand\nmore\x9b")
     options.print_message("\x07.nc: no such file.")
-    said = capsys.readouterr()
-    assert said.out == "task \\x1b[31mred\tand\nmore\\x9b\n"
-    assert said.err == "msbgen: \\x07.nc: no such file.\n"
+    message = capsys.readouterr()
+    assert message.out == "task \\x1b[31mred\tand\nmore\\x9b\n"
+    assert message.err == "msbgen: \\x07.nc: no such file.\n"
 
 
 def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):

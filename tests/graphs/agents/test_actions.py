@@ -35,13 +35,13 @@ def test_actions_of_cores_reach_every_context(world, cores):
 
 
 @settings(max_examples=50)
-@given(said=st.lists(st.integers(0, 3), min_size=6, max_size=6))
-def test_a_cluster_has_the_cores_that_are_on_and_their_highest_clock(world, cores, said):
-    row = world.contexts[cores.context(said)]
-    if not any(said):
+@given(message=st.lists(st.integers(0, 3), min_size=6, max_size=6))
+def test_a_cluster_has_the_cores_that_are_on_and_their_highest_clock(world, cores, message):
+    row = world.contexts[cores.context(message)]
+    if not any(message):
         assert row[[0, 2]].tolist() == [1, 0]
         return
-    for i, own in enumerate((said[:2], said[2:])):
+    for i, own in enumerate((message[:2], message[2:])):
         assert row[2 * i] == sum(s > 0 for s in own)
         levels = np.unique(world.contexts[:, 2 * i + 1])
         assert row[2 * i + 1] == levels[max(max(own) - 1, 0)]

@@ -43,14 +43,14 @@ def test_predictions_follow_the_runs_and_intervals_contain_them(fitted, device, 
 def test_predictions_that_are_not_finite_are_refused(fitted, device):
     edited = copy(fitted)
     edited.network_ = replace(fitted.network_, tau=np.array([np.inf, 1.0]))
-    asked = GRAPHS["family01"], device, [device.largest]
+    requested = GRAPHS["family01"], device, [device.largest]
     with pytest.raises(MeasurementError, match="the upper end of time or energy of row 0"):
-        edited.predict_interval(*asked)
+        edited.predict_interval(*requested)
     scaling = fitted.network_.scaling
     huge = replace(scaling, shift={**scaling.shift, "output": np.full(2, np.nan)})
     edited.network_ = replace(fitted.network_, scaling=huge)
     with pytest.raises(MeasurementError, match="time or energy of row 0 is predicted as nan"):
-        edited.predict(*asked)
+        edited.predict(*requested)
 
 
 def test_a_network_survives_a_file(fitted, device, tmp_path):

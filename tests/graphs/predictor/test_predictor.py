@@ -185,9 +185,9 @@ def test_equal_seeds_give_equal_predictors(two, kinds, profiles):
         .calibrate()
         for _ in range(2)
     )
-    asked = GRAPHS["family31"], two[0], device_contexts(two[0])[::5], 0.2
-    assert np.array_equal(one.predict(*asked[:3]), other.predict(*asked[:3]))
-    assert np.array_equal(one.predict_interval(*asked), other.predict_interval(*asked))
+    requested = GRAPHS["family31"], two[0], device_contexts(two[0])[::5], 0.2
+    assert np.array_equal(one.predict(*requested[:3]), other.predict(*requested[:3]))
+    assert np.array_equal(one.predict_interval(*requested), other.predict_interval(*requested))
 
 
 def test_ranks_change_the_schedule(two, kinds, profiles):

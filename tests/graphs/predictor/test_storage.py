@@ -20,20 +20,22 @@ def test_a_predictor_survives_a_file(fitted, two, tmp_path, kinds):
     assert again.get_params() == fitted.get_params()
     new = device_of("new", base_power=3.0)
     for device in (*two, new):
-        asked = GRAPHS["family31"], device, device_contexts(device)[::7]
-        assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
-        assert np.array_equal(again.extrapolated(*asked), fitted.extrapolated(*asked))
-    asked = GRAPHS["family31"], two[1], device_contexts(two[1])[::7]
-    for one, other in zip(again.predict_interval(*asked), fitted.predict_interval(*asked)):
+        requested = GRAPHS["family31"], device, device_contexts(device)[::7]
+        assert np.array_equal(again.predict(*requested), fitted.predict(*requested))
+        assert np.array_equal(again.extrapolated(*requested), fitted.extrapolated(*requested))
+    requested = GRAPHS["family31"], two[1], device_contexts(two[1])[::7]
+    for one, other in zip(again.predict_interval(*requested), fitted.predict_interval(*requested)):
         assert np.array_equal(one, other)
     some = runs_of(new, kinds, 20)
     for predictor in (fitted, again):
         predictor.adapt(some, device=new, graphs=GRAPHS)
-    asked = GRAPHS["family31"], new, [new.largest]
-    assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
+    requested = GRAPHS["family31"], new, [new.largest]
+    assert np.array_equal(again.predict(*requested), fitted.predict(*requested))
     save(again, tmp_path / "adapted.nc")
     adapted = load(tmp_path / "adapted.nc")
-    for one, other in zip(adapted.predict_interval(*asked), fitted.predict_interval(*asked)):
+    for one, other in zip(
+        adapted.predict_interval(*requested), fitted.predict_interval(*requested)
+    ):
         assert np.array_equal(one, other)
 
 
@@ -48,10 +50,10 @@ def test_one_without_residual_survives_too(tmp_path, kinds, profiles, device):
     plain.fit([runs_of(device, kinds, 40)], devices=[device], graphs=GRAPHS, profiles=profiles)
     save(plain, tmp_path / "plain.nc")
     again = load(tmp_path / "plain.nc")
-    asked = GRAPHS["family31"], device, [device.largest]
-    assert np.array_equal(again.predict(*asked), plain.predict(*asked))
+    requested = GRAPHS["family31"], device, [device.largest]
+    assert np.array_equal(again.predict(*requested), plain.predict(*requested))
     with pytest.raises(ArgumentError, match="schedule alone"):
-        again.predict_interval(*asked)
+        again.predict_interval(*requested)
 
 
 def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):

@@ -62,11 +62,11 @@ def test_rows_have_their_kernel_configuration_and_session(gathered):
 
 
 def test_provenance_is_told_without_names_of_machines_or_folders(gathered, tmp_path):
-    said = {str(k): str(v) for k, v in gathered.attrs.items()}
-    assert (said["torch"], said["date"]) == ("2.13", "2026-11-22")
-    assert said["platform"] == "a machine, 2 cores"
-    assert "governor" in said
-    assert not any("/" in v for k, v in said.items() if k not in ("schema",))
+    message = {str(k): str(v) for k, v in gathered.attrs.items()}
+    assert (message["torch"], message["date"]) == ("2.13", "2026-11-22")
+    assert message["platform"] == "a machine, 2 cores"
+    assert "governor" in message
+    assert not any("/" in v for k, v in message.items() if k not in ("schema",))
 
 
 def test_workloads_have_every_launch_and_what_is_none_of_ours_by_name():

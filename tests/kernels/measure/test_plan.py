@@ -55,6 +55,8 @@ def test_images_that_are_too_small_are_refused_with_the_reason():
     small = Campaign(networks=("inception_v3",), images=((1, 32),), random=0.0)
     with pytest.raises(ProfileError) as caught:
         make_plan(small)
-    said = str(caught.value)
-    assert said.startswith("network 'inception_v3' does not run with 1 images of 32 × 32 pixels (")
-    assert said.endswith("); larger images, or another network, are wanted.")
+    message = str(caught.value)
+    assert message.startswith(
+        "network 'inception_v3' does not run with 1 images of 32 × 32 pixels ("
+    )
+    assert message.endswith("); larger images, or another network, are wanted.")

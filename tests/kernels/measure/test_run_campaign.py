@@ -51,14 +51,14 @@ def stand_in(campaign, monkeypatch):
     session = Session(plan.digest, [1e-3] * len(plan.points), [[0.5] * 2], "2.13", "2026-11-22")
 
     def put(command=f'printf %s "$SAID" > "${RECORDING}"'):
-        said = {"SAID": json.dumps(asdict(session))}
+        message = {"SAID": json.dumps(asdict(session))}
         monkeypatch.setattr(
             Campaign,
             "spec",
             lambda self: replace(
                 made(self),
                 command=("/bin/sh", "-c", command, self.to_json()),
-                environment={**made(self).environment, **said},
+                environment={**made(self).environment, **message},
             ),
         )
 
@@ -163,10 +163,10 @@ def test_at_the_time_limit_finished_sessions_are_written_and_the_others_can_foll
 def test_a_dry_run_tells_sessions_and_quotas_and_changes_nothing(campaign, tmp_path):
     kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
     before = tree(kernel)
-    said = "\n".join(describe_kernels_dry_run(replace(campaign, quotas=(60.0,)), kernel))
-    assert "plan: 1 contexts, 3 runs in random order" in said
-    assert "each run is a session: 3 kernels of networks, 0 drawn at random, 1 networks" in said
-    assert "echo '1200' > " in said
+    message = "\n".join(describe_kernels_dry_run(replace(campaign, quotas=(60.0,)), kernel))
+    assert "plan: 1 contexts, 3 runs in random order" in message
+    assert "each run is a session: 3 kernels of networks, 0 drawn at random, 1 networks" in message
+    assert "echo '1200' > " in message
     assert tree(kernel) == before
 
 

@@ -77,13 +77,13 @@ def test_what_is_lacking_is_said_as_the_sweep_would(tmp_path):
 
 
 def test_room_is_wanted_where_the_output_would_be(tmp_path, monkeypatch):
-    asked = []
+    requested = []
 
     def usage(folder):
-        asked.append(folder)
+        requested.append(folder)
         return SimpleNamespace(free=0)
 
     monkeypatch.setattr(requirements.shutil, "disk_usage", usage)
     with pytest.raises(RequirementError, match="make room, or choose an output on another disk"):
         list(describe_dry_run(spec(), machine(tmp_path), folder=tmp_path))
-    assert asked == [tmp_path]
+    assert requested == [tmp_path]

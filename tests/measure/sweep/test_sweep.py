@@ -407,16 +407,16 @@ def test_warm_ups_are_not_kept(kernel, out, tmp_path):
 
 
 def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
-    asked = []
+    requested = []
 
     def command(*given):
-        asked.append(given[:2])
+        requested.append(given[:2])
         return perf_command(*given)
 
     perf_command = perf_stat.perf_command
     monkeypatch.setattr(perf_stat, "perf_command", command)
     measure(spec(runs=1, interval=0.007, events=("cpu-clock",)), out, files=kernel)
-    assert asked == [(("cpu-clock",), 0.007)] * 3
+    assert requested == [(("cpu-clock",), 0.007)] * 3
     data = read_profiles(out)
     assert data.attrs["interval"] == 0.007
     assert data.attrs["progress"] == "cpu_clock"
