@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,20 @@ import xarray as xr
 from msbgen.core.arrays import StoredArrays, digest
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
+
+
+def parameters_of(predictor: Any, fitted: str) -> dict[str, Any]:
+    """Parameters of a predictor by name, settings among them as tables.
+
+    ArgumentError: it lacks the attribute `fitted`, so that it was not fitted.
+    """
+    if not hasattr(predictor, fitted):
+        raise ArgumentError("the predictor is not fitted; call fit first.")
+    parameters: dict[str, Any] = predictor.get_params()
+    for name, value in parameters.items():
+        if is_dataclass(value) and not isinstance(value, type):
+            parameters[name] = asdict(value)
+    return parameters
 
 
 def save_model(

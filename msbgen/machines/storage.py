@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from msbgen.core.arrays import LOGARITHMS, POSITIVE, ModelArray, StoredArrays, record_arrays
-from msbgen.core.errors import ArgumentError
-from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
+from msbgen.data import models
 from msbgen.learn.boosting import stored_boosting
 from msbgen.learn.randomised import no_trees, stored_trees
 from msbgen.machines.features import FeatureMap, KrigingFeatures
@@ -22,7 +20,6 @@ from msbgen.machines.widths import IntervalWidths, count_width_features
 
 RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/2"
 
-_SETTINGS = ("boosting", "kriging", "trees")
 _NAMES = ("counters", "groups", "configurations")
 _LOG: dict[str, Any] = {"low": -300.0, "high": 300.0}  # of logarithms of times and ratios
 _FEATURES = (
@@ -75,8 +72,7 @@ def save(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "machines_"):
-        raise ArgumentError("the predictor is not fitted; call fit first.")
+    parameters = models.parameters_of(predictor, "machines_")
     features = predictor.features_
     arrays: dict[str, Any] = {
         "covariance": predictor.covariance_,
@@ -94,9 +90,6 @@ def save(
         arrays |= record_arrays(calibration.predictions, _PREDICTIONS, "calibration.")
         arrays |= record_arrays(calibration, _CALIBRATION, "calibration.")
         arrays |= calibration.widths.trees.arrays("widths.")
-    parameters = predictor.get_params()
-    for name in _SETTINGS:
-        parameters[name] = parameters[name] and asdict(parameters[name])
     labels = {
         "parameters": parameters,
         "machines": predictor.machines_,
@@ -108,7 +101,7 @@ def save(
         "fields": [len(kriging.fields) for kriging in predictor.kriging_],
         **{name: getattr(features, name) for name in _NAMES},
     }
-    save_model(path, arrays, labels, schema=RELATIVE_MODEL_SCHEMA, overwrite=overwrite)
+    models.save_model(path, arrays, labels, schema=RELATIVE_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load(path: str | os.PathLike[str]) -> RelativePredictor:
@@ -119,18 +112,20 @@ def load(path: str | os.PathLike[str]) -> RelativePredictor:
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    stored, labels = load_model(path, schema=RELATIVE_MODEL_SCHEMA, what="relative performance")
-    with label_errors(stored.source):
+    stored, labels = models.load_model(
+        path, schema=RELATIVE_MODEL_SCHEMA, what="relative performance"
+    )
+    with models.label_errors(stored.source):
         predictor = stored.record(RelativePredictor, labels["parameters"], "'parameters'")
-        predictor.machines_ = stored_names(labels["machines"])
-        names = {name: stored_names(labels[name]) for name in _NAMES}
+        predictor.machines_ = models.stored_names(labels["machines"])
+        names = {name: models.stored_names(labels[name]) for name in _NAMES}
         for name in ("units", "group_of"):
-            names[name] = stored_names(labels[name], distinct=False)
-        (work,) = stored_names([labels["work"]])
-        per_machine = bool(stored_count(int(labels["per_machine"]), 1))
-        calibrated = stored_count(labels["calibrated"], 1)
+            names[name] = models.stored_names(labels[name], distinct=False)
+        (work,) = models.stored_names([labels["work"]])
+        per_machine = bool(models.stored_count(int(labels["per_machine"]), 1))
+        calibrated = models.stored_count(labels["calibrated"], 1)
         n = len(predictor.machines_)
-        fields = [stored_count(many, n) for many in labels["fields"]]
+        fields = [models.stored_count(many, n) for many in labels["fields"]]
     counters, words = len(names["counters"]), len(names["configurations"])
     for name in ("units", "group_of"):
         many = len(names[name])

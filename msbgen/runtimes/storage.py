@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.core.errors import ArgumentError
-from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
+from msbgen.data import models
 from msbgen.runtimes.calibration import CalibrationPool
 from msbgen.runtimes.embeddings import Embeddings
 from msbgen.runtimes.kriging import Fields
@@ -72,8 +71,7 @@ def save(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "run_counts_"):
-        raise ArgumentError("the predictor is not fitted; call fit first.")
+    parameters = models.parameters_of(predictor, "run_counts_")
     shape = tuple(map(len, predictor.run_counts_))
     if (len(workloads), len(platforms)) != shape:
         raise ArgumentError(
@@ -95,11 +93,9 @@ def save(
     }
     for degree, pool in predictor.pools_.items():
         arrays |= record_arrays(pool, _POOL, f"pool{degree}_")
-    parameters = predictor.get_params()
     for name, table in zip(_FEATURES, predictor.features_):
         if parameters.pop(name) is not None:
             arrays[name] = table
-    parameters["towers"] = predictor.towers and asdict(predictor.towers)
     labels = {
         "parameters": parameters,
         "workloads": list(workloads),
@@ -108,7 +104,7 @@ def save(
         "pools": list(predictor.pools_),
         "features": [name for name in _FEATURES if name in arrays],
     }
-    save_model(path, arrays, labels, schema=MODEL_SCHEMA, overwrite=overwrite)
+    models.save_model(path, arrays, labels, schema=MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[RuntimePredictor, list[str], list[str]]:
@@ -119,15 +115,15 @@ def load(path: str | os.PathLike[str]) -> tuple[RuntimePredictor, list[str], lis
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    stored, labels = load_model(path, schema=MODEL_SCHEMA, what="runtimes")
-    with label_errors(stored.source):
+    stored, labels = models.load_model(path, schema=MODEL_SCHEMA, what="runtimes")
+    with models.label_errors(stored.source):
         predictor = stored.record(
             RuntimePredictor, labels["parameters"], "'parameters'", without=_FEATURES
         )
-        workloads, platforms = (stored_names(labels[n]) for n in ("workloads", "platforms"))
-        degree = stored_count(labels["degree"], _MOST_NEIGHBOURS)
-        degrees = [stored_count(one, _MOST_NEIGHBOURS) for one in labels["pools"]]
-        features = stored_names(labels["features"])
+        workloads, platforms = (models.stored_names(labels[n]) for n in ("workloads", "platforms"))
+        degree = models.stored_count(labels["degree"], _MOST_NEIGHBOURS)
+        degrees = [models.stored_count(one, _MOST_NEIGHBOURS) for one in labels["pools"]]
+        features = models.stored_names(labels["features"])
     presets = ("default", "paper")
     stored.want(predictor.preset in presets, "'preset'", predictor.preset, " or ".join(presets))
     stored.want(len(set(degrees)) == len(degrees), "'pools'", degrees, "each number once")

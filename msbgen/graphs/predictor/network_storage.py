@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE
-from msbgen.core.errors import ArgumentError
-from msbgen.data.models import label_errors, load_model, save_model, stored_names
+from msbgen.data.models import label_errors, load_model, parameters_of, save_model, stored_names
 from msbgen.data.store import load_netcdf
 from msbgen.graphs.devices import Device
 from msbgen.graphs.predictor.network import RELATIONS, TYPES, NetworkSettings, parameter_shapes
@@ -36,8 +35,7 @@ def save_network(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "network_"):
-        raise ArgumentError("the predictor is not fitted; call fit first.")
+    parameters = parameters_of(predictor, "network_")
     network = predictor.network_
     arrays = {**kind_arrays(predictor.kinds_), "tau": network.tau}
     for name in _SCALED:
@@ -46,9 +44,6 @@ def save_network(
     names = sorted(network.arrays)
     for i, name in enumerate(names):
         arrays[f"parameter{i}"] = network.arrays[name]
-    parameters = predictor.get_params()
-    for name in ("network", "training"):
-        parameters[name] = parameters[name] and asdict(parameters[name])
     labels = {
         "parameters": parameters,
         "network": asdict(network.settings),

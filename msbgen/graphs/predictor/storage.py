@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays
-from msbgen.core.errors import ArgumentError
-from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
+from msbgen.data import models
 from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import Device
 from msbgen.graphs.kinds import Kind
@@ -56,8 +55,7 @@ def save(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "devices_"):
-        raise ArgumentError("the predictor is not fitted; call fit first.")
+    parameters = models.parameters_of(predictor, "devices_")
     arrays = kind_arrays(predictor.kinds_)
     for d, fitted in enumerate(predictor.devices_.values()):
         arrays[f"device{d}_factors"] = fitted.factors.values
@@ -70,8 +68,6 @@ def save(
         arrays["calibration_score"] = calibration.score
         arrays["calibration_family"] = calibration.family
         arrays |= calibration.widths.arrays("width_boosting_")
-    parameters = predictor.get_params()
-    parameters["boosting"] = parameters["boosting"] and asdict(parameters["boosting"])
     labels = {
         "parameters": parameters,
         "kinds": [kind.name for kind in predictor.kinds_],
@@ -80,7 +76,7 @@ def save(
         "residual": len(predictor.residual_),
         "calibrated": len(predictor.calibration_),
     }
-    save_model(path, arrays, labels, schema=GRAPH_MODEL_SCHEMA, overwrite=overwrite)
+    models.save_model(path, arrays, labels, schema=GRAPH_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load(path: str | os.PathLike[str]) -> GraphPredictor:
@@ -91,14 +87,14 @@ def load(path: str | os.PathLike[str]) -> GraphPredictor:
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    stored, labels = load_model(path, schema=GRAPH_MODEL_SCHEMA, what="graphs")
-    with label_errors(stored.source):
+    stored, labels = models.load_model(path, schema=GRAPH_MODEL_SCHEMA, what="graphs")
+    with models.label_errors(stored.source):
         predictor = stored.record(GraphPredictor, labels["parameters"], "'parameters'")
-        names = stored_names(labels["kinds"])
+        names = models.stored_names(labels["kinds"])
         devices = [stored.record(Device, one, "'devices'") for one in labels["devices"]]
-        families = stored_names(labels["families"])
-        corrected = stored_count(labels["residual"], 1)
-        calibrated = stored_count(labels["calibrated"], 1)
+        families = models.stored_names(labels["families"])
+        corrected = models.stored_count(labels["residual"], 1)
+        calibrated = models.stored_count(labels["calibrated"], 1)
     predictor.kinds_ = kinds_from(stored, names)
     predictor.families_ = families
     predictor.devices_ = {}

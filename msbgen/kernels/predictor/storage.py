@@ -6,15 +6,13 @@ Arrays are stored under their paths in the predictor, e.g. ``kind0.runtime.proce
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from math import comb
 from typing import Any
 
 import numpy as np
 
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
-from msbgen.core.errors import ArgumentError
-from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
+from msbgen.data import models
 from msbgen.kernels.kinds import KINDS
 from msbgen.kernels.predictor.gaussian_process import ResidualProcess
 from msbgen.kernels.predictor.intervals import Scores
@@ -76,8 +74,7 @@ def save(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "kinds_"):
-        raise ArgumentError("the predictor is not fitted; call fit first.")
+    parameters = models.parameters_of(predictor, "kinds_")
     kinds, scores = list(predictor.kinds_), predictor.scores_
     arrays: dict[str, Any] = record_arrays(scores, _SCORES, "scores.")
     arrays["scores.kind"] = np.array([kinds.index(kind) for kind in scores.kind], dtype=np.int64)
@@ -88,8 +85,6 @@ def save(
         for power in model.powers:
             arrays |= record_arrays(power, _POWER, f"kind{k}.power.")
             arrays |= _model_arrays(power.model, f"kind{k}.power.")
-    parameters = predictor.get_params()
-    parameters["parts"] = predictor.parts and asdict(predictor.parts)
     labels = {
         "parameters": parameters,
         "resources": predictor.resources_,
@@ -99,7 +94,7 @@ def save(
         "kinds": kinds,
         "powers": [len(model.powers) for model in predictor.kinds_.values()],
     }
-    save_model(path, arrays, labels, schema=KERNEL_MODEL_SCHEMA, overwrite=overwrite)
+    models.save_model(path, arrays, labels, schema=KERNEL_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load(path: str | os.PathLike[str]) -> KernelPredictor:
@@ -110,19 +105,19 @@ def load(path: str | os.PathLike[str]) -> KernelPredictor:
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    stored, labels = load_model(path, schema=KERNEL_MODEL_SCHEMA, what="kernels")
-    with label_errors(stored.source):
+    stored, labels = models.load_model(path, schema=KERNEL_MODEL_SCHEMA, what="kernels")
+    with models.label_errors(stored.source):
         predictor = stored.record(KernelPredictor, labels["parameters"], "'parameters'")
-        predictor.resources_ = stored_names(labels["resources"])
-        predictor.parameters_ = stored_names(labels["columns"])
-        units = stored_names([*labels["units"].values()], distinct=False)
+        predictor.resources_ = models.stored_names(labels["resources"])
+        predictor.parameters_ = models.stored_names(labels["columns"])
+        units = models.stored_names([*labels["units"].values()], distinct=False)
         predictor.units_ = dict(zip(labels["units"], units))
         predictor.levels_ = {
             name: [float(level) for level in labels["levels"][name]]
             for name in predictor.resources_
         }
-        kinds = stored_names(labels["kinds"])
-        powers = [stored_count(labels["powers"][k], 1) for k in range(len(kinds))]
+        kinds = models.stored_names(labels["kinds"])
+        powers = [models.stored_count(labels["powers"][k], 1) for k in range(len(kinds))]
     for name, levels in predictor.levels_.items():
         good = bool(levels) and all(POSITIVE[0] <= level <= POSITIVE[1] for level in levels)
         stored.want(good, f"'levels' of '{name}'", levels, "a list of positive numbers")
