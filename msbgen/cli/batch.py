@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.batch.execute import ExecutionConfig
     from msbgen.batch.steps import STEPS
 
-    if options.out.exists() and not options.out.is_dir():
+    if (options.out.exists() or options.out.is_symlink()) and not options.out.is_dir():
         raise UsageError(f"{options.out}: is not a folder; name another one.")
     wanted = tasks.read_tasks(options.tasks, steps=list(STEPS))
     steps = dict(STEPS)

@@ -176,6 +176,10 @@ def write_failure(path: Path) -> OSError | None:
 def check_output(path: Path, *, overwrite: bool = False) -> None:
     """Raise the errors of :func:`replace_file` for this path, before a long computation."""
     try:
+        folder = path.resolve().parent
+    except RuntimeError:  # Python 3.11 and 3.12 raise it for a loop of symbolic links
+        raise OSError(f"{path}: its symbolic links form a loop; name another output.") from None
+    try:
         there, regular = path.exists() or path.is_symlink(), path.is_file()
     except OSError as error:
         raise OSError(f"{path}: cannot be written ({_reason(error)}); name another one.") from None
@@ -183,7 +187,7 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
         raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
     if path.exists() and not regular:
         raise OSError(f"{path}: is no regular file; name another output.")
-    check_folder(path.resolve().parent, path)
+    check_folder(folder, path)
 
 
 def check_folder(folder: Path, path: Path) -> None:

@@ -114,6 +114,9 @@ def test_a_file_is_no_folder_of_results(tasks, tmp_path, capsys):
     assert main(["batch", str(tasks), "-o", str(tmp_path / "out")]) == 2
     assert "is not a folder; name another one" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "precious"
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert main(["batch", str(tasks), "-o", str(tmp_path / "loop")]) == 2
+    assert "is not a folder; name another one" in capsys.readouterr().err
 
 
 def test_no_task_is_bad_data(tmp_path, capsys):

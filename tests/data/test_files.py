@@ -39,6 +39,15 @@ def test_a_folder_that_takes_no_files_is_found_before_the_work():
     ("number", "message"),
     [(signal.SIGINT, "KeyboardInterrupt()"), (signal.SIGTERM, "SystemExit(143)")],
 )
+@pytest.mark.parametrize("name", ["loop", "loop/new.nc"])
+def test_a_loop_of_links_is_no_output(tmp_path, name):
+    (tmp_path / "loop").symlink_to(tmp_path / "other")
+    (tmp_path / "other").symlink_to(tmp_path / "loop")
+    for overwrite in (False, True):
+        with pytest.raises(OSError, match=rf"{name}: its symbolic links form a loop; name another"):
+            check_output(tmp_path / name, overwrite=overwrite)
+
+
 def test_a_signal_in_the_middle_of_writing_waits_for_the_library_and_discards(
     measured, tmp_path, number, message
 ):
