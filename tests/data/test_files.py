@@ -30,15 +30,6 @@ def test_a_result_has_the_permissions_of_any_new_file(tmp_path):
     assert modes[0] == modes[1]
 
 
-def test_a_folder_that_takes_no_files_is_found_before_the_work():
-    with pytest.raises(OSError, match="nothing can be written into '/proc'"):
-        check_output(Path("/proc/x.nc"))
-
-
-@pytest.mark.parametrize(
-    ("number", "message"),
-    [(signal.SIGINT, "KeyboardInterrupt()"), (signal.SIGTERM, "SystemExit(143)")],
-)
 @pytest.mark.parametrize("name", ["loop", "loop/new.nc"])
 def test_a_loop_of_links_is_no_output(tmp_path, name):
     (tmp_path / "loop").symlink_to(tmp_path / "other")
@@ -48,6 +39,15 @@ def test_a_loop_of_links_is_no_output(tmp_path, name):
             check_output(tmp_path / name, overwrite=overwrite)
 
 
+def test_a_folder_that_takes_no_files_is_found_before_the_work():
+    with pytest.raises(OSError, match="nothing can be written into '/proc'"):
+        check_output(Path("/proc/x.nc"))
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(signal.SIGINT, "KeyboardInterrupt()"), (signal.SIGTERM, "SystemExit(143)")],
+)
 def test_a_signal_in_the_middle_of_writing_waits_for_the_library_and_discards(
     measured, tmp_path, number, message
 ):
