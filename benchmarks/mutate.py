@@ -361,7 +361,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--count", type=int, default=3000)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--only", type=int, nargs="*", help="these trials, and what they message")
+    options.add_argument("--only", type=int, nargs="*", help="these trials, and what they print")
     options.add_argument("--of", nargs="*", metavar="NAME", help="only what spoils these originals")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--serve", type=Path, help=argparse.SUPPRESS)

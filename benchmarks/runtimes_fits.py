@@ -143,7 +143,7 @@ class Fits:
         rng = np.random.default_rng([CALIBRATION_SEED, *at])
         return Part(known, *split_calibration(self.table, unit, known, CALIBRATION, rng), unit)
 
-    def requested(self, case: Case) -> NDArray[np.int64]:
+    def tested_rows(self, case: Case) -> NDArray[np.int64]:
         """Held-out rows of workloads and platforms with known runs alone."""
         part, runs = self.part(case), self.data.runs
         alone = part.kept & (runs.n_neighbours == 0)

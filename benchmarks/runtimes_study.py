@@ -83,7 +83,7 @@ def measure(fits: Fits) -> dict[str, Any]:
 
 def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
     """Errors and bounds on held-out runs, for each number of neighbours."""
-    tested, degree = fits.asked(case), fits.data.runs.n_neighbours
+    tested, degree = fits.tested_rows(case), fits.data.runs.n_neighbours
     if name in MODELS:
         predictor, runs = fits.predictor(name, case), fits.table[tested]
         predicted = predictor.predict(runs)
@@ -103,7 +103,7 @@ def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
     predictor, runs = fits.predictor("default", case), fits.data.runs
     locations, deviation, correction = predictor._locations(runs, predictor.members_)
     widths = predictor.spread_.widths(runs, deviation, correction)
-    tested, found = fits.asked(case), {}
+    tested, found = fits.tested_rows(case), {}
     for name in WIDTHS:
         width = widths[WIDTHS.index(name)][None]
         bounds = conformal(fits, case, locations, width, tested)
