@@ -1,4 +1,4 @@
-"""State of a task: finished units, units that can start, failures.
+"""State of a task, rebuilt from the manifest on resume: finished units, next units, failures.
 
 ::
 

@@ -2,7 +2,7 @@
 
 Counters are measured in groups, in different runs, and runs are cut.  In every segment of progress
 the runs that hold a group are one cloud, the runs that lack it another.  Both hold the time of the
-segment, the lag (how far a run is ahead of its context until there), the counters that all runs
+segment, the lag (how late a run is there, beside its context), the counters that all runs
 hold, and the context.  The bridge couples the two clouds in these coordinates, segment by segment,
 and each recipient draws its donor from the coupling.  Given what all runs share, groups that were
 never measured together are independent: of all joint laws that agree with the measurements this one

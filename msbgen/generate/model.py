@@ -72,7 +72,7 @@ DEFAULT = ProgressSettings()
 Settings = ProgressSettings | ElapsedSettings
 # Contexts this many measured ranges away are a mistake of units, not an extrapolation.
 _FAR = 1e3
-# Largest share of the machine's memory of one context: several are generated at a time.
+# Largest share of memory that one context may take: several are generated at a time.
 _MEMORY_SHARE = 0.05
 # Largest number of intervals of a run of a model file.
 _MOST_ROWS = 1e9
@@ -172,7 +172,7 @@ class ProfileModel:
     ) -> Iterator[xr.Dataset]:
         """Generate the same profiles as :meth:`generate`, block after block of contexts.
 
-        For more profiles than fit into memory: one block, of about a hundred megabytes, is in
+        For more profiles than fit into memory: one block, of 64 MiB of counts, is in
         memory at a time.  ``msbgen.write_blocks(model.stream(contexts), path)`` writes one file.
 
         Parameters and errors as :meth:`generate`; errors are raised at once, except for times that
@@ -377,7 +377,7 @@ class ProfileModel:
     def extrapolated(self, query: Floats) -> NDArray[np.bool_]:
         """Contexts (n_query, n_resources) outside the hull of those with a complete run.
 
-        Also known contexts of which every run was cut.
+        True also for known contexts of which every run was cut.
         """
         cut = self.law.contexts[~self._ended]
         known = np.asarray(same_level(query[:, None], cut).all(axis=2)).any(axis=1)
@@ -565,7 +565,7 @@ def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) ->
     wanted = clock_name(dataset) if settings.clock is None else settings.clock
     if wanted not in ("time", *names):
         raise ArgumentError(
-            f"the progress clock is {wanted!r}; time, {', '.join(names)} is wanted."
+            f"the progress clock is {wanted!r}; one of time, {', '.join(names)} is wanted."
         )
     return 0 if wanted == "time" else 1 + names.index(wanted)
 

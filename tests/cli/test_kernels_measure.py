@@ -2,7 +2,7 @@
 
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.kernels.dataset import read as read_kernels
 
 NETS = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 4, 3)\n"

@@ -109,7 +109,7 @@ def missing_program(spec: Spec) -> str | None:
     if "/" in program:
         path = Path(spec.folder, program)
         executable = path.is_file() and os.access(path, os.X_OK)
-        return None if executable else f"'{path}' is no executable file; build or install it."
+        return None if executable else f"'{path}' is not an executable file; build or install it."
     if shutil.which(program, path=spec.environment.get("PATH")) is None:
         return f"'{program}': no such program; install it, or give its path."
     return None
@@ -128,7 +128,7 @@ def disk_problems(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
 
 
 def event_problems(spec: Spec) -> Iterator[str]:
-    """Why events cannot be counted; each is tried once, on `true`."""
+    """Why events cannot be counted; each is counted once while /bin/true runs."""
     with tempfile.TemporaryDirectory(prefix="msbgen-probe-") as scratch:
         output, stderr_file = Path(scratch, "out"), Path(scratch, "err")
         for event in spec.events:

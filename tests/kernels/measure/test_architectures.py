@@ -2,7 +2,7 @@
 
 import pytest
 
-from layering import Counting
+from counted_networks import Counting
 from msbgen.kernels.measure.architectures import ARCHITECTURES, PUBLISHED_SIZE
 
 # Weights (norms with their two), and products of a pass [10^9], as papers and model cards say.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.measure.network import Network, images
 

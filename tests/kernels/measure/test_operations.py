@@ -2,7 +2,7 @@
 
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.kernels.kinds import KINDS, Point, out_sides
 from msbgen.kernels.measure.operations import prepare
 from msbgen.kernels.measure.trace import trace

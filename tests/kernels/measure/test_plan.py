@@ -2,7 +2,7 @@
 
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.core.errors import ProfileError
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.plan import make_plan, open_network

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.kernels.measure import recorder
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.plan import MeasurementPlan, NetworkPass

@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from counted_networks import needs_torch
 from fake_kernel import FakeKernel
 from forks import forked, status_of
-from layering import needs_torch
 from msbgen.core.errors import ProfileError
 from msbgen.kernels.dataset import read as read_kernels
 from msbgen.kernels.measure.campaign import Campaign

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.core.errors import ProfileError
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.plan import make_plan

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from layering import needs_torch
+from counted_networks import needs_torch
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.measure import torch_import
 

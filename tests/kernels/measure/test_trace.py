@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from layering import Counting, needs_torch
+from counted_networks import Counting, needs_torch
 from msbgen.kernels.kinds import Point, work_of
 from msbgen.kernels.measure.architectures import ARCHITECTURES
 from msbgen.kernels.measure.network import Network, images

@@ -142,7 +142,7 @@ def test_a_program_that_vanished_is_named(made, tmp_path):
     program.unlink()
     record = made(str(program))
     assert record["outcome"] == FAILED
-    assert "is no executable file; build or install it" in record["why"]
+    assert "is not an executable file; build or install it" in record["why"]
 
 
 def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ def test_every_other_lack_is_named_at_once(problems):
     odd = ResourceSpec("share", "quota", (50.0,))
     one = spec("/nowhere/program", cores=(4097,), resources=(odd,))
     message = "\n".join(problems(one))
-    assert "'/nowhere/program' is no executable file; build or install it." in message
+    assert "'/nowhere/program' is not an executable file; build or install it." in message
     assert "cores [4097] are not available" in message
     assert "mount -t cgroup2" in message
 

@@ -342,7 +342,7 @@ def test_a_program_deleted_meanwhile_is_done_in_part(kernel, out, tmp_path):
     program.chmod(0o755)
     measured = measure(spec(str(program), runs=1, retries=0), out, files=kernel)
     assert len(measured.missing) == 1
-    assert "is no executable file" in measured.missing[0]
+    assert "is not an executable file" in measured.missing[0]
     assert int(read_profiles(out)["duration"].notnull().sum()) == 2
 
 
