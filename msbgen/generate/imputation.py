@@ -18,8 +18,8 @@ everything after the cut from one run that goes on, found the same way.
 Imputation is better than joining runs of a context at random where counters depend on each other
 through time: two counters that both follow the speed of the run have a correlation of −0.92, of
 −0.69 after imputation and of 0.02 after random joining (`tests/generate/test_imputation.py`).
-On the six programs of the study of partial measurements neither is clearly better.  Random joining
-also has no answer for a context without a group, or for a run that was cut.
+On the six programs of the study of partial measurements neither is clearly better.  Random
+joining also has no answer for a context without a group, or for a run that was cut.
 """
 
 from __future__ import annotations
