@@ -64,7 +64,7 @@ def load_model(
     ProfileError: the file cannot be read, is no model of `what`, claims more values than its bytes
     can hold, or was changed after it was saved.
     """
-    dataset, source = load_netcdf(path, written_whole=True), Path(path).name
+    dataset, source = load_netcdf(path), Path(path).name
     found = dataset.attrs.get("schema")
     if not isinstance(found, str) or found != schema:
         raise ProfileError(

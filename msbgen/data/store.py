@@ -6,6 +6,7 @@ A bad file is refused in one sentence, and a written file appears whole or not a
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import struct
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from xarray.backends import NetCDF4DataStore
 
@@ -26,23 +28,23 @@ from msbgen.data.schema import context_table, counter_names
 
 # Counts of one stored chunk.
 _CHUNK = 2**18
-# Most bytes of an array in one byte of a file: deflate packs up to 1,032 into one.
-_MOST_PACKED = 1100
+# Bytes that the arrays of any file may take, and most bytes of arrays for one byte of a larger one:
+# deflate packs up to 1,032 zeros into one, and values never written take none.
+_ALWAYS, _MOST_PACKED = 2**28, 256
+# Bytes of a text in memory, of which an array holds references.
+_TEXT_BYTES = 64
 # How a heap of an HDF5 file begins, and the lengths of the heads of a heap and of what it holds.
 _HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
 
 
-def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) -> xr.Dataset:
+def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
     """The content of a whole netCDF file; times stay numbers, as profiles have no dates.
-
-    `written_whole`: every value of the file was written, as of models.  Arrays that are larger than
-    its bytes can hold are then refused before memory is taken for them.
 
     Raises
     ------
     ProfileError
-        No such file, an empty one, another format, a truncated one, one that is larger than
-        memory, or one whose attributes contradict its values.
+        No such file, an empty one, another format, a truncated one, one whose arrays are larger
+        than memory or than its bytes can hold, or one whose attributes contradict its values.
     """
     path = check_input(path)
     name = path.name
@@ -58,12 +60,12 @@ def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) ->
         with warnings.catch_warnings(), deferred_signals():
             # xarray's warnings are about the values, which are checked later
             warnings.simplefilter("ignore")
-            return _load(path, written_whole)
+            return _load(path)
     except MemoryError as error:
         raise ProfileError(
             f"{name}: is too large ({_in_short(error)}); split it, or read it on another machine."
         ) from None
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError) as error:  # a RecursionError: groups in groups
         raise ProfileError(
             f"{name}: cannot be read whole ({error}); it may be truncated: copy or write it again."
         ) from None
@@ -78,37 +80,45 @@ def _heaps_end(path: Path) -> bool:
     """Whether each heap of an HDF5 file can be walked to its end: the library loops if not.
 
     HDF5 File Format Specification 3.0, III.E: index, references, four bytes, size of each entry;
-    entry 0 is the free space, its own head included, the others are padded to eight bytes.
+    entry 0 is the free space, its own head included, the others are padded to eight bytes.  Heaps
+    share no entries.  The walk ends where they must, so that its time grows with the file.
     """
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        at = data.find(_HEAP)
+        at, left = data.find(_HEAP), len(data) // _ENTRY_HEAD
         while at >= 0:
             place = at + _HEAP_HEAD
             end = at + int.from_bytes(data[at + len(_HEAP) : place], "little")
             while place + _ENTRY_HEAD <= min(end, len(data)):
                 index, size = struct.unpack("<H6xQ", data[place : place + _ENTRY_HEAD])
                 step = _ENTRY_HEAD + -(-size // 8) * 8 if index else size
-                if step < _ENTRY_HEAD or place + step > end:
+                left -= 1
+                if step < _ENTRY_HEAD or place + step > end or left < 0:
                     return False
                 place += step
             at = data.find(_HEAP, at + 1)
     return True
 
 
-def _load(path: Path, written_whole: bool) -> xr.Dataset:
-    opened = xr.open_dataset(path, engine="netcdf4", decode_times=False)
-    with opened:
-        if opened.nbytes > physical_memory():  # a few bytes of a file may claim any size
+def _load(path: Path) -> xr.Dataset:
+    import netCDF4
+
+    with netCDF4.Dataset(path) as file:
+        # before xarray takes memory for coordinates; a few bytes of a file may claim any size
+        taken = sum(math.prod(v.shape) * _item_bytes(v.dtype) for v in file.variables.values())
+        claim = f"its arrays take {taken / 1e9:.3g} GB"
+        if taken > physical_memory():
             raise MemoryError(
-                f"its arrays take {opened.nbytes / 1e9:.3g} GB, this machine has "
-                f"{physical_memory() / 1e9:.3g} GB of memory"
+                f"{claim}, this machine has {physical_memory() / 1e9:.3g} GB of memory"
             )
-        if written_whole and opened.nbytes > _MOST_PACKED * path.stat().st_size:
-            raise MemoryError(
-                f"its arrays take {opened.nbytes / 1e9:.3g} GB, which a file of "
-                f"{path.stat().st_size / 1e9:.3g} GB cannot hold"
-            )
-        return opened.load()
+        size = path.stat().st_size
+        if taken > max(_ALWAYS, _MOST_PACKED * size):
+            raise ValueError(f"{claim}, which a file of {size / 1e9:.3g} GB cannot hold")
+        return xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
+
+
+def _item_bytes(kind: Any) -> int:
+    """Memory of one value of a netCDF variable, once decoded."""
+    return _TEXT_BYTES if kind is str else max(np.dtype(kind).itemsize, 8)
 
 
 def _in_short(error: Exception) -> str:

@@ -101,15 +101,6 @@ def test_labels_that_are_no_table_of_values_are_refused(saved, labels, sentence)
         load_model(saved, schema=SCHEMA, what="toys")
 
 
-def test_more_values_than_the_file_can_hold_are_refused_before_they_are_read(tmp_path):
-    netCDF4 = pytest.importorskip("netCDF4")
-    with netCDF4.Dataset(tmp_path / "m.nc", "w") as file:
-        file.createDimension("n", 2**28)
-        file.createVariable("x", "f8", ("n",), zlib=True)  # nothing is written
-    with pytest.raises(ProfileError, match=r"take 2\.15 GB, which a file of .* cannot hold"):
-        load_model(tmp_path / "m.nc", schema=SCHEMA, what="toys")
-
-
 @pytest.mark.parametrize("value", ["a", ["a", 1], ["a", "a"]])
 def test_names_are_a_list_of_distinct_texts(value):
     assert stored_names(["a", "b"]) == ("a", "b")

@@ -2,9 +2,12 @@
 
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 import textwrap
+import tracemalloc
+from types import SimpleNamespace
 
 import netCDF4
 import numpy as np
@@ -13,8 +16,9 @@ import xarray as xr
 
 from broken import put
 from msbgen.core.errors import ProfileError
+from msbgen.data import store
 from msbgen.data.schema import join_profiles
-from msbgen.data.store import read_profiles, write_blocks, write_profiles
+from msbgen.data.store import load_netcdf, read_profiles, write_blocks, write_profiles
 
 
 def test_round_trip_keeps_values_attributes_and_order(measured, tmp_path):
@@ -240,3 +244,67 @@ def test_a_heap_without_an_end_is_found_before_the_library_walks_it_for_ever(
     path.write_bytes(data)
     with pytest.raises(ProfileError, match=r"task\.nc: is damaged \(a heap without an end\)"):
         read_profiles(path)
+
+
+def overlapping_heaps(count):
+    """A file of heaps of which each holds all that follow: in the second half of an entry each."""
+    size = 8 + 32 * count
+    heads = (b"GCOL\x01\0\0\0" + struct.pack("<Q", size - 24 - 32 * i) for i in range(count))
+    return b"\x89HDF\r\n\x1a\n" + b"".join(struct.pack("<H6xQ", 1, 16) + head for head in heads)
+
+
+@pytest.mark.parametrize("count", [300, 3000])
+def test_heaps_are_walked_in_a_time_that_grows_with_the_file(tmp_path, monkeypatch, count):
+    walked = []
+
+    def unpack(form, data):
+        walked.append(form)
+        return struct.unpack(form, data)
+
+    monkeypatch.setattr(store, "struct", SimpleNamespace(unpack=unpack))
+    path = tmp_path / "heaps.nc"
+    path.write_bytes(overlapping_heaps(count))
+    with pytest.raises(ProfileError, match=r"heaps\.nc: is damaged"):
+        load_netcdf(path)
+    assert count < len(walked) <= 2 * count + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("f8", {"fill_value": 0.0}),  # a coordinate of values that were never written
+        ("f4", {"zlib": True}),
+        ("i1", {"zlib": True}),  # larger once unpacked
+        (str, {}),
+    ],
+)
+@pytest.mark.parametrize("name", ["time", "other"])
+def test_what_takes_more_than_its_file_can_hold_takes_no_memory(tmp_path, kind, settings, name):
+    with netCDF4.Dataset(tmp_path / "bomb.nc", "w") as file:
+        file.createDimension("time", 2**28 // (64 if kind is str else 8) + 1)
+        stored = file.createVariable(name, kind, ("time",), chunksizes=(2**20,), **settings)
+        if kind == "i1":
+            stored.scale_factor = 2.0
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProfileError, match=r"take 0\.268 GB, which a file of .* cannot hold"):
+            load_netcdf(tmp_path / "bomb.nc")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_of_zeros_is_read(tmp_path):
+    xr.Dataset({"x": ("n", np.zeros(2**20))}).to_netcdf(
+        tmp_path / "zeros.nc", encoding={"x": {"zlib": True, "complevel": 9}}
+    )
+    assert (tmp_path / "zeros.nc").stat().st_size < 2**15
+    assert load_netcdf(tmp_path / "zeros.nc").sizes["n"] == 2**20
+
+
+def test_groups_in_groups_are_refused(tmp_path):
+    with netCDF4.Dataset(tmp_path / "deep.nc", "w") as group:
+        for _ in range(1200):
+            group = group.createGroup("g")
+    with pytest.raises(ProfileError, match=r"^deep\.nc: cannot be read whole"):
+        load_netcdf(tmp_path / "deep.nc")
