@@ -3,8 +3,6 @@
 Workers and schedulers can be lost; every wait has a limit.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import queue

@@ -4,8 +4,6 @@ A unit is self-contained, writes its results to files that appear whole, and ret
 It can run anywhere, repeatedly, and twice at once.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import socket

@@ -1,7 +1,5 @@
 """Scores of generated profiles in held-out contexts, for a report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The index of a batch: one page without scripts that lists its tasks, the worst first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from html import escape

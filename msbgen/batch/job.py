@@ -4,8 +4,6 @@ The fit comes first and saves the model.  Blocks of contexts are then generated 
 joined into one file of profiles for each kind.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Limits of time and memory on a unit of work."""
 
-from __future__ import annotations
-
 import math
 import os
 import resource

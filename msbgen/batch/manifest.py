@@ -4,8 +4,6 @@ It is a journal (:mod:`msbgen.data.journal`): lines are only appended, and a par
 last line is ignored.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from importlib.metadata import version

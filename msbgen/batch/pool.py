@@ -1,7 +1,5 @@
 """Pools that execute units; the local one runs them in this process, one after another."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from msbgen.batch.execute import ExecutionConfig, Unit, execute

@@ -3,8 +3,6 @@
 Fit, calibrate, score held-out contexts, generate all contexts, bound, plan.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 import shlex

@@ -4,8 +4,6 @@ A unit is recorded in the manifest after its files are in place.  After an inter
 running units are repeated.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@
          ├─ bound, evaluate, plan … ────────────┴─ report
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A step writes files into the folder of its task and returns their names.  Repeat
 writes the same bytes.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

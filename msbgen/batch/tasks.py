@@ -4,8 +4,6 @@ A TOML file lists the tasks, with defaults and settings of each; in a folder of 
 file is a task.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields

@@ -3,8 +3,6 @@
 They have no consolidated metadata, which version 3 does not define.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

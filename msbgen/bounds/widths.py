@@ -14,8 +14,6 @@ All three are means over the known contexts, with the largest weights for near o
   resource r, per squared step to that level.  The step of a measured level is 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -3,8 +3,6 @@
 They are serial and release the GIL: callers run them in threads over independent work.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -9,8 +9,6 @@ pairs of distinct contexts, and no n² atoms are stored.  Contexts are divided b
 bandwidth, so that κ(β) = exp(−|β|²/2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """``msbgen bound``: execution times that a new run exceeds with a given probability."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``msbgen check``: contents and problems of any file of msbgen."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``msbgen evaluate``: score methods on contexts they were not fitted to."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

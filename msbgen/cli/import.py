@@ -1,7 +1,5 @@
 """``msbgen import``: recordings of real machines into one profile file."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``msbgen kernels``: runtime and power of kernels and networks at any clock."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from importlib import import_module

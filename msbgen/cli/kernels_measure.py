@@ -1,7 +1,5 @@
 """``msbgen kernels measure``: kernels and networks timed on this machine."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

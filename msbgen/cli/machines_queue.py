@@ -1,7 +1,5 @@
 """``msbgen machines queue``: simulate queues of jobs on several machines."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

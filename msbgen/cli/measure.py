@@ -1,7 +1,5 @@
 """``msbgen measure``: measure a command into a profile file, and restore the machine."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

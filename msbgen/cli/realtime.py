@@ -1,7 +1,5 @@
 """``msbgen realtime``: tasks with deadlines that share the resources of a platform."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from msbgen.cli import options as shared

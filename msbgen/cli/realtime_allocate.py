@@ -1,7 +1,5 @@
 """``msbgen realtime allocate``: contexts of the running tasks."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``msbgen realtime phases``: the phases of a task, with their rates in every context."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``msbgen realtime simulate``: simulate a task set and count missed deadlines"""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

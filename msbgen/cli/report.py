@@ -1,7 +1,5 @@
 """``msbgen report``: one page on the accuracy of generated profiles."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from pathlib import Path

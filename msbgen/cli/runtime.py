@@ -1,7 +1,5 @@
 """``msbgen runtime``: predict runtimes of any workload on any platform."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

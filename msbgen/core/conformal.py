@@ -23,8 +23,6 @@ folds that keep groups whole            :func:`group_folds`
 ======================================  ==========================================================
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Times as people write them: 120s, 500ms, 5min, 1h."""
 
-from __future__ import annotations
-
 import re
 
 from msbgen.core.errors import ArgumentError

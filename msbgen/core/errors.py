@@ -3,8 +3,6 @@
 Every message is one sentence with the name, the value and what is wanted: "X is Y; Z is wanted."
 """
 
-from __future__ import annotations
-
 
 class ArgumentError(ValueError):
     """An argument of a public function is wrong; the call must be corrected."""

@@ -4,8 +4,6 @@ Importing the package then costs nothing, nor does the command line's ``--help``
 read the ``__init__.pyi`` beside the package, which lists the same names.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Cores and memory that this process may use, and libraries of optional extras."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Checks that a dataset obeys :mod:`msbgen.data.schema`: one sentence for every violation."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

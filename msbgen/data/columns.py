@@ -24,8 +24,6 @@ Columns that a map does not list are left out.  Without ``[columns]`` all column
 headers.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,7 +1,5 @@
 """Checks of input files, and outputs that appear whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import glob

@@ -6,8 +6,6 @@ are kept.  Where it did not (``lost``), the rate is interpolated between the sam
 A gap at the very end is filled in the same way, from the samples before it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Groups of counters for runs, where a core can count only a few at a time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Lines are only added.  A crash may leave part of a last line: it is cut off when
 opened again, and its step is repeated.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Joining of two batches of runs of one program, measured in the same way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A digest over arrays and labels detects a file that was changed after it was sav
 their arrays in tables (:class:`msbgen.core.arrays.ModelArray`), which are checked on load.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

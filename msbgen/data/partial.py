@@ -5,8 +5,6 @@ contexts are cut by a timeout, and samples get lost.  This module finds which of
 a warning, and describes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

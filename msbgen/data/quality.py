@@ -13,8 +13,6 @@ The checks use the profiles and, where a file has them, these variables over (co
 ===========================  =====================================================================
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 A bad file is refused in one sentence, and a written file appears whole or not at all.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import mmap

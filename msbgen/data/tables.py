@@ -1,7 +1,5 @@
 """CSV tables of contexts, plans and bounds."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

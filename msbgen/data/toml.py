@@ -1,7 +1,5 @@
 """Reading of TOML files with checks of every key."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import tomllib

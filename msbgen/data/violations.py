@@ -1,7 +1,5 @@
 """Violations in masks over contexts, runs and intervals: one sentence a kind, with a place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels of the metrics: dynamic time warping, and distances between clouds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

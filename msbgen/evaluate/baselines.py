@@ -5,8 +5,6 @@ contexts' mean profiles, with weights that depend on the contexts alone.  Where 
 defined (no two contexts bracket the query), profile and duration are NaN throughout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

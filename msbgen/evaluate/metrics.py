@@ -1,7 +1,5 @@
 """Distances between generated and measured profiles, durations and clouds, on arrays."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

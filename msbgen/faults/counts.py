@@ -4,8 +4,6 @@ A count is wrong where it is far above the largest count that nearly all other r
 interval.  Such a count in a single run is an error of reading.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -12,8 +12,6 @@ A drift is accepted where its log likelihood exceeds that without one by more th
 odds and half the logarithm of the number of runs per c_d (BIC).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -18,8 +18,6 @@ of any context may depart by N(0, s²) at prior odds of their own.  A hypothesis
 that possibility, not only with no departure.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

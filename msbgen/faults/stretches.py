@@ -6,8 +6,6 @@ other contexts.  A stretch is a window of segments whose mean residual is far la
 windows of the same length in other runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

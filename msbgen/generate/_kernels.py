@@ -1,7 +1,5 @@
 """Kernels of the laws: conversion of counts between bins of progress and intervals of time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

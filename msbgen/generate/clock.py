@@ -13,8 +13,6 @@ duration and totals, also where the clock stands still while time passes (a plat
 bin), and where a bin has no width.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

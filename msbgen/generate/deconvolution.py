@@ -14,8 +14,6 @@ Time, which caps make uneven over the contexts, follows from the time law
 (:mod:`msbgen.trend.time_law`), if that predicts the intervals of left-out contexts clearly better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 

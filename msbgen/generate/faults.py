@@ -5,8 +5,6 @@ of runs that were slowed down.  Then contexts are compared once more without the
 the drift of the machine is estimated (:mod:`msbgen.faults`).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

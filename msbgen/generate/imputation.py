@@ -22,8 +22,6 @@ On the six programs of the study of partial measurements neither is clearly bett
 joining also has no answer for a context without a group, or for a run that was cut.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

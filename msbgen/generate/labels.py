@@ -1,7 +1,5 @@
 """Labels of a model file: its JSON part, checked when it is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from contextlib import suppress

@@ -5,8 +5,6 @@ are two: `ProgressLaw`, a trend over contexts on a progress clock and a bridge o
 the paper's `ElapsedLaw`, a bridge on the wall clock.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np

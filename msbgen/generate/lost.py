@@ -8,8 +8,6 @@ is about the same in all runs.  The imputed counts of the clock are therefore sc
 total of the run moves towards that of other runs.  It moves farther the less these totals vary.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls

@@ -5,8 +5,6 @@ validate, call a law on arrays (:mod:`msbgen.generate.progress_law`, or the pape
 :mod:`msbgen.generate.elapsed_law`) and add coordinates to the result.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

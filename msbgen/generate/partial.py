@@ -1,7 +1,5 @@
 """Expected totals of runs that were cut, and means where a counter was not measured."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 The samples of a context therefore do not depend on the order, the block or the other contexts.
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b
 
 import numpy as np

@@ -3,8 +3,6 @@
 The kernels are serial and release the GIL: callers run them from threads over independent work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@ bandwidth among all.  The profile of a kind gives its time at that share and at 
 does not contain is in a few *factors*, fitted to runs of the device (:mod:`.predictor.factors`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -40,8 +40,6 @@ A *context* is an allocation to a program: cores and clock of each cluster, ways
 bandwidth.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

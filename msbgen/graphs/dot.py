@@ -8,8 +8,6 @@ The parser is our own: pydot 4 gives no line of a node for messages, does not ap
 and turns ``--`` in a directed graph into ``->`` without an error.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ changes the colours of its neighbours, until all tasks have a place (individuali
 refinement, as for canonical forms of graphs; McKay, 1981; without backtracking).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from hashlib import blake2b
 

@@ -1,7 +1,5 @@
 """Readers of task graphs: netCDF, JSON, workflow traces (WfFormat), DOT, lists of parents."""
 
-from __future__ import annotations
-
 import json
 import os
 import posixpath

@@ -1,7 +1,5 @@
 """Tasks and edges of a file, by name, each with its place in the file for messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Writers of task graphs: netCDF, JSON, DOT."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -4,8 +4,6 @@ Two measured clocks do not show how power bends between them: energy generated a
 off by a tenth.  Other programs that were measured at all clocks show the bend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

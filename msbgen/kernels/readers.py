@@ -1,7 +1,5 @@
 """Where measurements of kernels come from: tables, public sets, profiles."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

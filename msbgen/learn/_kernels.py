@@ -4,8 +4,6 @@ A leaf is its own child. Trees are checked before (:mod:`msbgen.learn.trees`): c
 their parents, so every walk ends. Kernels are serial and release the GIL.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ so that equal calls give equal bits on any number of cores. Fitted trees are kep
 predictions and model files need no xgboost.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Libraries of the extras ``[ml]`` and ``[graph]``, imported when they are first needed."""
 
-from __future__ import annotations
-
 from msbgen.core.machine import load_library
 
 __all__ = ["check_libraries", "load_library"]

@@ -4,8 +4,6 @@ The residuals r_S measured, of a run on some machines for example, give the expe
 others: ``E[r_m | r_S] = Σ_mS Σ_SS⁻¹ r_S``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Parameters of predictors, after the conventions of scikit-learn: stored by ``__init__`` alone."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, Self
 

@@ -5,8 +5,6 @@ that left a group out is an out-of-sample prediction of it, so one forest gives 
 unbiased residuals. scikit-learn grows the trees; they are kept as arrays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

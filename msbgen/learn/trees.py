@@ -1,7 +1,5 @@
 """Decision trees as arrays: what boosted and randomised trees share, and their checks on load."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

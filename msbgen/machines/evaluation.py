@@ -5,8 +5,6 @@ machines including the source.  Same order is the share of rows whose machines a
 their true order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ of one program count as much as one run of another.  The score of a run is the e
 predicted log time on a machine, from a fit without its program, in units of a learned width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

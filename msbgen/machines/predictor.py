@@ -17,8 +17,6 @@ Source: Nichols et al., *Predicting cross-architecture performance of parallel p
 2024, whose boosting of plain ratios is a peer in ``benchmarks/machines_peers.py``.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Where runs on several machines come from: tables, profiles, runtimes of many platforms."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

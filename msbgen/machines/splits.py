@@ -6,8 +6,6 @@ marked as leaky.  Split by *runs*, other runs of the program are known; by *prog
 *scales*, all runs at one scale are left out at a time.
 """
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 import numpy as np

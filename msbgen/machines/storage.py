@@ -1,7 +1,5 @@
 """Fitted predictors of relative performance in netCDF files: arrays and JSON, nothing pickled."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

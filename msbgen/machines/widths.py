@@ -7,8 +7,6 @@ the geometric mean of the typical error (the exponential of the mean log error) 
 The first suits a miscoverage of 10 %, the second one of 1 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

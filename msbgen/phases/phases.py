@@ -11,8 +11,6 @@ decision reads the same row of every table.  The rate of a phase in a context is
 by its time, so that durations are kept exactly.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ what the file's attribute ``progress`` names, or else wall time.  A run is linea
 its sampling intervals, so the amounts of its stretches add up to its duration and totals.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

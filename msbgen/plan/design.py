@@ -29,8 +29,6 @@ where k times a vector is one product of small matrices per resource.  A step ta
 O(N·(n + Σ levels)) after n observations, with the same result as the update of c in O(N²).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ Without measurements.  The coordinates are logarithms of the levels; lengths and
 defaults of the trend.  A run is assumed to be slower at lower levels, which then cost more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Kernels of the virtual platform: noise, the replay of a run, stack distances."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ request hits if its line is among the first W of the set's stack, and one histog
 distances gives the misses for every W (Mattson et al., 1970).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -8,8 +8,6 @@ number of ways at once, for several random assignments of physical pages.
 Optional: Linux on x86-64 with two Debian packages, ``qemu-user`` and ``gcc``.
 """
 
-from __future__ import annotations
-
 import filecmp
 import logging
 import os

@@ -31,8 +31,6 @@ Not modelled: TLB, DRAM banks, write-back traffic, co-runners, variation with th
 replays one trace).  Timing is calibrated to no machine.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from concurrent.futures import ThreadPoolExecutor, as_completed

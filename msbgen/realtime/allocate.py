@@ -14,8 +14,6 @@ non-decreasing table, as more units never slow a task down.  Units without a gai
 with the fewest, and an idle core has the minimum.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

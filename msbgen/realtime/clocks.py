@@ -11,8 +11,6 @@ simulates the set on profiles, and takes the largest δ with which every respons
 of its deadline.  Neither is a guarantee.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -12,8 +12,6 @@ interference beyond the context, cache refill, switching costs.  A simulation wi
 deadline is no guarantee.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

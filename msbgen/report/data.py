@@ -4,8 +4,6 @@ The page does not depend on models: :mod:`msbgen.batch.report_data` fits, genera
 plans, and passes the results in these records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Formats of the numbers of a report, each with its place in the JSON file."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The numbers of a report: the content of its JSON file and of its page."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The report as one self-contained HTML file, with its numbers as JSON beside it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The table of scores as text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

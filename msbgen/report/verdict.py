@@ -1,7 +1,5 @@
 """The verdict of a report: three sentences on error, bounds and warnings."""
 
-from __future__ import annotations
-
 import math
 
 from msbgen.report.formatting import Figure, Numbers, Sentence, shortened, unit_of

@@ -5,8 +5,6 @@ quantile of (log runtime − prediction) / width over the calibration runs
 (:mod:`msbgen.core.conformal`).  Prediction and width are chosen for the tightest bounds.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Scores of a predictor of runtimes on observations that were held out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

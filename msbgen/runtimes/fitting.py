@@ -1,7 +1,5 @@
 """Fit a predictor to a dataset of runtimes, and calibrate its bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray

@@ -16,8 +16,6 @@ is a few products of small matrices, in single precision, which suffices for the
 Variances are relative to a robust variance of the residuals, so that their scale does not matter.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Readers of runtimes measured elsewhere: npz archives, and tables in CSV files."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Callable, Sequence

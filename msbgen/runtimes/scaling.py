@@ -9,8 +9,6 @@ completion* (the paper of this wing).  The solution is unique but for a constant
 where the observations connect all workloads and platforms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ that all members agree on do not change.
 Constants were chosen on calibration runs (see the page of this wing).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

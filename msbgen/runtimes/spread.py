@@ -14,8 +14,6 @@ bound; a good width gives a tight one.  The widths are:
 Exponents were chosen on the training half of one split (see the page of this wing).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

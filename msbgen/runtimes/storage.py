@@ -1,7 +1,5 @@
 """Fitted runtime predictors in netCDF files: arrays and JSON, nothing pickled."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

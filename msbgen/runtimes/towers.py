@@ -6,8 +6,6 @@ All products of embeddings are small dense matrices, so that a step over all run
 than one over a batch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

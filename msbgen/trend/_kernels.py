@@ -4,8 +4,6 @@ Loops run over slices from zero.  Where a loop starts elsewhere the compiler can
 indices, and makes no vector code.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

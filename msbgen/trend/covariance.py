@@ -8,8 +8,6 @@ is a smooth part of unit variance (Matérn, ν = 5/2; Rasmussen and Williams, 20
 plus a line.  The variance of the line is so large that it is fitted freely.
 """
 
-from __future__ import annotations
-
 from threading import Lock
 
 import numpy as np

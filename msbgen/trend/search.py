@@ -4,8 +4,6 @@ Coordinate descent over grids of length scales and nuggets, per quantity, minimi
 mean square error of the folds.  Then each resource in turn tries its other coordinates.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The bounds are those of prediction intervals.  The paper also uses an "epistemic
 variance, which the likelihood does not identify (:mod:`msbgen.graphs.predictor.evidential`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Policies without a forecast: fixed clocks, a thermal governor, HEFT."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

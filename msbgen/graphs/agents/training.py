@@ -5,8 +5,6 @@ from a temperature that occurred, in contexts that the agent or chance proposes.
 transitions have separate replay memories.  A gate keeps both within its limits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Building blocks of families of graphs: task templates and a builder of graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ Predictors hold out whole families.  The shapes are in
 :mod:`msbgen.graphs.families.shapes` and :mod:`msbgen.graphs.families.recursions`.
 """
 
-from __future__ import annotations
-
 import difflib
 import operator
 

@@ -1,7 +1,5 @@
 """Graphs of recursive and irregular programs: sorts, searches, trees, data-dependent shapes."""
 
-from __future__ import annotations
-
 from msbgen.graphs.families.builder import GraphBuilder
 
 

@@ -3,8 +3,6 @@
 Edges follow the data that tasks read and write in the tiled or blocked algorithm of that name.
 """
 
-from __future__ import annotations
-
 from msbgen.graphs.families.builder import GraphBuilder
 
 

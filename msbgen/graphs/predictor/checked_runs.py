@@ -1,7 +1,5 @@
 """Runs of graphs as both predictors check them: which device, which graphs, in which order."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 

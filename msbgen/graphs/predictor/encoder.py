@@ -8,8 +8,6 @@
   and to the memory (GraphPerf-RT, Appendices C and N.2).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -5,8 +5,6 @@ from milliseconds to minutes: Brent's bound alone reaches .98.  Methods are comp
 not over seeds: the least p of a two-sided signed-rank test of five pairs is .06.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

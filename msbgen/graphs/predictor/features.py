@@ -4,8 +4,6 @@ The residual of the schedule, the widths of intervals, and tabular peers use the
 Peers do not use those that a schedule computes (:data:`SCHEDULED`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

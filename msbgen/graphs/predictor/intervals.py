@@ -16,8 +16,6 @@ A device that was added later has scores of its own, of runs that its factors we
 The scores of other devices are added with the weight of a few runs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Trained networks of graphs as netCDF files: arrays by name, labels as JSON, nothing pickled."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 

@@ -6,8 +6,6 @@ of weights from 0 to 1, the one with the least mean squared error, each family c
 is 0 unless the gain exceeds its standard error over the families.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Fitted predictors of graphs as netCDF files: arrays by name, labels as JSON, nothing pickled."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -17,8 +17,6 @@ A resource that the others were not measured over, such as a batch size, gets a 
 log time and log power are linear in its logarithm, with smooth departures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from typing import Literal, Self

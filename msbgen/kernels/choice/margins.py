@@ -10,8 +10,6 @@ Whole families are left out, because programs of one family are alike: configura
 program, variants of one network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ sum, so its distribution follows.  How good the posterior is, :mod:`msbgen.kerne
 measures on programs that were left out.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol

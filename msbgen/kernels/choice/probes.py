@@ -9,8 +9,6 @@ ignores.  So decisions are simulated on the left-out programs, as if each had be
 candidate context, too.  The next context is the one with the least mean regret.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr

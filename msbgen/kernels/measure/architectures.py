@@ -5,8 +5,6 @@ returns scores of 1,000 classes.  Ten of them were measured in the paper on kern
 those of the cited papers, as usually implemented (inference, without auxiliary classifiers).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Datasets from the recordings of sessions: times of kernels and networks, launches of networks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

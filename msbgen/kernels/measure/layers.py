@@ -1,7 +1,5 @@
 """Layers of networks in torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

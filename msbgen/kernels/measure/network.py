@@ -1,7 +1,5 @@
 """Networks in torch, from their definitions by layers; the first pass makes the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels as calls of torch with their tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Networks with images and kernels to measure, the same in every session."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The recorder of a sweep whose runs are sessions, which write their recordings themselves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Measure a campaign of kernels and networks: sessions, journal, datasets."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Sequence

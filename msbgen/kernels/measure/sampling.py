@@ -6,8 +6,6 @@ work than those of the networks are rejected.  (MIRAGE, section 4.2, draws the p
 window independently, so that most combinations occur in no network.)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import astuple

@@ -4,8 +4,6 @@ A sweep runs ``python -m msbgen.kernels.measure.session CAMPAIGN``.  Environment
 context and the path of the recording.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ in between.  So calls are timed in rounds: each once, in random order, then all 
 of the machine affects all calls alike, and the median over rounds removes single disturbances.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

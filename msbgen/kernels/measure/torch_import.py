@@ -1,7 +1,5 @@
 """torch, imported when it is first needed."""
 
-from __future__ import annotations
-
 from importlib import import_module, metadata
 from typing import Any
 

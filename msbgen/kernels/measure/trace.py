@@ -4,8 +4,6 @@
 shapes are tracked and nothing is computed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

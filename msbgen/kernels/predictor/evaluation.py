@@ -1,7 +1,5 @@
 """Scores of predictions on kernels that were held out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ noise maximise the posterior density given a sample of the rows.  Beyond :data:`
 the posterior uses a subset of regressors (Quiñonero-Candela and Rasmussen 2005).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,8 +9,6 @@ Jetson AGX embedded platform*, SEC 2021.  Its boosting of raw parameters is a pe
 benchmarks.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ switch between algorithms and such steps are not smooth.  The weight of the tree
 error on left-out kernels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

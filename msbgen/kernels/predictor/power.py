@@ -4,8 +4,6 @@ The law is a sum of a constant, terms of the clocks (V²·f, where the voltage V
 f), and these terms multiplied by the rates of operations and bytes that a kernel achieves.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

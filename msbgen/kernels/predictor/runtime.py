@@ -5,8 +5,6 @@ tiles, bytes, depth) times one factor of the configuration (1, 1/r of a clock or
 r, products of these).  Coefficients are not negative and are fitted in relative error.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 Arrays are stored under their paths in the predictor, e.g. ``kind0.runtime.process.points``.
 """
 
-from __future__ import annotations
-
 import os
 from math import comb
 from typing import Any

@@ -5,8 +5,6 @@ counts as much as one of a second.  So the coefficients minimise Σ (Σ_j w_j x_
 subject to w ≥ 0.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -4,8 +4,6 @@ All jobs of a simulation are arrays, in order of submission. Kernels are serial 
 GIL: callers run them from threads over independent work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

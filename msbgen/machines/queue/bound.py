@@ -14,8 +14,6 @@ It is found by cutting planes: each λ gives a plane, linear in λ and nowhere b
 where the lowest plane is highest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Placements compared: the same jobs at several loads, with estimated and with true times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Measures of a schedule: makespan for operators, slowdown for users."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

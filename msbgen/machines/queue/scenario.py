@@ -17,8 +17,6 @@ another machine:
     predicted = "predicted.csv"                    # estimates, if they differ
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

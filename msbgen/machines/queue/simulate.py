@@ -9,8 +9,6 @@ Assumptions: a job has its nodes to itself until its end, and is never stopped, 
 Nodes of a machine are alike. Decisions take no time.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ A table of applications has columns ``application`` and the names of the machine
 holds for all applications without a row.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

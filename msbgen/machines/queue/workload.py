@@ -8,8 +8,6 @@ Source: Chapin et al., *Benchmarks and standards for the evaluation of parallel 
 JSSPP 1999, as the Parallel Workloads Archive keeps it (version 2.2).
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import os
