@@ -30,7 +30,7 @@ CHOICE_SEED, FORECAST_SEED = 21, 22
 RUNS = 10
 # Sampling interval of true runs, finer than that of profiles [s].
 FINE = 0.005
-# Interval of generated profiles, about that of the fitted law [s].
+# Interval of generated profiles, about that of the fitted distribution [s].
 GENERATED = 0.0025
 
 

@@ -85,13 +85,13 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
     with stages.of("import"):
         import msbgen
         from msbgen.bridge.solve import solve_bridge
-        from msbgen.generate.clock import sharpen
+        from msbgen.generate.clock import deconvolve
         from msbgen.trend.fit import Trend, fit_trend
     with stages.of("read"):
         measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
     Trend.refit = stages.calls("trend", Trend.refit)
     with ExitStack() as stack:
-        parts = {"trend": fit_trend, "sharpening": sharpen, "bridge": solve_bridge}
+        parts = {"trend": fit_trend, "deconvolution": deconvolve, "bridge": solve_bridge}
         for stage, part in parts.items():
             stack.enter_context(standing_in(part, stages.calls(stage, part)))
         with stages.of("rest of the fit"):

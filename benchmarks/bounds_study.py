@@ -18,7 +18,7 @@ from timing import seconds_of
 
 import msbgen
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
-from msbgen.generate.clock import sharpen, uniform_knots
+from msbgen.generate.clock import deconvolve, uniform_knots
 from msbgen.platform import replay_trace
 
 RATES = (0.1, 0.05, 0.01)
@@ -26,35 +26,42 @@ RATES = (0.1, 0.05, 0.01)
 FEW_LEVELS, FEW_RUNS, FEW_RATE = (0, 2, 4), 3, 0.1
 
 
-def gaussian_bound(law, contexts, miscoverage):
+def gaussian_bound(distribution, contexts, miscoverage):
     """Predicted mean + z × deviation of known runs about the trend, weighted by nearness [s]."""
-    near = np.exp(-0.5 * law.centre.trend.distance(contexts) ** 2 / _radius(law) ** 2)[
-        :, law.residuals.run_context
-    ]
+    near = np.exp(
+        -0.5 * distribution.centre.trend.distance(contexts) ** 2 / _radius(distribution) ** 2
+    )[:, distribution.residuals.run_context]
     near += 1e-9
     near /= near.sum(axis=1, keepdims=True)
-    fitted = law.centre.trend.predict(law.contexts)[..., 0].sum(axis=1)
-    ratio = law.duration[np.isfinite(law.centre.total)] / fitted[law.residuals.run_context]
+    fitted = distribution.centre.trend.predict(distribution.contexts)[..., 0].sum(axis=1)
+    ratio = (
+        distribution.duration[np.isfinite(distribution.centre.total)]
+        / fitted[distribution.residuals.run_context]
+    )
     mean = near @ ratio
     deviation = np.sqrt(np.maximum(near @ ratio**2 - mean**2, 0.0))
-    predicted = law.centre.trend.predict(contexts)[..., 0].sum(axis=1)
+    predicted = distribution.centre.trend.predict(contexts)[..., 0].sum(axis=1)
     return predicted * (mean + norm.isf(miscoverage) * deviation)
 
 
-def _radius(law):
-    apart = law.centre.trend.distance(law.contexts)
+def _radius(distribution):
+    apart = distribution.centre.trend.distance(distribution.contexts)
     np.fill_diagonal(apart, np.inf)
     return 1.5 * np.median(apart.min(axis=1))
 
 
-def measured_segments(law, truth):
+def measured_segments(distribution, truth):
     """Amounts of all true runs per segment of progress, (context, run, segments, k)."""
     contexts = context_table(truth)
-    prior = law.centre.amounts(contexts, law.centre.log_weights(contexts))[:, None]
-    knots = uniform_knots(law.settings.bins)
+    prior = distribution.centre.amounts(contexts, distribution.centre.log_weights(contexts))[
+        :, None
+    ]
+    knots = uniform_knots(distribution.settings.bins)
     runs = count_array(truth), duration_array(truth), sampling_interval(truth)
-    own = sharpen(*runs, prior, knots=knots, clock=law.centre.clock).state
-    return own.reshape(*own.shape[:2], law.settings.segments, -1, own.shape[-1]).sum(axis=3)
+    own = deconvolve(*runs, prior, knots=knots, clock=distribution.centre.clock).state
+    return own.reshape(*own.shape[:2], distribution.settings.segments, -1, own.shape[-1]).sum(
+        axis=3
+    )
 
 
 def answering_time(calibrated, contexts):
@@ -92,7 +99,7 @@ def score_bounds(task):
     # the truth is read only now, so that nothing above can depend on it
     truth = opens()
     contexts, measured = context_table(truth), duration_array(truth)
-    states = measured_segments(model.law, truth)
+    states = measured_segments(model.distribution, truth)
     typical = states.mean(axis=(0, 1)).sum(axis=0)
     result = {
         "calibration_seconds": seconds,
@@ -105,7 +112,7 @@ def score_bounds(task):
     for rate in RATES:
         bounds = {
             "conformal": calibration.duration_bound(contexts, rate),
-            "gaussian": gaussian_bound(model.law, contexts, rate),
+            "gaussian": gaussian_bound(model.distribution, contexts, rate),
         }
         row = {name: of_bound(bound, measured) for name, bound in bounds.items()}
         for holds in ("run", "segment"):

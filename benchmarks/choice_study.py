@@ -245,15 +245,15 @@ def odroid(folder: Path) -> dict[str, Any]:
         truth = whole.isel(context=[middle])
         others = [other for stem, other in programs.items() if stem != name]
         made = msbgen.fit_profiles(measured).generate(context_table(truth), kind="mean")
-        mended = EnergyCorrector(measured, others).correct(made)
+        repaired = EnergyCorrector(measured, others).correct(made)
         joules = float(np.nanmean(total_energy(truth)))
         seconds = float(np.nanmean(duration_array(truth)))
         runs = [truth.isel(run=[r]) for r in range(truth.sizes["run"])]
         rows[name] = {
-            "energy": abs(float(total_energy(mended)[0, 0]) / joules - 1),
+            "energy": abs(float(total_energy(repaired)[0, 0]) / joules - 1),
             "energy_generated": abs(float(total_energy(made)[0, 0]) / joules - 1),
             "duration": abs(float(made["duration"].values[0]) / seconds - 1),
-            "power_per_interval": apart(mended, truth),
+            "power_per_interval": apart(repaired, truth),
             "power_generated": apart(made, truth),
             "one_run_against_the_other": apart(runs[0].isel(run=0), runs[-1]),
         }

@@ -289,7 +289,7 @@ def _fitted(dataset: xr.Dataset, *, robust: bool) -> msbgen.ProfileModel:
 
 def _caps(model: msbgen.ProfileModel) -> list[tuple[int, int]]:
     """Counter and resource of each cap that the trend found."""
-    return [(cap.counter, cap.resource) for cap in model.law.centre.trend.caps]
+    return [(cap.counter, cap.resource) for cap in model.distribution.centre.trend.caps]
 
 
 def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str, dict[str, float]]:

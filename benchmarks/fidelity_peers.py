@@ -36,7 +36,7 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.evaluate.metrics import energy_distance
-from msbgen.generate.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
+from msbgen.generate.clock import deconvolve, lost_counts, to_progress, to_wall_time, uniform_knots
 from msbgen.generate.model import DEFAULT
 from msbgen.trend.fit import Trend, fit_trend
 
@@ -46,7 +46,7 @@ Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
 BINS, SEGMENTS = DEFAULT.bins, DEFAULT.segments
-# Sharpening steps, as in the generator.
+# Deconvolution steps, as in the generator.
 SHARED_STEPS = 6
 # Numbers of trees for boosting.
 ROUNDS = (15, 50, 100, 200)
@@ -391,7 +391,7 @@ def whole_runs(kind: str, n_samples: int = 10) -> Method:
 
 
 def _trend(known: Measured) -> tuple[Trend, Floats]:
-    """The generator's trend, and the sharpened state of every run."""
+    """The generator's trend, and the deconvolved state of every run."""
     weights = np.bincount(known.own)
     state = known.state
     means = known.context_means(state)
@@ -400,7 +400,7 @@ def _trend(known: Measured) -> tuple[Trend, Floats]:
         prior = trend.predict(known.contexts)[known.own]
         settings = {"knots": uniform_knots(BINS), "clock": known.clock}
         runs = known.counts, known.duration, known.interval
-        state = sharpen(*runs, prior, shared_steps=SHARED_STEPS, **settings).state
+        state = deconvolve(*runs, prior, shared_steps=SHARED_STEPS, **settings).state
         trend = trend.refit(known.context_means(state), weights=weights)
     return trend, state
 

@@ -180,18 +180,18 @@ def _constant(
     return _Constant(**vars(found)).refit(states, weights=weights)
 
 
-def _no_departure(log_weight: Floats, departure: Floats) -> Floats:
-    return np.zeros((len(log_weight), *departure.shape[1:]))
+def _no_context_residual(log_weight: Floats, residual: Floats) -> Floats:
+    return np.zeros((len(log_weight), *residual.shape[1:]))
 
 
-def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
+def _own_lag(_distribution: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
     return np.ones_like(amounts)
 
 
 _IN_LINEAR = _fit_with(coordinates="linear")
 _WITHOUT_CAPS = _fit_with(find_caps=False)
 _LOCAL = "msbgen.generate.centre._local_mean"
-_NEVER_ONE_LAW = {"msbgen.generate.deconvolution._clearly_better": lambda joined, trend: False}
+_NO_TIME_MODEL = {"msbgen.generate.deconvolution._clearly_better": lambda joined, trend: False}
 
 
 def _trends(fit: Any) -> dict[str, Any]:
@@ -200,8 +200,8 @@ def _trends(fit: Any) -> dict[str, Any]:
 
 
 def _fitted_by(fit: Any) -> dict[str, Any]:
-    """Another fit of the trends without one law of all intervals, which needs the usual fit."""
-    return {**_trends(fit), **_NEVER_ONE_LAW}
+    """Another fit of the trends without time model, which needs the usual fit."""
+    return {**_trends(fit), **_NO_TIME_MODEL}
 
 
 # Settings of the generator without a part, and replacements of its functions.
@@ -217,15 +217,18 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, _fitted_by(_fixed_metric)),
     "caps": (msbgen.DEFAULT, _fitted_by(_WITHOUT_CAPS)),
-    "local mean of the departures": (msbgen.DEFAULT, {_LOCAL: _no_departure}),
+    "local mean of context residuals": (msbgen.DEFAULT, {_LOCAL: _no_context_residual}),
     "trend (local mean only)": (msbgen.DEFAULT, _fitted_by(_constant)),
-    "trend and local mean": (msbgen.DEFAULT, {**_fitted_by(_constant), _LOCAL: _no_departure}),
-    "one law of all intervals": (msbgen.DEFAULT, _NEVER_ONE_LAW),
-    "sharpening": (replace(msbgen.DEFAULT, sharpenings=0), {}),
+    "trend and local mean": (
+        msbgen.DEFAULT,
+        {**_fitted_by(_constant), _LOCAL: _no_context_residual},
+    ),
+    "time model": (msbgen.DEFAULT, _NO_TIME_MODEL),
+    "deconvolution": (replace(msbgen.DEFAULT, deconvolutions=0), {}),
     # at this ε the coupling is that of independent neighbours
     "coherent paths (independent segments)": (
         replace(msbgen.DEFAULT, epsilon=1e6),
-        {"msbgen.generate.progress_law.ProgressLaw._to_lag": _own_lag},
+        {"msbgen.generate.progress_distribution.ProgressDistribution._to_lag": _own_lag},
     ),
 }
 
@@ -411,7 +414,7 @@ def equal(program: str) -> dict:
     """Number of measured runs whose mean is as accurate as a generated mean profile.
 
     125 contexts of ten runs are known. Errors are nDTW (exact) to the mean of a hundred runs in
-    random contexts: of generated means with and without one law of all intervals, from planned
+    random contexts: of generated means with and without time model, from planned
     contexts, and of means of n other runs.
     """
     trace, train, every = replayed(program)
@@ -432,7 +435,7 @@ def equal(program: str) -> dict:
     scattered = replay_trace(trace, planned.contexts, 10, rng=0)
     for name, known, parts in (
         ("default/mean", train, {}),
-        ("without one law of all intervals", train, _NEVER_ONE_LAW),
+        ("without time model", train, _NO_TIME_MODEL),
         ("default/mean, contexts planned", scattered, {}),
     ):
         with replaced(parts):

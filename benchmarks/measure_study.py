@@ -188,7 +188,7 @@ def kills(work: Path, count: int, seed: int = 0) -> dict:
         assert not groups(tag), "a group is left"
         assert shape(out) == wanted, "the file differs"
         killed += 1
-    print(f"{killed} killed, mended and resumed; runs made twice: {twice}")
+    print(f"{killed} killed, repaired and resumed; runs made twice: {twice}")
     return {"killed": killed, "made_twice": twice}
 
 

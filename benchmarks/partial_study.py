@@ -34,7 +34,7 @@ from msbgen.data.schema import (
     duration_array,
     sampling_interval,
 )
-from msbgen.generate.progress_law import ProgressLaw
+from msbgen.generate.progress_distribution import ProgressDistribution
 from msbgen.generate.residuals import Residuals
 from msbgen.platform import PlatformConfig
 from msbgen.platform.replay import _Program, replay_trace
@@ -221,8 +221,10 @@ def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
     models = {"partial": own}
     for name, donors in _JOINED.items():
         with patch("msbgen.generate.residuals.find_donors", donors):
-            law = replace(cast(ProgressLaw, own.law), residuals=fit(*given, **named))
-        models[name] = replace(own, law=law)
+            distribution = replace(
+                cast(ProgressDistribution, own.distribution), residuals=fit(*given, **named)
+            )
+        models[name] = replace(own, distribution=distribution)
     return models
 
 

@@ -34,10 +34,10 @@ __getattr__, __dir__, __all__ = public_names(
         "data.shipped": ("shipped_file",),
         "data.store": ("read_profiles", "write_blocks", "write_profiles"),
         "evaluate.scores": ("leave_contexts_out", "score_methods", "summarise"),
-        "generate.elapsed_law": ("ElapsedSettings",),
-        "generate.law": ("Kind",),
+        "generate.elapsed_distribution": ("ElapsedSettings",),
+        "generate.distribution": ("Kind",),
         "generate.model": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
-        "generate.progress_law": ("ProgressSettings",),
+        "generate.progress_distribution": ("ProgressSettings",),
         "plan.plan": ("Plan", "plan_contexts"),
     },
     (

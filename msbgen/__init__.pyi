@@ -35,13 +35,13 @@ from msbgen.data.store import write_profiles as write_profiles
 from msbgen.evaluate.scores import leave_contexts_out as leave_contexts_out
 from msbgen.evaluate.scores import score_methods as score_methods
 from msbgen.evaluate.scores import summarise as summarise
-from msbgen.generate.elapsed_law import ElapsedSettings as ElapsedSettings
-from msbgen.generate.law import Kind as Kind
+from msbgen.generate.distribution import Kind as Kind
+from msbgen.generate.elapsed_distribution import ElapsedSettings as ElapsedSettings
 from msbgen.generate.model import DEFAULT as DEFAULT
 from msbgen.generate.model import PAPER as PAPER
 from msbgen.generate.model import PRESETS as PRESETS
 from msbgen.generate.model import ProfileModel as ProfileModel
 from msbgen.generate.model import fit_profiles as fit_profiles
-from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings as ProgressSettings
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts

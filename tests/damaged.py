@@ -13,7 +13,12 @@ def damaged(ds, rng, prefix=""):
     kind, text = rng.integers(11), ds.attrs["labels"]
     if kind == 7:
         labels = json.loads(text)
-        parts = [labels, labels["law"], labels["law"]["settings"], labels["counters"]]
+        parts = [
+            labels,
+            labels["distribution"],
+            labels["distribution"]["settings"],
+            labels["counters"],
+        ]
         part = parts[rng.integers(len(parts))]
         part[rng.choice(list(part))] = ODD_LABELS[rng.integers(len(ODD_LABELS))]
         return ds.assign_attrs(labels=json.dumps(labels))

@@ -26,7 +26,7 @@ def machine(levels=(3, 3, 3)):
 
 
 def task(contexts, noise=0.01, seed=0):
-    """Time [s] (n,) and requests and misses (n, 2) at contexts, by a law that no fit knows."""
+    """Time [s] (n,) and requests and misses (n, 2) at contexts, by a function that no fit knows."""
     rng = np.random.default_rng(seed)
     ways, bandwidth, clock = contexts.T
     requests = np.full(len(contexts), 5e6)

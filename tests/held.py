@@ -34,7 +34,7 @@ def held_out(contexts, durations, *, groups=None, deviation=None, weight=None, s
         time_imputed=np.zeros(n, dtype=bool),
         trend=trend,
         total_trend=fit_trend(contexts, work[..., None], find_caps=False),
-        departure=np.zeros((n, segments, k)),
+        context_residual=np.zeros((n, segments, k)),
         shrinkage=np.ones((n, k)),
     )
     return HeldOut(

@@ -187,19 +187,19 @@ def weighted_median(values, weights):
     return min(v for v in values if weights[values <= v].sum() >= 0.5 * weights.sum())
 
 
-def path_law(plans, runs, weights):
+def path_distribution(plans, runs, weights):
     """Probability of every path through `runs` (their rows in the plans), by enumeration.
 
     The first run is drawn by weight alone, each next one by its plan times its weight.
     """
-    law = {}
+    distribution = {}
     for path in itertools.product(range(len(runs)), repeat=len(plans) + 1):
         probability = weights[path[0]] / sum(weights)
         for plan, r, s in zip(plans, path[:-1], path[1:]):
             step = [plan[runs[r], runs[k]] * weights[k] for k in range(len(runs))]
             probability *= step[s] / sum(step)
-        law[tuple(runs[k] for k in path)] = probability
-    return law
+        distribution[tuple(runs[k] for k in path)] = probability
+    return distribution
 
 
 def most_likely_path(plans, clouds, runs, weights, bandwidth):

@@ -4,7 +4,7 @@ import numpy as np
 
 from msbgen.data.schema import make_profiles
 from msbgen.generate.measurements import Measurements
-from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
 from msbgen.generate.runs import Runs
 
 INTERVAL = 0.01
@@ -43,13 +43,13 @@ def task(contexts, n_runs, *, seed=1, noise=0.02, interval=INTERVAL, rare=False)
     return counts.reshape(*shape, *counts.shape[1:]), np.array([d for _, d in runs]).reshape(shape)
 
 
-def fit_law(
+def fit_distribution(
     counts, duration, contexts=GRID, *, clock=INSTRUCTIONS, interval=INTERVAL, settings=SMALL,
     progress=None,
 ):  # fmt: skip
-    """The default law of such runs."""
+    """The default distribution of such runs."""
     measurements = Measurements(counts, duration, contexts, interval, clock)
-    return ProgressLaw.fit(measurements, settings, progress=progress)
+    return ProgressDistribution.fit(measurements, settings, progress=progress)
 
 
 def runs_of(counts, duration, contexts, interval, bins, *, clock=INSTRUCTIONS, **known):
@@ -73,9 +73,9 @@ def labelled(counts, measured, contexts, interval=INTERVAL):
     )  # fmt: skip
 
 
-def answer(law, query, kind, n_samples=1, seed=0):
-    """Profiles and durations that a law gives."""
-    return law.profiles(np.asarray(query), kind, n_samples=n_samples, rng=seed)
+def answer(distribution, query, kind, n_samples=1, seed=0):
+    """Profiles and durations that a distribution gives."""
+    return distribution.profiles(np.asarray(query), kind, n_samples=n_samples, rng=seed)
 
 
 def kernel_weights(known, query):

@@ -255,7 +255,7 @@ def shipped(tmp_path, monkeypatch):
 
 def test_a_whole_job_reports_the_time_of_each_stage(shipped, tmp_path):
     row = bench_generate.whole_job("small", 5, tmp_path)
-    assert row["stages"].keys() >= {"read", "trend", "sharpening", "bridge", "generate sample"}
+    assert row["stages"].keys() >= {"read", "trend", "deconvolution", "bridge", "generate sample"}
     # a stage is never counted within another one
     assert 0 < sum(row["stages"].values()) <= row["seconds"]
     for kind in bench_generate.KINDS:

@@ -209,7 +209,7 @@ def test_laws_are_asked_not_told_apart():
     for module, call in nodes(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id == "isinstance":
             told_apart = {n.id for n in ast.walk(call.args[1]) if isinstance(n, ast.Name)}
-            assert not any(name.endswith("Law") for name in told_apart), module
+            assert not any(name.endswith("ProfileDistribution") for name in told_apart), module
 
 
 def test_failures_have_a_type_that_says_who_can_mend_them():

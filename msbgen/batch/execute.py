@@ -21,7 +21,7 @@ from msbgen.batch.limits import OutOfTime, fatal_time_limit, memory_limit, time_
 from msbgen.batch.manifest import DONE, FAILED, LOST
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import limit_cores
-from msbgen.generate.law import Kind
+from msbgen.generate.distribution import Kind
 
 # Characters kept of an error, and of the traceback of an internal error.
 _ERROR_LENGTH, _TRACE_LENGTH = 600, 3000

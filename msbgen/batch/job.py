@@ -24,7 +24,7 @@ from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.evaluate.scores import scored_contexts
-from msbgen.generate.law import Kind
+from msbgen.generate.distribution import Kind
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
 from msbgen.generate.size import most_rows
 

@@ -143,7 +143,7 @@ def collect_report_data(
     model = model or fit_profiles(measured)
     wanted = None if contexts is None else model.checked(contexts)
     step()
-    calibrated = bounds_of(model, measured, supported_rate(rates, len(model.law.contexts)))
+    calibrated = bounds_of(model, measured, supported_rate(rates, len(model.distribution.contexts)))
     step()
     convergence = _convergence(model)
     step()
@@ -174,7 +174,7 @@ def collect_report_data(
         next=planned,
         seed=seed,
         command=command,
-        settings=asdict(model.law.settings),
+        settings=asdict(model.distribution.settings),
         versions=_versions(),
     )
 
@@ -184,15 +184,15 @@ def _convergence(model: ProfileModel) -> Convergence | Unavailable:
         model.prepare("sample")
     except NotConvergedError as error:
         bridge = error.bridge
-        tol = float(getattr(model.law.settings, "tol", np.nan))
+        tol = float(getattr(model.distribution.settings, "tol", np.nan))
         return Convergence(error.reached, bridge.epsilon, tol, bridge.marginal_error)
-    chain = getattr(model.law, "chain", None)
+    chain = getattr(model.distribution, "chain", None)
     if chain is None:
         return Unavailable(
-            "The paper's law solves its bridge during the fit, and keeps no residuals."
+            "The paper's distribution solves its bridge during the fit, and keeps no residuals."
         )
     errors = chain.marginal_errors()
-    return Convergence(chain.status, chain.epsilon, model.law.settings.tol, errors)
+    return Convergence(chain.status, chain.epsilon, model.distribution.settings.tol, errors)
 
 
 # --------------------------------------------------------------------------- all contexts
@@ -330,7 +330,7 @@ def _planned(
     groups: Groups = (),
 ) -> PlanSummary | Unavailable:
     levels = {
-        name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
+        name: attrs.get("levels", np.unique(model.distribution.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
     }
     file = shlex.quote(path)
@@ -448,11 +448,13 @@ def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
 
 def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
     """Runs that the fit left out since they lost counts."""
-    law = model.law
-    lost = np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total))
+    distribution = model.distribution
+    lost = np.argwhere(np.isfinite(distribution.duration) & ~np.isfinite(distribution.centre.total))
     if len(lost):
         context, run = (int(i) for i in lost[0])
-        row = int(np.abs(context_table(measured) - law.contexts[context]).sum(axis=1).argmin())
+        row = int(
+            np.abs(context_table(measured) - distribution.contexts[context]).sum(axis=1).argmin()
+        )
         example = (
             f"run {run} of {describe_context(measured, row)} {doubt_total(measured, row, run)}"
         )

@@ -17,7 +17,7 @@ from msbgen.core.durations import parse_seconds
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data import toml
 from msbgen.data.files import check_input
-from msbgen.generate.law import Kind
+from msbgen.generate.distribution import Kind
 from msbgen.generate.model import PRESETS
 from msbgen.plan.plan import parse_budget
 

@@ -1,9 +1,10 @@
 """Bounds on execution times and bands around profiles, from predictions of left-out contexts.
 
-A new run in a new context β ends by the bound U(β) [s] with probability 1 − α, for any law of the
-noise and of the prediction's error.  The score of a left-out run is its excess over the prediction
-in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β).  The bound is
-U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.core.conformal`) of the scores.
+A new run in a new context β ends by the bound U(β) [s] with probability 1 − α, whatever the
+distribution of the noise and of the prediction's error.  The score of a left-out run is its excess
+over the prediction in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β).  The bound
+is U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.core.conformal`) of the
+scores.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Calibration:
     ) -> tuple[Floats, Floats]:
         """Band around the amounts of a new run in each segment of progress.
 
-        Each quantity has a separate band.  The amounts of a run are those that `clock.sharpen`
+        Each quantity has a separate band.  The amounts of a run are those that `clock.deconvolve`
         computes with the predicted ones, `Centre.amounts`, as its prior, summed over segments.
         With probability 1 − α the band covers all segments of a run at once, or each segment
         separately, as `holds` selects.  The lower and upper limits are (q, segments, k), in the

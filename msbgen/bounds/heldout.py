@@ -22,11 +22,11 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import same_level
 from msbgen.generate.centre import Centre
-from msbgen.generate.clock import sharpen, uniform_knots
-from msbgen.generate.law import Law
+from msbgen.generate.clock import deconvolve, uniform_knots
+from msbgen.generate.distribution import ProfileDistribution
 from msbgen.trend.covariance import prior_covariance, prior_variance
 from msbgen.trend.fit import Trend, fit_trend
-from msbgen.trend.time_law import Windows
+from msbgen.trend.time_model import Windows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -57,7 +57,7 @@ class HeldOut:
     run_context: Indices  # (runs,)
     duration: Floats  # (runs,): measured execution times [s], or totals of the quantity `bounded`
     # (pairs, segments, k): measured amounts per segment of progress, deconvolved within the
-    # sampling intervals with the left-out prediction (`clock.sharpen`)
+    # sampling intervals with the left-out prediction (`clock.deconvolve`)
     state: Floats
     bounded: int = 0  # quantity whose total over a run is bounded: 0 for the execution time
 
@@ -229,10 +229,10 @@ class HeldOut:
             reach[r] = np.maximum(lowest - level, level - highest).max(initial=0.0)
         return np.asarray(self.left_out_rows.new.any(axis=0)), reach
 
-    # Storage in a file, beside the law.
+    # Storage in a file, beside the distribution.
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], NDArray]]:
-        """Everything but the law, as named arrays with their dimensions."""
+        """Everything but the distribution, as named arrays with their dimensions."""
         amounts = ("segment", "quantity")
         return {
             "context": (("row",), self.context),
@@ -244,10 +244,10 @@ class HeldOut:
         }
 
     @classmethod
-    def from_arrays(cls, law: Law, stored: StoredArrays) -> HeldOut:
-        """Undo :meth:`to_arrays`, for the calibrated law; ProfileError where they do not fit it."""
-        centre, n = law.centre, len(law.contexts)
-        used = _ended(law)
+    def from_arrays(cls, distribution: ProfileDistribution, stored: StoredArrays) -> HeldOut:
+        """Undo :meth:`to_arrays`, for the same distribution; ProfileError if they do not fit it."""
+        centre, n = distribution.centre, len(distribution.contexts)
+        used = _ended(distribution)
         n_runs = used.sum(axis=1)
         context = stored.indices("context", (None,), below=n)
         rows, amounts = len(context), (centre.segments, len(centre.trend.offset))
@@ -275,7 +275,7 @@ class HeldOut:
             deviation=stored.numbers("doubt", (rows,), within=_DEVIATIONS),
             predicted=predicted,
             run_context=np.nonzero(used)[0],
-            duration=law.duration[used],
+            duration=distribution.duration[used],
             state=state,
         )
 
@@ -389,19 +389,19 @@ Features = Query | LeftOut
 
 
 def leave_out(
-    law: Law,
+    distribution: ProfileDistribution,
     counts: Floats,
     *,
     folds: int | None = None,
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> HeldOut:
-    """Left-out predictions of the known contexts of a law with a trend, on a progress clock.
+    """Left-out predictions of the known contexts of a distribution with a trend.
 
-    `counts` (n_known, n_runs, n_times, n_counters) are those that the law was fitted to; the other
+    The distribution was fitted to `counts` (n_known, n_runs, n_times, n_counters).  The other
     arguments and the errors are those of :func:`msbgen.bounds.model.calibrate_model`.
     """
-    centre, n = law.centre, len(law.contexts)
+    centre, n = distribution.centre, len(distribution.contexts)
     if centre.clock == 0:
         raise MeasurementError(
             "the clock is wall time; bounds want a counter that counts work: name one in the "
@@ -415,7 +415,7 @@ def leave_out(
         raise ArgumentError(f"folds is {folds}; 2 to {n}, the number of contexts, is wanted.")
     if folds is None:
         groups = [np.array([i]) for i in range(n)]
-        groups += [rows for _, rows in inner_levels(law.contexts)]
+        groups += [rows for _, rows in inner_levels(distribution.contexts)]
     else:
         order = np.random.default_rng(rng).permutation(n)
         groups = [np.sort(group) for group in np.array_split(order, int(folds))]
@@ -424,13 +424,13 @@ def leave_out(
     weight = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
     weight = np.where(centre.time_imputed[rows], 0.0, weight)
     weight /= weight.sum()
-    used, means = _ended(law), law.known_states()
+    used, means = _ended(distribution), distribution.known_states()
     # nor has a context of which every run was cut
     kept = np.asarray(used.any(axis=1))[rows]
     weight = np.where(kept, weight, 0.0) / weight[kept].sum()
     predicted, state, n_bins = [], [], means.shape[1]
     for done, group in enumerate(groups):
-        prior = _left_out_prediction(law, means, group, anew=folds is not None)
+        prior = _left_out_prediction(distribution, means, group, anew=folds is not None)
         predicted.append(_in_segments(prior, centre.segments))
         member, run = np.nonzero(used[group])
         if progress:
@@ -438,9 +438,16 @@ def leave_out(
         if len(run) == 0:
             continue
         rows_of = group[member], run
-        interval = law.interval / centre.slowdown[rows_of] if centre.is_corrected else law.interval
-        runs, knots = (counts[rows_of], law.duration[rows_of], interval), uniform_knots(n_bins)
-        sharp = sharpen(*runs, prior[member], knots=knots, clock=centre.clock)
+        interval = (
+            distribution.interval / centre.slowdown[rows_of]
+            if centre.is_corrected
+            else distribution.interval
+        )
+        runs, knots = (
+            (counts[rows_of], distribution.duration[rows_of], interval),
+            uniform_knots(n_bins),
+        )
+        sharp = deconvolve(*runs, prior[member], knots=knots, clock=centre.clock)
         state.append(_in_segments(sharp.state, centre.segments))
     left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
     return HeldOut(
@@ -451,30 +458,32 @@ def leave_out(
         deviation=_left_out_deviation(centre.trend, groups)[kept],
         predicted=np.concatenate(predicted)[kept],
         run_context=np.nonzero(used)[0],
-        duration=law.duration[used],
+        duration=distribution.duration[used],
         state=np.concatenate(state),
     )
 
 
-def _ended(law: Law) -> NDArray[np.bool_]:
-    """Complete runs that the law was fitted to, (n_known, n_runs).
+def _ended(distribution: ProfileDistribution) -> NDArray[np.bool_]:
+    """Complete runs that the distribution was fitted to, (n_known, n_runs).
 
     The duration of the others is not known.
     """
-    return np.isfinite(law.centre.total) & np.isfinite(law.duration)
+    return np.isfinite(distribution.centre.total) & np.isfinite(distribution.duration)
 
 
-def _left_out_prediction(law: Law, means: Floats, group: Indices, *, anew: bool) -> Floats:
+def _left_out_prediction(
+    distribution: ProfileDistribution, means: Floats, group: Indices, *, anew: bool
+) -> Floats:
     """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
-    centre, contexts = law.centre, law.contexts
+    centre, contexts = distribution.centre, distribution.contexts
     if len(group) == 1 and not anew:
         return centre.held_out[group]
     kept = np.setdiff1d(np.arange(len(contexts)), group)
     weights, trend = centre.trend.weights[kept], centre.trend
     if anew:
         trend = fit_trend(contexts[kept], means[kept], weights=weights, segments=centre.segments)
-        if centre.trend.time_law:
-            trend = trend.with_time_law(Windows.of_bins(means[kept][..., 0]))
+        if centre.trend.time_model:
+            trend = trend.with_time_model(Windows.of_bins(means[kept][..., 0]))
     else:
         sums = tuple(replace(one, contexts=contexts[kept]) for one in trend.sums)
         trend = replace(trend, contexts=contexts[kept], sums=sums)

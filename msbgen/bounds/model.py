@@ -7,8 +7,8 @@ guarantee and its assumptions:
 - Each group that is left out has the same weight: each context alone, and each inner level of a
   resource with all its contexts, since these have a common error.  A new run of a new context is
   covered with probability 1 − α or more if the context is drawn like the left-out groups, for any
-  law of the noise.  The widths were learned from the same contexts; with hundreds of runs this
-  effect is small.
+  distribution of the noise.  The widths were learned from the same contexts; with hundreds of runs
+  this effect is small.
 - The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
   bounds are slightly wide.  Contexts left out alone are predicted in closed form, with length
   scales that were chosen with the left-out context present: a few parameters against hundreds of
@@ -53,7 +53,7 @@ BOUNDS_SCHEMA = "msbgen-bounds/1"
 # Prefix of the names of its arrays in a file.
 _PREFIX = "calibration_"
 # Fields of the fitted model that a calibrated model shares.
-_SHARED = ("law", "resources", "counters", "attrs", "findings")
+_SHARED = ("distribution", "resources", "counters", "attrs", "findings")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class CalibratedModel(ProfileModel):
         everything that does not depend on the context computed once.
         """
         query = self.checked(np.asarray(context, dtype=float)[None])
-        counts, duration = self.law.profiles(query, "mean")
+        counts, duration = self.distribution.profiles(query, "mean")
         bound = self.calibration.duration_bound(query, miscoverage)
         return Answer(counts[0], float(duration[0]), float(bound[0]))
 
@@ -171,7 +171,10 @@ class CalibratedModel(ProfileModel):
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
             columns[ENERGY_BOUND] = (joules, ENERGY_UNITS, f"energy {exceeded}")
-        outside = "context lies outside the hull of the measured ones"
+        known, outside = (
+            self.distribution.contexts,
+            "context lies outside the hull of the measured ones",
+        )
         columns["extrapolated"] = (self.extrapolated(query).astype(np.int8), "1", outside)
         guess = "bound is a guess: nothing that was left out lay as far from the rest"
         columns["beyond"] = (self.calibration.beyond(query).astype(np.int8), "1", guess)
@@ -187,7 +190,7 @@ class CalibratedModel(ProfileModel):
             attrs={
                 **self.attrs,
                 "schema": BOUNDS_SCHEMA,
-                "source": f"bounds by msbgen from {len(self.law.contexts)} measured contexts",
+                "source": f"bounds by msbgen from {len(known)} measured contexts",
                 "miscoverage": miscoverage,
             },
         )
@@ -207,7 +210,7 @@ class CalibratedModel(ProfileModel):
         if not stored.arrays:
             raise ProfileError(f"{source}: the model was not calibrated; see calibrate_model.")
         try:
-            return _calibrated(model, HeldOut.from_arrays(model.law, stored))
+            return _calibrated(model, HeldOut.from_arrays(model.distribution, stored))
         except ArgumentError as error:
             raise ProfileError(f"{source}: {error}") from None
 
@@ -253,18 +256,20 @@ def calibrate_model(
     counts, duration = count_array(dataset), duration_array(dataset)
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:
-        counts = model.findings.mend(counts, duration, context_table(dataset)).counts
-    same = whole and counts.shape[:2] == model.law.duration.shape
+        counts = model.findings.repair(counts, duration, context_table(dataset)).counts
+    same = whole and counts.shape[:2] == model.distribution.duration.shape
     if not same or counter_names(dataset) != list(model.counters):
         raise ArgumentError(
             f"the dataset holds {counts.shape[0]} contexts × {counts.shape[1]} runs of "
             f"{', '.join(counter_names(dataset))}; the one that the model was fitted to is wanted."
         )
-    return _calibrated(model, leave_out(model.law, counts, folds=folds, rng=rng, progress=progress))
+    return _calibrated(
+        model, leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
+    )
 
 
 def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:
-    clock, counters = model.law.centre.clock, list(model.counters)
+    clock, counters = model.distribution.centre.clock, list(model.counters)
     quantities = ("duration", *counters[: clock - 1], *counters[clock:])
     shared = {name: getattr(model, name) for name in _SHARED}
     return CalibratedModel(**shared, calibration=Calibration(held, quantities))

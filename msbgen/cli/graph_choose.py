@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     """Choose, and print the choice with its predictions."""
     graph_options.check_inputs(options, options.model)
 
-    from msbgen.core.choice import Limits
+    from msbgen.core.constrained_choice import Limits
     from msbgen.graphs.agents import search, worlds
     from msbgen.graphs.predictor import storage
     from msbgen.graphs.predictor.forecaster import GraphForecaster

@@ -151,8 +151,8 @@ _CLASSES: dict[str, type[Fault]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Mended:
-    """Measurements to fit, made by :meth:`Findings.mend`."""
+class Repaired:
+    """Measurements to fit, made by :meth:`Findings.repair`."""
 
     counts: Floats
     duration: Floats
@@ -185,9 +185,9 @@ class Findings:
         """One sentence a fault; see :meth:`Fault.sentence`."""
         return [fault.sentence(describe, counters) for fault in self.faults]
 
-    def mend(
+    def repair(
         self, counts: Floats, duration: Floats, contexts: Floats, started: Floats | None = None
-    ) -> Mended:
+    ) -> Repaired:
         """Repaired measurements, without those that cannot be repaired.
 
         Labels are exchanged back, times scaled, and wrong counts replaced.  Counts (n, runs,
@@ -197,7 +197,7 @@ class Findings:
         slowdown, weights = np.ones(duration.shape), np.ones(len(contexts))
         kept, estimated = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)
         if not self.faults:
-            return Mended(counts, duration, contexts, slowdown, weights, estimated, kept)
+            return Repaired(counts, duration, contexts, slowdown, weights, estimated, kept)
         counts, duration, contexts = counts.copy(), duration.copy(), contexts.copy()
         left_out = np.zeros(len(contexts), dtype=bool)
         for fault in self.faults:
@@ -215,10 +215,10 @@ class Findings:
                 case StretchedRun(contexts=(context,)):
                     counts[context, fault.run] = np.nan
                     duration[context, fault.run] = np.nan
-        mend_counts(counts, [fault for fault in self.faults if isinstance(fault, WrongCount)])
+        repair_counts(counts, [fault for fault in self.faults if isinstance(fault, WrongCount)])
         left_out |= ~np.isfinite(duration).any(axis=1)
         kept = np.flatnonzero(~left_out)
-        return Mended(
+        return Repaired(
             counts[kept],
             duration[kept] / slowdown[kept],
             contexts[kept],
@@ -273,7 +273,7 @@ def _fault(plain: Mapping[str, Any]) -> Fault:
 NOTHING = Findings()
 
 
-def mend_counts(counts: Floats, faults: Sequence[WrongCount]) -> None:
+def repair_counts(counts: Floats, faults: Sequence[WrongCount]) -> None:
     """Replace wrong counts, in place, by the mean of their neighbours in time."""
     cells = [(fault.contexts[0], fault.run, fault.interval, fault.counter) for fault in faults]
     for cell in cells:

@@ -115,8 +115,8 @@ def grows_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
         residual, usual = np.zeros(len(values)), np.inf
         for _ in range(_ROUNDS):
             near = np.abs(residual) <= 3.0 * usual + 1e-12
-            law = np.linalg.lstsq(design[near], values[near], rcond=None)[0]
-            residual = values - design @ law
+            line = np.linalg.lstsq(design[near], values[near], rcond=None)[0]
+            residual = values - design @ line
             usual = _NORMAL * median(np.abs(residual))
         return usual
 

@@ -1,4 +1,4 @@
-"""Kernels of the laws: conversion of counts between bins of progress and intervals of time."""
+"""Compiled loops that convert counts between bins of progress and intervals of time."""
 
 from collections.abc import Callable
 from typing import Any

@@ -50,7 +50,7 @@ class Centre:
     trend: Trend
     total_trend: Trend  # total of the clock at any context
     # (n_known, bins, k): log of each context's mean measured amounts over the fitted ones
-    departure: Floats
+    context_residual: Floats
     # (n_known, k): factor on the departures in the local mean: 1, or for a single run, which may be
     # noise, the share that the neighbours predict
     shrinkage: Floats
@@ -78,14 +78,14 @@ class Centre:
             find_caps=False,
         )
         means = fill_means(runs.amounts(state), trend)
-        departure = log_ratio(means, trend.predict(runs.contexts))
-        shrinkage = np.ones((len(departure), departure.shape[2]))
+        context_residual = log_ratio(means, trend.predict(runs.contexts))
+        shrinkage = np.ones((len(context_residual), context_residual.shape[2]))
         single = runs.n_measured <= 1
         if single.any():
             scaled = trend.scaled(runs.contexts) / _kernel_width(trend, bandwidth)
             means = np.nan_to_num(runs.means(runs.state))
             size = np.maximum(means.sum(axis=(0, 1)), 1e-300)
-            factor = predicted_share(scaled, departure, single[:, None] * means / size)
+            factor = predicted_share(scaled, context_residual, single[:, None] * means / size)
             shrinkage = np.where(single, factor, shrinkage)
         imputed = np.asarray(measurements.time_imputed, dtype=bool)
         return cls(
@@ -94,16 +94,16 @@ class Centre:
             bandwidth,
             runs.total,
             measurements.slowdowns,
-            np.broadcast_to(imputed, len(departure)),
+            np.broadcast_to(imputed, len(context_residual)),
             trend,
             total_trend,
-            departure,
+            context_residual,
             shrinkage,
         )
 
     @cached_property
     def n_runs(self) -> Indices:
-        """Number of runs of each known context that the law was fitted to, (n_known,)."""
+        """Number of runs of each known context that the distribution was fitted to, (n_known,)."""
         return np.isfinite(self.total).sum(axis=1)
 
     @cached_property
@@ -124,7 +124,7 @@ class Centre:
     @cached_property
     def _shrunk(self) -> Floats:
         """Departures after shrinkage, (n_known, bins, k)."""
-        return self.departure * self.shrinkage[:, None]
+        return self.context_residual * self.shrinkage[:, None]
 
     @cached_property
     def _shrunk_sums(self) -> Floats:
@@ -140,7 +140,7 @@ class Centre:
 
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
-        return self._fitted * np.exp(self.departure)
+        return self._fitted * np.exp(self.context_residual)
 
     def of_known(self, n_measured: Indices) -> Floats:
         """Amounts from which residuals of the known contexts are taken, (n_known, bins, k).
@@ -151,7 +151,7 @@ class Centre:
         states, single = self.known_states(), n_measured <= 1
         rows = single.any(axis=1)
         log_weight = gaussian_log_weights(self.scaled_contexts, self.scaled_contexts[rows])
-        centre = self._with_departures(self._fitted[rows], log_weight)
+        centre = self._with_context_residuals(self._fitted[rows], log_weight)
         states[rows] = np.where(single[rows, None], centre, states[rows])
         return states
 
@@ -162,7 +162,7 @@ class Centre:
         The parameters of the trend stay, and the departures of the others are from the full trend.
         """
         log_weight = _weights_of_others(self.scaled_contexts)
-        return self._with_departures(self.trend.held_out, log_weight)
+        return self._with_context_residuals(self.trend.held_out, log_weight)
 
     def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
         """Centre of the `kept` contexts, with a trend that was fitted to their means `states`."""
@@ -172,7 +172,7 @@ class Centre:
             slowdown=self.slowdown[kept],
             time_imputed=self.time_imputed[kept],
             trend=trend,
-            departure=log_ratio(states, trend.predict(trend.contexts)),
+            context_residual=log_ratio(states, trend.predict(trend.contexts)),
             shrinkage=self.shrinkage[kept],
         )
 
@@ -184,9 +184,9 @@ class Centre:
 
     def amounts(self, query: Floats, log_weight: Floats) -> Floats:
         """Amounts per bin at contexts with their :meth:`log_weights`, (q, bins, k)."""
-        return self._with_departures(self.trend.predict(query), log_weight)
+        return self._with_context_residuals(self.trend.predict(query), log_weight)
 
-    def _with_departures(self, fitted: Floats, log_weight: Floats) -> Floats:
+    def _with_context_residuals(self, fitted: Floats, log_weight: Floats) -> Floats:
         """Amounts of the trend (q, bins, k) times the local mean of the departures.
 
         Where the trend takes the total time from a trend of the sums, so do departures: single bins
@@ -210,7 +210,7 @@ class Centre:
             "total": (("known", "run"), self.total),
             **({"pace": (("known", "run"), self.slowdown)} if self.is_corrected else {}),
             **({"guessed": (("known",), imputed.astype(float))} if imputed.any() else {}),
-            "departure": (("known", "bin", "quantity"), self.departure),
+            "context_residual": (("known", "bin", "quantity"), self.context_residual),
             "trust": (("known", "quantity"), self.shrinkage),
             **_with_dims("trend_", self.trend),
             **_with_dims("clock_", self.total_trend),
@@ -251,7 +251,7 @@ class Centre:
             imputed,
             trend,
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
-            stored.numbers("departure", (n, bins, k), within=LOGARITHMS),
+            stored.numbers("context_residual", (n, bins, k), within=LOGARITHMS),
             stored.numbers("trust", (n, k), within=(0.0, 1.0)),
         )
 
@@ -310,18 +310,18 @@ def _stored_trend(
     if part.arrays:
         whole = _stored_trend(part, contexts, 1, q)
         arrays |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
-    law = stored.part("joint_")
-    if law.arrays:
+    time_model = stored.part("joint_")
+    if time_model.arrays:
         stored.want(bool(part.arrays), stored.named("joint_parts"), "alone", "a trend of the sums")
-        parts = law.numbers("parts", (m + q, bins), within=NOT_NEGATIVE)
+        parts = time_model.numbers("parts", (m + q, bins), within=NOT_NEGATIVE)
         stored.want(
             bool((contexts[:, parts[:m].any(axis=1)] > 0).all()),
-            law.named("parts"), "of a level of 0", "levels > 0",
+            time_model.named("parts"), "of a level of 0", "levels > 0",
         )  # fmt: skip
         arrays["joint_parts"] = parts
-        arrays["joint_width"] = law.numbers("width", (bins,), within=POSITIVE)
-        arrays["joint_common"] = law.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
-        arrays["joint_summed"] = law.numbers("summed", (q - 1,), within=(0.0, 1.0))
+        arrays["joint_width"] = time_model.numbers("width", (bins,), within=POSITIVE)
+        arrays["joint_common"] = time_model.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
+        arrays["joint_summed"] = time_model.numbers("summed", (q - 1,), within=(0.0, 1.0))
     return Trend.from_arrays(arrays)
 
 
@@ -334,24 +334,24 @@ def _kernel_width(trend: Trend, bandwidth: float) -> Floats:
     return bandwidth * np.maximum(scott_bandwidth(known), least)
 
 
-def _local_mean(log_weight: Floats, departure: Floats) -> Floats:
+def _local_mean(log_weight: Floats, context_residual: Floats) -> Floats:
     """Kernel mean of departures (n_known, bins, k) by log weights (q, n_known), (q, bins, k)."""
     weight = np.exp(log_weight)
     weight /= weight.sum(axis=1, keepdims=True)
-    mean = weight @ departure.reshape(len(departure), -1)
-    return mean.reshape(len(weight), *departure.shape[1:])
+    mean = weight @ context_residual.reshape(len(context_residual), -1)
+    return mean.reshape(len(weight), *context_residual.shape[1:])
 
 
-def predicted_share(scaled_contexts: Floats, departure: Floats, weight: Floats) -> Floats:
+def predicted_share(scaled_contexts: Floats, context_residual: Floats, weight: Floats) -> Floats:
     """Share of the departures that neighbours predict, (k,): of single runs, what is not noise.
 
     The factor from 0 to 1 on the local mean of all other contexts that predicts the departures
     best, in least squares with the given weights (n_known, bins, k).
     """
     if len(scaled_contexts) == 1:
-        return np.ones(departure.shape[2])
-    others = _local_mean(_weights_of_others(scaled_contexts), departure)
-    agreement = (weight * departure * others).sum(axis=(0, 1))
+        return np.ones(context_residual.shape[2])
+    others = _local_mean(_weights_of_others(scaled_contexts), context_residual)
+    agreement = (weight * context_residual * others).sum(axis=(0, 1))
     return np.clip(agreement / np.maximum((weight * others**2).sum(axis=(0, 1)), 1e-300), 0, 1)
 
 

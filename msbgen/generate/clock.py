@@ -108,7 +108,7 @@ def progress_amounts(
     return position, amounts
 
 
-def sharpen(
+def deconvolve(
     counts: ArrayLike,
     duration: ArrayLike,
     interval: ArrayLike,

@@ -10,8 +10,8 @@ amounts per bin are those that, summed over every run's intervals, give the coun
 correction of a bin is therefore the mean over the contexts around it, at first over all.  Steps are
 extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
 
-Time, which caps make uneven over the contexts, follows from the time law
-(:mod:`msbgen.trend.time_law`), if that predicts the intervals of left-out contexts clearly better.
+Caps make time uneven over the contexts.  Time therefore follows from the time model
+(:mod:`msbgen.trend.time_model`) if that predicts the intervals of left-out contexts clearly better.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
-from msbgen.trend.time_law import Windows
+from msbgen.trend.time_model import Windows
 
 Floats = NDArray[np.float64]
 
@@ -45,9 +45,9 @@ class DeconvolutionSettings:
     least_ratio: float = 1e-3
     # fits with the trend's own predictions where no run of a context measured a quantity
     fill_steps: int = 3
-    # error of left-out intervals, relative to that of the trend, below which one law of all
-    # intervals is used: a smaller gain may be chance
-    time_law_gain: float = 0.95
+    # error of left-out intervals over that of the trend, below which the time model is used: a
+    # smaller gain may be chance
+    time_model_gain: float = 0.95
     negligible: float = 1e-12  # amounts below this share of their mean are rounding
 
 
@@ -55,17 +55,23 @@ _SETTINGS = DeconvolutionSettings()
 
 
 def deconvolved_trend(
-    runs: Runs, segments: int, sharpenings: int, step: Callable[[], None], *, counters: bool = False
+    runs: Runs,
+    segments: int,
+    deconvolutions: int,
+    step: Callable[[], None],
+    *,
+    counters: bool = False,
 ) -> tuple[Trend, Floats]:
     """Trend of the states, and the runs' states deconvolved with it, (n, bins, k).
 
-    The trend decides on caps by `segments` sums of bins.  Counts are deconvolved `sharpenings`
+    The trend decides on caps by `segments` sums of bins.  Counts are deconvolved `deconvolutions`
     times with the trend as the prior, and the trend is fitted again; `step` is called after each
     fit.
 
-    With `counters`, errors of counters, too, decide on the time law: use it where time
-    was measured in more runs than counters, as errors of time alone favour the trend there.  The
-    law is then used if it is better for time and clearly better for all quantities together.
+    The time model is used if it predicts time clearly better.  `counters` is for measurements in
+    which more runs have times than counts: errors of time alone favour the trend there.  The time
+    model is then also used if it is better for time, and clearly better for all quantities
+    together.
     """
     means = runs.amounts(runs.state)
     everywhere = np.isfinite(means).all(axis=(0, 2))
@@ -89,20 +95,20 @@ def deconvolved_trend(
             filled = fill_means(means, even)
     step()
     trend, state = even, runs.state
-    for _ in range(sharpenings):
-        state = runs.sharpened(trend)
+    for _ in range(deconvolutions):
+        state = runs.deconvolved(trend)
         trend = trend.refit(fill_means(runs.amounts(state), trend), weights=runs.weight)
         step()
     n, m = runs.contexts.shape
-    if sharpenings == 0 or runs.clock == 0 or n < m + 3:
+    if deconvolutions == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
-    with_law, law_state = trend_with_time_law(runs, even)
-    time = [left_out_error(runs, law, [0]) for law in (trend, with_law)]
+    with_model, model_state = trend_with_time_model(runs, even)
+    time = [left_out_error(runs, one, [0]) for one in (trend, with_model)]
     better = _clearly_better(time[1], time[0])
     if counters and not better and time[1] < time[0]:
-        every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, with_law)]
+        every = [left_out_error(runs, one, range(state.shape[2])) for one in (trend, with_model)]
         better = _clearly_better(every[1], every[0])
-    return (with_law, law_state) if better else (trend, state)
+    return (with_model, model_state) if better else (trend, state)
 
 
 def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
@@ -117,13 +123,13 @@ def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _clearly_better(time_law: float, trend: float) -> bool:
-    """Whether the error of the time law is clearly below that of the trend."""
-    return time_law < _SETTINGS.time_law_gain * trend
+def _clearly_better(time_model: float, trend: float) -> bool:
+    """Whether the error of the time model is clearly below that of the trend."""
+    return time_model < _SETTINGS.time_model_gain * trend
 
 
-def trend_with_time_law(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
-    """Trend whose time follows the time law, and the runs' states deconvolved with it.
+def trend_with_time_model(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
+    """Trend whose time follows the time model, and the runs' states deconvolved with it.
 
     The clock of `runs` is not time; `trend` is that of their states.
     """
@@ -137,12 +143,12 @@ def trend_with_time_law(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
         state = np.concatenate([state[..., :1], counts], axis=2)
         means = fill_means(runs.amounts(state, time_resolved=False), trend)
         trend = trend.refit(means, weights=runs.weight)
-    with_law = trend.with_time_law(interval_windows(runs))
-    time = runs.sharpened(with_law, shared_steps=0)[..., :1]
+    with_model = trend.with_time_model(interval_windows(runs))
+    time = runs.deconvolved(with_model, shared_steps=0)[..., :1]
     state = np.concatenate([time, state[..., 1:]], axis=2)
     means = fill_means(runs.amounts(state), trend)
     trend = replace(trend, sums=()).refit(means, weights=runs.weight)
-    return replace(trend, sums=with_law.sums, time_law=with_law.time_law), state
+    return replace(trend, sums=with_model.sums, time_model=with_model.time_model), state
 
 
 def neighbours(trend: Trend) -> Floats:

@@ -1,4 +1,4 @@
-"""Detection of faults in measured runs, before a law is fitted to them.
+"""Detection of faults in measured runs, before a distribution is fitted to them.
 
 In turn: impossible counts; contexts that took too long, fit no other, or were exchanged; stretches
 of runs that were slowed down.  Then contexts are compared once more without these runs, and last
@@ -42,7 +42,7 @@ from msbgen.faults.findings import (
     SlowContext,
     StretchedRun,
     WrongCount,
-    mend_counts,
+    repair_counts,
 )
 from msbgen.faults.hypotheses import Hypothesis, Kind
 from msbgen.faults.regression import TimeRegression, grows_with_time
@@ -112,9 +112,9 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
             kept[list(fault.contexts)] = False
     dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
     mask = xr.DataArray(kept.reshape([dataset.sizes[dim] for dim in dims]), dims=dims)
-    mended = without_absurd_counts(dataset, findings)
+    repaired = without_absurd_counts(dataset, findings)
     names = *counter_names(dataset), "duration"
-    return mended.assign({name: mended[name].where(mask) for name in names})
+    return repaired.assign({name: repaired[name].where(mask) for name in names})
 
 
 def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
@@ -127,7 +127,7 @@ def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset
             values = dataset[name].transpose(*dims)
             counts = np.array(values, dtype=np.float64, order="C")
             first = [replace(cell, counter=0) for cell in cells]
-            mend_counts(counts.reshape(len(counts), -1, counts.shape[-1], 1), first)
+            repair_counts(counts.reshape(len(counts), -1, counts.shape[-1], 1), first)
             out[name] = values.copy(data=counts)
     return dataset.assign(out)
 
@@ -179,7 +179,7 @@ def find_faults(
     wrong = find_wrong_counts(counts)
     if wrong:
         counts = counts.copy()
-        mend_counts(counts, wrong)
+        repair_counts(counts, wrong)
     ended = np.where(measurements.complete, measurements.duration, np.nan)
     informative = ~(np.asarray(time_driven) | _grow_with_time(counts, ended, contexts))
     if clock:

@@ -5,8 +5,8 @@ the runs that hold a group are one cloud, the runs that lack it another.  Both h
 segment, the lag (how late a run is there, beside its context), the counters that all runs
 hold, and the context.  The bridge couples the two clouds in these coordinates, segment by segment,
 and each recipient draws its donor from the coupling.  Given what all runs share, groups that were
-never measured together are independent: of all joint laws that agree with the measurements this one
-has the largest entropy.
+never measured together are independent: of all joint distributions
+that agree with the measurements, this one has the largest entropy.
 
 All segments of a run use the same random numbers: one Gumbel number a pair of runs, and the largest
 sum of it and log Γ is a draw from Γ.  The donor of a run therefore changes between segments only

@@ -11,19 +11,26 @@ from msbgen.core.arrays import StoredArrays
 from msbgen.faults.findings import Findings
 
 
-def stored_labels(stored: StoredArrays, text: object, laws: Collection[str]) -> dict[str, Any]:
+def stored_labels(
+    stored: StoredArrays, text: object, distributions: Collection[str]
+) -> dict[str, Any]:
     """Labels of a model file from their JSON text; ProfileError where one is missing or wrong."""
     labels: Any = None
     if isinstance(text, str):
         with suppress(json.JSONDecodeError, RecursionError):
             labels = json.loads(text)
     stored.want(isinstance(labels, dict), "attribute 'labels'", text, "a JSON object")
-    for name in ("resources", "counters", "attrs", "law", "kind"):
+    for name in ("resources", "counters", "attrs", "distribution", "kind"):
         wanted, words = (str, "text") if name == "kind" else (dict, "an object")
         stored.want(
             isinstance(labels.get(name), wanted), f"label '{name}'", labels.get(name), words
         )
-    stored.want(labels["kind"] in laws, "label 'kind'", labels["kind"], f"{', '.join(laws)}")
+    stored.want(
+        labels["kind"] in distributions,
+        "label 'kind'",
+        labels["kind"],
+        f"{', '.join(distributions)}",
+    )
     tables = {"attrs": labels["attrs"]}
     for name in ("resources", "counters"):
         stored.want(len(labels[name]) > 0, f"label '{name}'", "empty", "one or more")

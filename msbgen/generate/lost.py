@@ -99,11 +99,11 @@ def _correction(total: Floats, n_lost: NDArray, ended: Bools, runs: Runs) -> Flo
     usual = fit_trend(
         runs.contexts, runs.means(total[:, None, None]), weights=runs.n_runs, find_caps=False
     ).predict(runs.contexts)[runs.context, 0, 0]
-    departure = np.log(np.maximum(total, 1e-300) / np.maximum(usual, 1e-300))
-    terms = np.stack([np.ones(len(departure)), n_lost], axis=1)
-    (between_runs, per_sample), _ = nnls(terms[ended], departure[ended] ** 2)
+    residual = np.log(np.maximum(total, 1e-300) / np.maximum(usual, 1e-300))
+    terms = np.stack([np.ones(len(residual)), n_lost], axis=1)
+    (between_runs, per_sample), _ = nnls(terms[ended], residual[ended] ** 2)
     error = per_sample * n_lost
-    return np.expm1(-departure * error / np.maximum(between_runs + error, 1e-300))
+    return np.expm1(-residual * error / np.maximum(between_runs + error, 1e-300))
 
 
 def _reached(trend: Trend) -> tuple[Floats, Floats]:

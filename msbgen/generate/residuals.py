@@ -111,7 +111,7 @@ class Residuals:
     def from_arrays(cls, stored: StoredArrays, centre: Centre) -> Residuals:
         """Undo :meth:`to_arrays`; ProfileError where an array cannot be that of residuals."""
         run_context = np.nonzero(np.isfinite(centre.total))[0]
-        n, (_, bins, k) = len(run_context), centre.departure.shape
+        n, (_, bins, k) = len(run_context), centre.context_residual.shape
         return cls(
             run_context,
             stored.numbers("residual", (n, bins, k), within=LOGARITHMS),

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
-from msbgen.generate.clock import lost_counts, progress_amounts, sharpen, to_progress, uniform_knots
+from msbgen.generate.clock import (
+    deconvolve,
+    lost_counts,
+    progress_amounts,
+    to_progress,
+    uniform_knots,
+)
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import expected_totals
 from msbgen.trend.fit import Trend
@@ -23,7 +29,7 @@ _SHARED_STEPS = 6
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Measured runs that a law is fitted to, one after another, context by context."""
+    """Measured runs that a distribution is fitted to, one after another, context by context."""
 
     contexts: Floats  # (n_known, n_resources)
     context: Indices  # (n,): known context of each run, not decreasing
@@ -181,14 +187,14 @@ class Runs:
         """Number of runs of each known context that hold each quantity, (n_known, k)."""
         return self.n_finite(self.state[:, :1])[:, 0]
 
-    def sharpened(self, trend: Trend, *, shared_steps: int = _SHARED_STEPS) -> Floats:
+    def deconvolved(self, trend: Trend, *, shared_steps: int = _SHARED_STEPS) -> Floats:
         """Amounts per bin of progress, deconvolved with a trend as the prior, (n, bins, k).
 
         The prior is corrected `shared_steps` times by the ratio that all runs share
-        (:func:`msbgen.generate.clock.sharpen`).
+        (:func:`msbgen.generate.clock.deconvolve`).
         """
         prior = trend.predict(self.contexts)[self.context]
-        return sharpen(
+        return deconvolve(
             self.counts,
             self.duration,
             self.interval,
@@ -201,7 +207,7 @@ class Runs:
 
 
 def usable_runs(total: Floats, clock: int) -> NDArray[np.bool_]:
-    """Runs to fit a law to, (n_known, n_runs): present, and without lost counts of the clock.
+    """Runs that a distribution is fitted to, (n_known, n_runs): all without lost clock counts.
 
     Where the totals of all runs of a context depart together, the context causes it, not a lost
     count.

@@ -5,7 +5,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from msbgen.data.schema import counter_names, duration_array, sampling_interval
-from msbgen.generate.law import Kind
+from msbgen.generate.distribution import Kind
 from msbgen.generate.model import ProfileModel
 
 # A file takes at least a third of the size of its counts after compression; this is below that.
@@ -36,5 +36,5 @@ def most_rows(model: ProfileModel, contexts: ArrayLike, times: float | None = No
 
     To allocate arrays before profiles are generated; arguments as :meth:`ProfileModel.generate`.
     """
-    longest = model.law.longest(model.checked(contexts))
-    return int(np.ceil(longest / (model.law.interval if times is None else times))) + 1
+    longest = model.distribution.longest(model.checked(contexts))
+    return int(np.ceil(longest / (model.distribution.interval if times is None else times))) + 1

@@ -22,7 +22,13 @@ from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
 from msbgen.plan.design import DesignLimits, greedy_design, propose_contexts, with_corners
-from msbgen.plan.prior import all_points, is_on_axes, nearest_index, prior_of_law, prior_of_levels
+from msbgen.plan.prior import (
+    all_points,
+    is_on_axes,
+    nearest_index,
+    prior_of_distribution,
+    prior_of_levels,
+)
 
 Floats = NDArray[np.float64]
 
@@ -242,7 +248,7 @@ def plan_contexts(
         names = tuple(source.resources)
         listed = {name: source.resources[name].get("levels", ()) for name in names}
         axes = _levels(levels or listed, names)
-        prior = prior_of_law(source.law, axes)
+        prior = prior_of_distribution(source.distribution, axes)
     else:
         names = tuple(source)
         axes = _levels(source, names)
@@ -316,8 +322,8 @@ def _has_other_runs(model: ProfileModel, fault: Fault) -> bool:
     """Whether the fault is in one run, and the model was fitted to others of that context."""
     if not isinstance(fault, (StretchedRun, WrongCount)):
         return False
-    rows = same_level(model.law.contexts, fault.levels[0]).all(axis=1)
-    measured = np.isfinite(model.law.duration[rows])
+    rows = same_level(model.distribution.contexts, fault.levels[0]).all(axis=1)
+    measured = np.isfinite(model.distribution.duration[rows])
     return bool(np.delete(measured, fault.run, axis=1).any())
 
 

@@ -1,6 +1,6 @@
-"""Priors, noise and costs of a task for a plan, from a fitted law or without measurements.
+"""Priors, noise and costs of a task for a plan, from a fitted distribution or without measurements.
 
-From a law.  Each quantity of its trend (time, and events, per bin of progress) is a Gaussian
+From a distribution.  Each quantity of its trend (time and events per bin of progress) is a Gaussian
 process with the trend's length scales.  The amplitude is calibrated on known contexts, each left
 out in turn: their predicted errors are equal to the observed ones in the mean square.  Expected
 errors are those of a typical context.  They are up to tenfold at the end of a resource without a
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import same_level
-from msbgen.generate.law import Law
+from msbgen.generate.distribution import ProfileDistribution
 from msbgen.trend.covariance import prior_covariance
 from msbgen.trend.fit import Trend, fit_trend
 
@@ -103,21 +103,21 @@ def prior_of_levels(axes: Sequence[Floats], run_seconds: float = 1.0) -> Prior:
     return _default_prior(axes, cost, known, np.empty(0))
 
 
-def prior_of_law(law: Law, axes: Sequence[Floats]) -> Prior:
+def prior_of_distribution(distribution: ProfileDistribution, axes: Sequence[Floats]) -> Prior:
     """Prior of a measured task on a platform of these levels; ArgumentError without a trend."""
-    known, runs = law.contexts, np.isfinite(law.centre.total).sum(axis=1).astype(float)
+    known, centre = distribution.contexts, distribution.centre
+    runs = np.isfinite(centre.total).sum(axis=1).astype(float)
     if len(known) < len(axes) + 3:
         # too few to fit parameters: the default prior, with costs scaled to the measured times
         cost = _power_law_cost(axes)
-        duration = np.nanmean(law.duration, axis=1)
+        duration = np.nanmean(distribution.duration, axis=1)
         near = [nearest_index(axes, row) for row in known]
         scale = np.exp(np.mean(np.log(duration / cost[near])))
         return _default_prior(axes, cost * scale, known, runs)
     platform = all_points(axes)
-    quantities, noise = _fitted_quantities(law, axes, platform, runs)
-    return Prior(
-        quantities, _durations(law, platform), _before(axes, known, runs), len(known), noise, True
-    )
+    quantities, noise = _fitted_quantities(distribution, axes, platform, runs)
+    durations, before = _durations(distribution, platform), _before(axes, known, runs)
+    return Prior(quantities, durations, before, len(known), noise, True)
 
 
 def all_points(axes: Sequence[Floats]) -> Floats:
@@ -190,33 +190,33 @@ def _power_law_cost(axes: Sequence[Floats]) -> Floats:
     return cost
 
 
-# ------------------------------------------------------------------ from a law
+# ------------------------------------------------------------------ from a distribution
 
 
-def _durations(law: Law, contexts: Floats) -> Floats:
+def _durations(distribution: ProfileDistribution, contexts: Floats) -> Floats:
     """Execution time of each context by the trend [s]."""
-    centre = law.centre
+    centre = distribution.centre
     if centre.clock == 0:
         return centre.total_trend.predict(contexts)[:, 0, 0]
     return centre.trend.predict(contexts)[..., 0].sum(axis=1)
 
 
 def _fitted_quantities(
-    law: Law, axes: Sequence[Floats], platform: Floats, runs: Floats
+    distribution: ProfileDistribution, axes: Sequence[Floats], platform: Floats, runs: Floats
 ) -> tuple[list[Quantity], float]:
     """Prior of every quantity of the trend, and the deviation of one run from its context."""
-    fitted, states = law.centre.trend, law.known_states()
+    fitted, states = distribution.centre.trend, distribution.known_states()
     trend = fitted
     if trend.form != "gaussian-process":
         # the local-linear form has no posterior: a process with the same coordinates replaces it
         trend = fit_trend(
-            law.contexts, states, weights=runs, form="gaussian-process",
+            distribution.contexts, states, weights=runs, form="gaussian-process",
             coordinates=trend.coordinates, find_caps=False,
         )  # fmt: skip
     weights = runs / runs.mean()
-    importance = _importance(states, trend.offset, law.centre.clock)
+    importance = _importance(states, trend.offset, distribution.centre.clock)
     squared = (np.log(trend.held_out + trend.offset) - np.log(states + trend.offset)) ** 2
-    spread = _spread(law, importance)
+    spread = _spread(distribution, importance)
     scaled_axes, points, constant = _coordinates(trend, axes)
     quantities, noise = [], 0.0
     for k in range(states.shape[2]):
@@ -227,7 +227,8 @@ def _fitted_quantities(
             weight = importance[:, 0] / importance[:, 0].sum()
             # share of the unthrottled time's variance in that of the time, mean over the bins
             share, point_share = (
-                fitted.free_share(contexts) ** 2 @ weight for contexts in (platform, law.contexts)
+                fitted.free_share(contexts) ** 2 @ weight
+                for contexts in (platform, distribution.contexts)
             )
         lengths[constant] = _LENGTH
         factor, point_factor = (
@@ -305,9 +306,9 @@ def _importance(states: Floats, offset: Floats, clock: int) -> Floats:
     return out
 
 
-def _spread(law: Law, importance: Floats) -> Floats | None:
+def _spread(distribution: ProfileDistribution, importance: Floats) -> Floats | None:
     """Squared error of one run within its context, (k,); None with too few repeated runs."""
-    run_context, residual = law.residuals.run_context, law.residuals.residual
+    run_context, residual = distribution.residuals.run_context, distribution.residuals.residual
     repeated = np.bincount(run_context)[run_context] > 1
     if repeated.sum() < _FEW_RUNS:
         return None

@@ -40,13 +40,13 @@ from msbgen.trend.folds import Folds
 from msbgen.trend.problem import Problem, SmoothingParameters, offsets
 from msbgen.trend.search import ParameterChoice, ParameterSearch, default_choice
 from msbgen.trend.smooth import FORMS, SMOOTHERS, GaussianProcess, Smoother
-from msbgen.trend.time_law import (
-    TimeLaw,
+from msbgen.trend.time_model import (
+    TimeModel,
     TimeProblem,
     Windows,
-    fit_time_law,
+    fit_time_model,
     left_out_times,
-    refit_time_law,
+    refit_time_model,
 )
 
 Floats = NDArray[np.float64]
@@ -76,9 +76,9 @@ class Trend:
     coefficients: Floats  # (k, n, bins) of the kernel; centred log states in the local-linear form
     caps: tuple[Cap, ...]  # none or one
     # None or one: the trend of the sums over all bins.  The time of the bins is scaled to it; under
-    # a time law the counters are instead, by the law's weights.
+    # a time model the counters are instead, by the model's weights.
     sums: tuple[Trend, ...]
-    time_law: tuple[TimeLaw, ...]  # none or one, fitted to all sampling intervals at once
+    time_model: tuple[TimeModel, ...]  # none or one, fitted to all sampling intervals at once
 
     @property
     def parameters(self) -> SmoothingParameters:
@@ -119,7 +119,7 @@ class Trend:
         state, times = self._with_times(contexts)
         for time, _ in times:
             state[..., 0] = time
-        if not self.time_law:
+        if not self.time_model:
             for sums in self.sums:
                 _scale_sums(state[..., :1], sums.predict(contexts)[..., :1])
         return state
@@ -135,7 +135,7 @@ class Trend:
         return times[-1][1]
 
     def _with_times(self, contexts: ArrayLike) -> tuple[Floats, list[tuple[Floats, Floats]]]:
-        """State (q, bins, k) without caps; under a cap or time law also time and free share."""
+        """State (q, bins, k) without caps; under a cap or time model also time and free share."""
         z = self.scaled(contexts)
         lengths, nugget = self._every_length
         if self.form == FORMS[0]:  # the times without caps are Gaussian processes as well
@@ -154,10 +154,10 @@ class Trend:
         state = np.empty((*values.shape[1:], len(values)))
         np.maximum(values.transpose(1, 2, 0), 0.0, out=state)
         levels = np.asarray(contexts, dtype=float)
-        if self.time_law:
-            (law,), (sums,) = self.time_law, self.sums
-            _scale_sums(state[..., 1:], sums.predict(contexts)[..., 1:], law.summed)
-            return state, [law.time(levels, state[..., 1:], self.caps)]
+        if self.time_model:
+            (model,), (sums,) = self.time_model, self.sums
+            _scale_sums(state[..., 1:], sums.predict(contexts)[..., 1:], model.summed)
+            return state, [model.time(levels, state[..., 1:], self.caps)]
         return state, [
             cap.throttle(weights, levels[:, cap.resource], state[..., cap.counter])
             for cap, weights in zip(self.caps, rows[len(self.lengths) :])
@@ -186,24 +186,24 @@ class Trend:
         sums = amounts.sum(axis=1, keepdims=True)
         refitted = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
         trend = _assemble(problem, known, self.coordinates, self.parameters, caps, refitted)
-        trend = replace(trend, time_law=self.time_law)
-        laws = tuple(refit_time_law(law, trend._time_problem()) for law in self.time_law)
-        return replace(trend, time_law=laws)
+        trend = replace(trend, time_model=self.time_model)
+        models = tuple(refit_time_model(model, trend._time_problem()) for model in self.time_model)
+        return replace(trend, time_model=models)
 
     def _time_problem(self) -> TimeProblem:
-        """The problem of a time law, with one window per bin."""
+        """The problem of a time model, with one window per bin."""
         windows, counts = Windows.of_bins(self.states[..., 0]), self.predict(self.contexts)[..., 1:]
         return TimeProblem(windows, self.contexts, counts, self.caps, self.weights)
 
-    def with_time_law(self, windows: Windows) -> Trend:
-        """The trend with the time of one law that is fitted to windows of progress.
+    def with_time_model(self, windows: Windows) -> Trend:
+        """The trend with the time of one model that is fitted to windows of progress.
 
         The sums of counters over the bins are means of two predictions: that of the bins, and that
         of a trend of the sums.  Their weights follow from their errors in left-out contexts.
         """
         sums, folds = self.states.sum(axis=1, keepdims=True), Folds.of(self.contexts)
         of_sums = fit_trend(self.contexts, sums, weights=self.weights, find_caps=False)
-        plain = replace(self, sums=(), time_law=())
+        plain = replace(self, sums=(), time_model=())
         known = np.maximum(sums[folds.index, 0, 1:], 1e-300)
 
         def square(trend: Trend) -> Floats:
@@ -215,7 +215,7 @@ class Trend:
         state = plain.predict(self.contexts)
         _scale_sums(state[..., 1:], of_sums.predict(self.contexts)[..., 1:], summed)
         problem = TimeProblem(windows, self.contexts, state[..., 1:], self.caps, self.weights)
-        return replace(self, sums=(of_sums,), time_law=(fit_time_law(problem, summed),))
+        return replace(self, sums=(of_sums,), time_model=(fit_time_model(problem, summed),))
 
     @cached_property
     def held_out(self) -> Floats:
@@ -231,10 +231,10 @@ class Trend:
         """States of contexts that are left out in groups, as `held_out`, (rows, bins, k)."""
         problem = self._problem_of(folds)
         left_out = problem.held_out(self.parameters)
-        if self.time_law:
-            (law,), (sums,) = self.time_law, self.sums
-            _scale_sums(left_out[..., 1:], sums.left_out(folds)[..., 1:], law.summed)
-            times = left_out_times(law, self._time_problem(), folds, left_out[..., 1:])
+        if self.time_model:
+            (model,), (sums,) = self.time_model, self.sums
+            _scale_sums(left_out[..., 1:], sums.left_out(folds)[..., 1:], model.summed)
+            times = left_out_times(model, self._time_problem(), folds, left_out[..., 1:])
             left_out[..., 0] = times
             return left_out
         times = [held_out_time(problem, self.contexts, cap, left_out) for cap in self.caps]
@@ -261,8 +261,10 @@ class Trend:
             arrays[f"cap_{name}"] = np.stack(values) if values else np.empty(0)
         for sums in self.sums:
             arrays |= {f"whole_{name}": array for name, array in sums.to_arrays().items()}
-        for law in self.time_law:
-            arrays |= {f"joint_{name}": np.asarray(getattr(law, name)) for name in _TIME_LAW_ARRAYS}
+        for model in self.time_model:
+            arrays |= {
+                f"joint_{name}": np.asarray(getattr(model, name)) for name in _TIME_MODEL_ARRAYS
+            }
         return arrays
 
     @classmethod
@@ -275,13 +277,13 @@ class Trend:
             indices = {n: int(value.pop(n)) for n in ("counter", "resource")}
             caps.append(Cap(**indices, **scalars, **value))
         sums = {name[6:]: array for name, array in arrays.items() if name.startswith("whole_")}
-        law = {name[6:]: np.asarray(a) for name, a in arrays.items() if name.startswith("joint_")}
+        model = {name[6:]: np.asarray(a) for name, a in arrays.items() if name.startswith("joint_")}
         return cls(
             coordinates=tuple(COORDINATES[int(i)] for i in np.asarray(arrays["coordinates"])),
             form=FORMS[int(np.asarray(arrays["form"]))],
             caps=tuple(caps),
             sums=(cls.from_arrays(sums),) if sums else (),
-            time_law=(TimeLaw(**law),) if law else (),
+            time_model=(TimeModel(**model),) if model else (),
             **{name: np.asarray(arrays[name], dtype=float) for name in _ARRAYS},
         )
 
@@ -294,7 +296,7 @@ _CAP_ARRAYS = (
     "counter", "resource", "rate", "width", "gain", "lengths", "nugget", "mean", "highest",
     "coefficients",
 )  # fmt: skip
-_TIME_LAW_ARRAYS = ("parts", "width", "common", "summed")
+_TIME_MODEL_ARRAYS = ("parts", "width", "common", "summed")
 
 
 def fit_trend(

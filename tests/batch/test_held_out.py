@@ -101,7 +101,7 @@ def test_a_rate_is_supported_from_the_contexts_on_that_it_needs():
 
 def test_without_paths_in_a_part_command_to_measure_alone_are_judged(task, monkeypatch):
     few = task.isel(context=slice(0, None, 3), run=slice(2))
-    monkeypatch.setattr(held_out, "_has_paths", lambda one: len(one.law.contexts) != 4)
+    monkeypatch.setattr(held_out, "_has_paths", lambda one: len(one.distribution.contexts) != 4)
     held = score_left_out(few, 5, 4, (0.2,), seed=5)
     methods = list(held.scores["method"].values)
     assert methods == ["default/mean", *held_out.BASELINES]

@@ -121,8 +121,8 @@ def test_guesses_are_told_by_the_levels_where_most_are(report_inputs):
 def test_the_bridge_is_solved_to_its_tolerance(model, report_inputs):
     convergence = report_inputs.convergence
     assert convergence.status.startswith("converged")
-    assert convergence.errors.max() <= convergence.tol == model.law.settings.tol
-    assert len(convergence.errors) == model.law.settings.segments - 1
+    assert convergence.errors.max() <= convergence.tol == model.distribution.settings.tol
+    assert len(convergence.errors) == model.distribution.settings.segments - 1
 
 
 def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):

@@ -6,9 +6,9 @@ import pytest
 from conftest import synthetic_task
 from msbgen.bounds.model import calibrate_model
 from msbgen.generate.model import fit_profiles
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 
-QUICK = ProgressSettings(bins=40, segments=5, sharpenings=1)
+QUICK = ProgressSettings(bins=40, segments=5, deconvolutions=1)
 GRID = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.2, 1.5, 1.8, 2.0)])
 
 

@@ -14,7 +14,7 @@ from held import grid_groups, held_out
 from msbgen.bounds.calibration import Calibration
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.generate.clock import sharpen, uniform_knots
+from msbgen.generate.clock import deconvolve, uniform_knots
 
 
 def drawn(rng, *, n=40, runs=3, noise=0.02, error=0.0, deviation=None):
@@ -89,7 +89,7 @@ def test_bounds_lie_above_medians_and_cover_the_truth(calibration, between):
 def test_bands_cover_the_runs_of_new_contexts(calibration, between):
     truth = synthetic_task(between, n_runs=4)
     centre = calibration.held_out.centre
-    own = sharpen(
+    own = deconvolve(
         count_array(truth),
         duration_array(truth),
         0.01,

@@ -13,19 +13,19 @@ from msbgen.bounds.model import calibrate_model
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import count_array
-from msbgen.generate.elapsed_law import ElapsedSettings
+from msbgen.generate.elapsed_distribution import ElapsedSettings
 from msbgen.generate.model import fit_profiles
 from msbgen.trend.fit import fit_trend
 
 
 class Retold:
-    """A law whose known states are said to be others."""
+    """A distribution whose known states are said to be others."""
 
-    def __init__(self, law, states):
-        self.law, self.states = law, states
+    def __init__(self, distribution, states):
+        self.distribution, self.states = distribution, states
 
     def __getattr__(self, name):
-        return getattr(self.law, name)
+        return getattr(self.distribution, name)
 
     def known_states(self):
         return self.states
@@ -51,11 +51,13 @@ def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
 
 @pytest.mark.parametrize("folds", [None, 4])
 def test_predictions_do_not_depend_on_the_left_out_runs(task, model, folds):
-    law, counts = model.law, count_array(task)
-    states = law.known_states()
+    distribution, counts = model.distribution, count_array(task)
+    states = distribution.known_states()
     other = states.copy()
     other[12] *= 1.5
-    one, two = (leave_out(Retold(law, s), counts, folds=folds, rng=3) for s in (states, other))
+    one, two = (
+        leave_out(Retold(distribution, s), counts, folds=folds, rng=3) for s in (states, other)
+    )
     # those left out alone are predicted by the trend, which is not fitted again
     together = one.left_out.sum(axis=1) > 1
     untouched = one.left_out[:, 12]
@@ -64,27 +66,27 @@ def test_predictions_do_not_depend_on_the_left_out_runs(task, model, folds):
         assert np.array_equal(one.predicted[row], two.predicted[row]) == untouched[row]
 
 
-def with_trend(law, trend):
-    return replace(law, centre=replace(law.centre, trend=trend))
+def with_trend(distribution, trend):
+    return replace(distribution, centre=replace(distribution.centre, trend=trend))
 
 
-def test_a_time_law_is_fitted_without_the_left_out_contexts(task, model, grid):
-    trend = model.law.centre.trend
-    assert trend.time_law
-    held = leave_out(model.law, count_array(task))
+def test_a_time_model_is_fitted_without_the_left_out_contexts(task, model, grid):
+    trend = model.distribution.centre.trend
+    assert trend.time_model
+    held = leave_out(model.distribution, count_array(task))
     alone = held.left_out.sum(axis=1) == 1
-    wanted = model.law.centre.held_out.reshape(25, 5, 8, -1).sum(axis=2)
+    wanted = model.distribution.centre.held_out.reshape(25, 5, 8, -1).sum(axis=2)
     np.testing.assert_allclose(held.predicted[alone], wanted)
     level = grid[:, 0] == 4.0
     (rows,) = np.nonzero((held.left_out == level).all(axis=1))
-    states = model.law.known_states()
+    states = model.distribution.known_states()
     without = replace(
         trend,
         contexts=grid[~level],
         sums=tuple(replace(whole, contexts=grid[~level]) for whole in trend.sums),
     ).refit(states[~level])
-    assert not np.array_equal(without.time_law[0].parts, trend.time_law[0].parts)
-    others = model.law.centre.of_others(np.flatnonzero(~level), states[~level], without)
+    assert not np.array_equal(without.time_model[0].parts, trend.time_model[0].parts)
+    others = model.distribution.centre.of_others(np.flatnonzero(~level), states[~level], without)
     wanted = others.amounts(grid[level], others.log_weights(grid[level]))
     wanted = wanted.reshape(5, 5, 8, -1).sum(axis=2)
     np.testing.assert_allclose(held.predicted[rows], wanted)
@@ -94,8 +96,10 @@ def test_a_time_law_is_fitted_without_the_left_out_contexts(task, model, grid):
 
 def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
     """In closed form; the parameters and the mean of the trend are those of all contexts."""
-    law = with_trend(model.law, replace(model.law.centre.trend, sums=(), time_law=()))
-    held, centre = leave_out(law, count_array(task)), law.centre
+    distribution = with_trend(
+        model.distribution, replace(model.distribution.centre.trend, sums=(), time_model=())
+    )
+    held, centre = leave_out(distribution, count_array(task)), distribution.centre
     trend, states = centre.trend, centre.trend.states
     z = trend.scaled(trend.contexts)
     for i in (0, 12, 24):
@@ -109,19 +113,19 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
             amount = np.exp(wanted) - trend.offset[k]
             apart = centre.scaled_contexts[kept] - centre.scaled_contexts[i]
             weight = np.exp(-0.5 * (apart**2).sum(axis=1))
-            departed = amount * np.exp(weight @ centre.departure[kept, :, k] / weight.sum())
+            departed = amount * np.exp(weight @ centre.context_residual[kept, :, k] / weight.sum())
             got = held.predicted[i, :, k]
             np.testing.assert_allclose(got, departed.reshape(5, 8).sum(axis=1), rtol=2e-3)
 
 
 def test_a_trend_of_the_total_time_is_fitted_without_the_left_out_contexts(task, model, grid):
-    trend = replace(model.law.centre.trend, time_law=())
-    sums = model.law.known_states().sum(axis=1, keepdims=True)
+    trend = replace(model.distribution.centre.trend, time_model=())
+    sums = model.distribution.known_states().sum(axis=1, keepdims=True)
     whole = fit_trend(grid, sums, find_caps=False)
-    law = with_trend(model.law, replace(trend, sums=(whole,)))
-    held = leave_out(law, count_array(task))
+    distribution = with_trend(model.distribution, replace(trend, sums=(whole,)))
+    held = leave_out(distribution, count_array(task))
     level = grid[:, 0] == 4.0
-    sums = law.known_states().sum(axis=1, keepdims=True)
+    sums = distribution.known_states().sum(axis=1, keepdims=True)
     without = replace(whole, contexts=grid[~level]).refit(sums[~level])
     rows = np.flatnonzero((held.left_out == level).all(axis=1))
     np.testing.assert_array_equal(held.context[rows], np.flatnonzero(level))
@@ -133,39 +137,39 @@ def test_a_trend_of_the_total_time_is_fitted_without_the_left_out_contexts(task,
 
 def test_random_folds_partition_the_contexts_and_equal_seeds_give_equal_folds(task, model):
     counts = count_array(task)
-    held = leave_out(model.law, counts, folds=3, rng=0)
+    held = leave_out(model.distribution, counts, folds=3, rng=0)
     assert sorted(held.context) == list(range(25))
     assert set(held.left_out.sum(axis=1)) == {8, 9}
-    again = leave_out(model.law, counts, folds=3, rng=np.random.default_rng(0))
+    again = leave_out(model.distribution, counts, folds=3, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(held.left_out, again.left_out)
     np.testing.assert_array_equal(held.predicted, again.predicted)
-    other = leave_out(model.law, counts, folds=3, rng=1)
+    other = leave_out(model.distribution, counts, folds=3, rng=1)
     assert not np.array_equal(held.left_out, other.left_out)
 
 
 def test_progress_counts_the_groups(task, model):
     calls = []
-    leave_out(model.law, count_array(task), progress=lambda *c: calls.append(c))
+    leave_out(model.distribution, count_array(task), progress=lambda *c: calls.append(c))
     assert calls == [(i, 31) for i in range(1, 32)]
 
 
 @pytest.mark.parametrize("folds", [0, 1, 2.5, 26, -3])
 def test_impossible_numbers_of_folds_are_refused(task, model, folds):
     with pytest.raises(ArgumentError, match=f"folds is {folds}; 2 to 25"):
-        leave_out(model.law, count_array(task), folds=folds)
+        leave_out(model.distribution, count_array(task), folds=folds)
 
 
 def test_laws_without_a_trend_over_contexts_are_refused(task, quick):
     few = task.isel(context=slice(0, 6))
     counts = count_array(few)
     with pytest.raises(ArgumentError, match="default preset is wanted"):
-        leave_out(fit_profiles(few, ElapsedSettings()).law, counts)
+        leave_out(fit_profiles(few, ElapsedSettings()).distribution, counts)
     wall = fit_profiles(few.assign_attrs(progress="time"), quick)
     with pytest.raises(MeasurementError, match="wall time"):
-        leave_out(wall.law, counts)
+        leave_out(wall.distribution, counts)
     one = task.isel(context=slice(0, 1))
     with pytest.raises(MeasurementError, match="at least 2"):
-        leave_out(fit_profiles(one, quick).law, count_array(one))
+        leave_out(fit_profiles(one, quick).distribution, count_array(one))
 
 
 # ------------------------------------------------------------------ neighbours and deviations
@@ -307,7 +311,7 @@ def stored(arrays):
 
 def test_stored_predictions_are_read_unchanged(model, calibration):
     held = calibration.held_out
-    again = HeldOut.from_arrays(model.law, stored(plain(held)))
+    again = HeldOut.from_arrays(model.distribution, stored(plain(held)))
     for name in ("context", "left_out", "weight", "deviation", "predicted", "duration", "state"):
         np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
         assert getattr(again, name).dtype == getattr(held, name).dtype
@@ -353,7 +357,7 @@ def test_damaged_calibrations_are_refused_in_one_sentence(model, calibration, mu
     arrays = plain(calibration.held_out)
     mutate(arrays)
     with pytest.raises(ProfileError, match=message) as error:
-        HeldOut.from_arrays(model.law, stored(arrays))
+        HeldOut.from_arrays(model.distribution, stored(arrays))
     assert "\n" not in str(error.value)
 
 
@@ -361,7 +365,7 @@ def test_runs_that_were_cut_do_not_enter_bounds(task, quick, grid):
     places = [(2, 0), (2, 1), *((7, r) for r in range(4))]
     spoilt = partials.cut(task.copy(deep=True), places)
     model = fit_profiles(spoilt, quick)
-    held = leave_out(model.law, count_array(spoilt))
+    held = leave_out(model.distribution, count_array(spoilt))
     ended = spoilt["complete"].values == 1
     np.testing.assert_array_equal(held.duration, spoilt["duration"].values[ended])
     np.testing.assert_array_equal(held.n_runs, ended.sum(axis=1))

@@ -54,7 +54,7 @@ def test_drawn_paths_follow_the_enumerated_law(chain, plans, active):
     log_weight = np.log(np.linspace(1.0, 0.2, len(active)))
     n = 40_000
     paths = draw(chain, np.array(active), log_weight, n)
-    wanted = oracles.path_law(plans, active, np.exp(log_weight))
+    wanted = oracles.path_distribution(plans, active, np.exp(log_weight))
     assert sum(wanted.values()) == pytest.approx(1.0)
     seen, counts = np.unique(paths, axis=0, return_counts=True)
     got = dict.fromkeys(wanted, 0.0) | {tuple(p): c / n for p, c in zip(seen.tolist(), counts)}

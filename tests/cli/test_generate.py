@@ -33,7 +33,7 @@ def test_generate_from_a_csv_with_every_option(folder, msbgen):
     np.testing.assert_array_equal(context_table(out), [[3.0, 1.5], [8.0, 2.0]])
     assert out.sizes["sample"] == 3
     assert (out.attrs["interval"], out.attrs["epsilon"], out.attrs["seed"]) == (0.02, 0.05, 4)
-    assert ProfileModel.load(folder / "model.nc").law.settings.epsilon == 0.05
+    assert ProfileModel.load(folder / "model.nc").distribution.settings.epsilon == 0.05
 
 
 def test_equal_seeds_give_equal_files(folder, msbgen):

@@ -22,7 +22,7 @@ from msbgen.evaluate.scores import (
 )
 from msbgen.evaluate.scores import methods as evaluate_methods
 from msbgen.generate.model import PRESETS
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 
 CHEAP = ("bracketing", "nearest_context", "multilinear")
 
@@ -197,7 +197,7 @@ def test_improvement_is_relative_to_the_baseline(measured, truth):
 
 
 def test_a_changed_dataset_is_fitted_again(measured, truth, monkeypatch):
-    monkeypatch.setitem(PRESETS, "default", ProgressSettings(bins=40, segments=5, sharpenings=1))
+    monkeypatch.setitem(PRESETS, "default", ProgressSettings(bins=40, segments=5, deconvolutions=1))
     methods = evaluate_methods()
     first = methods["default/mean"](measured, context_table(truth))["instructions"]
     other = measured.assign(instructions=measured["instructions"] * 3)

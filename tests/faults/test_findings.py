@@ -32,8 +32,10 @@ def measured():
 
 def test_findings_without_a_fault_change_nothing():
     arrays = measured()
-    mended = Findings().mend(*arrays)
-    assert all(a is b for a, b in zip((mended.counts, mended.duration, mended.contexts), arrays))
+    repaired = Findings().repair(*arrays)
+    assert all(
+        a is b for a, b in zip((repaired.counts, repaired.duration, repaired.contexts), arrays)
+    )
     assert not Findings()
     assert list(Findings()) == []
 
@@ -41,34 +43,34 @@ def test_findings_without_a_fault_change_nothing():
 def test_each_fault_is_repaired_as_its_sentence_says():
     counts, duration, contexts = measured()
     before = counts.copy()
-    mended = ALL.mend(counts, duration, contexts)
-    assert mended.kept.tolist() == [0, 1, 3, 4]
-    assert mended.duration.tolist()[:3] == [[4.0, 4.0], [2.0, 2.0], [4.0, 4.0]]
-    assert mended.slowdown[1].tolist() == [2.0, 2.0]
-    assert mended.weights.tolist() == [1.0, 0.5, 1.0, 1.0]
-    assert mended.contexts[[0, 2]].tolist() == contexts[[3, 0]].tolist()
-    assert np.isnan(mended.duration[3, 1])
-    assert np.isnan(mended.counts[3, 1]).all()
-    assert mended.counts[3, 0, 3, 1] == (before[4, 0, 2, 1] + before[4, 0, 4, 1]) / 2
+    repaired = ALL.repair(counts, duration, contexts)
+    assert repaired.kept.tolist() == [0, 1, 3, 4]
+    assert repaired.duration.tolist()[:3] == [[4.0, 4.0], [2.0, 2.0], [4.0, 4.0]]
+    assert repaired.slowdown[1].tolist() == [2.0, 2.0]
+    assert repaired.weights.tolist() == [1.0, 0.5, 1.0, 1.0]
+    assert repaired.contexts[[0, 2]].tolist() == contexts[[3, 0]].tolist()
+    assert np.isnan(repaired.duration[3, 1])
+    assert np.isnan(repaired.counts[3, 1]).all()
+    assert repaired.counts[3, 0, 3, 1] == (before[4, 0, 2, 1] + before[4, 0, 4, 1]) / 2
     assert np.array_equal(counts, before)  # the arguments are unchanged
 
 
 def test_a_context_without_a_run_left_is_left_out():
     counts, duration, contexts = measured()
     both = Findings((STRETCHED, replace(STRETCHED, run=0)))
-    assert both.mend(counts, duration, contexts).kept.tolist() == [0, 1, 2, 3]
+    assert both.repair(counts, duration, contexts).kept.tolist() == [0, 1, 2, 3]
 
 
 def test_times_of_a_drifting_machine_are_scaled_to_the_mean_of_the_sweep():
     counts, duration, contexts = measured()
     started = np.arange(10.0).reshape(5, 2)
-    mended = Findings((SLOW, DRIFT)).mend(counts, duration, contexts, started)
+    repaired = Findings((SLOW, DRIFT)).repair(counts, duration, contexts, started)
     slowdowns = np.exp(0.1 * (2 * started / 9 - 1))
     slowdowns[1] *= 2.0
-    assert mended.slowdown == pytest.approx(slowdowns)
-    assert mended.duration == pytest.approx(4.0 / slowdowns)
-    assert mended.estimated.tolist() == [False, True, False, False, False]
-    assert np.array_equal(Findings((DRIFT,)).mend(*measured()).duration, duration)  # no times
+    assert repaired.slowdown == pytest.approx(slowdowns)
+    assert repaired.duration == pytest.approx(4.0 / slowdowns)
+    assert repaired.estimated.tolist() == [False, True, False, False, False]
+    assert np.array_equal(Findings((DRIFT,)).repair(*measured()).duration, duration)  # no times
 
 
 @pytest.mark.parametrize("fault", [*ALL, DRIFT])
@@ -97,5 +99,5 @@ def test_faults_survive_json():
 def test_a_wrong_count_without_neighbours_becomes_zero():
     counts = np.full((1, 1, 1, 1), 2.0**48)
     only = replace(COUNT, contexts=(0,), interval=0, counter=0)
-    mended = Findings((only,)).mend(counts, np.ones((1, 1)), np.ones((1, 1)))
-    assert mended.counts.tolist() == [[[[0.0]]]]
+    repaired = Findings((only,)).repair(counts, np.ones((1, 1)), np.ones((1, 1)))
+    assert repaired.counts.tolist() == [[[[0.0]]]]

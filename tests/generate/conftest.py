@@ -1,8 +1,8 @@
-"""One fit of the default law for all tests that only ask it."""
+"""One fit of the default distribution for all tests that only ask it."""
 
 import pytest
 
-from tasks import GRID, fit_law, task
+from tasks import GRID, fit_distribution, task
 
 
 @pytest.fixture(scope="session")
@@ -11,5 +11,5 @@ def runs():
 
 
 @pytest.fixture(scope="session")
-def law(runs):
-    return fit_law(*runs)
+def distribution(runs):
+    return fit_distribution(*runs)

@@ -1,4 +1,4 @@
-"""The centre of a context: the trend, and the departures of the known contexts from it."""
+"""The centre of a context: the trend, and the context residuals of the known contexts from it."""
 
 from dataclasses import replace
 
@@ -7,16 +7,16 @@ import numpy as np
 from msbgen.core.arrays import StoredArrays
 from msbgen.generate.centre import Centre, predicted_share
 from msbgen.trend.fit import fit_trend
-from tasks import GRID, INSTRUCTIONS, answer, fit_law, task
+from tasks import GRID, INSTRUCTIONS, answer, fit_distribution, task
 
 
-def test_means_follow_departures_from_the_trend(runs):
-    """The departure of a single context is too narrow for the trend."""
+def test_means_follow_context_residuals(runs):
+    """The residual of a single context is too narrow for the trend."""
     counts, measured = (part.copy() for part in runs)
     counts[4, ..., 1] *= 1.5
-    law = fit_law(counts, measured)
-    trend = law.centre.trend.predict(GRID)[:, :, 1].sum(axis=1)
-    misses = np.nansum(answer(law, GRID, "mean")[0], axis=1)[:, 1]
+    distribution = fit_distribution(counts, measured)
+    trend = distribution.centre.trend.predict(GRID)[:, :, 1].sum(axis=1)
+    misses = np.nansum(answer(distribution, GRID, "mean")[0], axis=1)[:, 1]
     known = np.nansum(counts, axis=2)[..., 1].mean(axis=1)
     missed = [np.abs(np.log(found / known)) for found in (trend, misses)]
     assert missed[0][4] > 0.02
@@ -28,37 +28,40 @@ def test_the_work_of_a_context_follows_its_trend(runs):
     counts, measured = runs
     # more work with more ways, too little to look like lost counts
     counts = counts * (1 + 0.002 * GRID[:, :1, None, None])
-    law = fit_law(counts, measured)
+    distribution = fit_distribution(counts, measured)
     total = np.nansum(counts, axis=2)[..., 0].mean(axis=1)
     query = np.array([[2.0, 1.0], [6.0, 1.7], [8.0, 2.0]])
     wanted = total[0] / (1 + 0.002 * GRID[0, 0]) * (1 + 0.002 * query[:, 0])
     for kind in ("max_likelihood", "sample", "mean"):
-        generated, _ = answer(law, query, kind)
+        generated, _ = answer(distribution, query, kind)
         work = np.nansum(generated[..., 0], axis=-1).reshape(len(query), -1).mean(axis=1)
         np.testing.assert_allclose(work, wanted, rtol=5e-4)
     assert np.ptp(total) / total.mean() > 0.01
 
 
-def test_the_departure_of_a_single_run_is_shrunk_to_what_its_neighbours_predict(law, runs):
-    assert np.all(law.centre.shrinkage == 1.0)
+def test_the_context_residual_of_a_single_run_is_shrunk_to_what_its_neighbours_predict(
+    distribution, runs
+):
+    assert np.all(distribution.centre.shrinkage == 1.0)
     pair = np.zeros((2, 1))
-    departure = np.array([[1.0, 1.0, 0.0], [0.5, -1.0, 0.0]])[:, None]
+    residual = np.array([[1.0, 1.0, 0.0], [0.5, -1.0, 0.0]])[:, None]
     even, first = np.ones((2, 1, 3)), np.array([1.0, 0.0])[:, None, None] * np.ones(3)
-    np.testing.assert_allclose(predicted_share(pair, departure, even), [0.8, 0.0, 0.0])
-    np.testing.assert_allclose(predicted_share(pair, departure, first), [1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(predicted_share(pair[:1], departure[:1], even[:1]), 1.0)
+    np.testing.assert_allclose(predicted_share(pair, residual, even), [0.8, 0.0, 0.0])
+    np.testing.assert_allclose(predicted_share(pair, residual, first), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(predicted_share(pair[:1], residual[:1], even[:1]), 1.0)
     counts, duration = task(GRID, 2)
     duration[0, 1] = np.nan
     counts[0, 1] = np.nan
-    mixed = fit_law(counts, duration)
+    mixed = fit_distribution(counts, duration)
     assert np.all(mixed.centre.shrinkage[1:] == 1.0)
     assert np.all((mixed.centre.shrinkage[0] >= 0.0) & (mixed.centre.shrinkage[0] <= 1.0))
     assert np.any(mixed.centre.shrinkage[0] < 1.0)
-    nothing = np.zeros_like(law.centre.departure)
-    shrunk = replace(law, centre=replace(law.centre, shrinkage=nothing[:, 0]))
-    bare = replace(law, centre=replace(law.centre, departure=nothing))
+    nothing = np.zeros_like(distribution.centre.context_residual)
+    shrunk = replace(distribution, centre=replace(distribution.centre, shrinkage=nothing[:, 0]))
+    bare = replace(distribution, centre=replace(distribution.centre, context_residual=nothing))
     (full, _), (one, _), (other, _) = (
-        answer(law_, [[3.0, 1.2]], "mean") for law_ in (law, shrunk, bare)
+        answer(distribution_, [[3.0, 1.2]], "mean")
+        for distribution_ in (distribution, shrunk, bare)
     )
     np.testing.assert_array_equal(one, other)
     assert abs(np.nansum(full) / np.nansum(one) - 1) > 1e-6
@@ -74,9 +77,9 @@ def test_an_outlier_run_is_shrunk_and_a_bump_of_neighbours_is_kept():
     bumped[..., 1] *= np.exp(0.4 * near)[:, None, None]
 
     def misses(counts):
-        law = fit_law(counts, duration, contexts)
-        made, _ = answer(law, contexts[[middle]], "mean")
-        return np.nansum(made[0, :, 1]), law.centre.shrinkage[0, 1]
+        distribution = fit_distribution(counts, duration, contexts)
+        made, _ = answer(distribution, contexts[[middle]], "mean")
+        return np.nansum(made[0, :, 1]), distribution.centre.shrinkage[0, 1]
 
     plain, _ = misses(counts)
     with_wild, shrinkage = misses(wild)
@@ -85,16 +88,16 @@ def test_an_outlier_run_is_shrunk_and_a_bump_of_neighbours_is_kept():
     assert misses(bumped)[0] / plain > 1.2
 
 
-def test_a_trend_of_the_total_time_keeps_it_from_the_noise_of_bins(law):
+def test_a_trend_of_the_total_time_keeps_it_from_the_noise_of_bins(distribution):
     """Bins scattered by half about their sums: their mean logarithm is a tenth too low."""
-    centre, query = law.centre, np.array([[3.0, 1.2], [6.0, 1.7]])
-    scatter = np.random.default_rng(5).normal(0.0, 0.5, centre.departure.shape)
+    centre, query = distribution.centre, np.array([[3.0, 1.2], [6.0, 1.7]])
+    scatter = np.random.default_rng(5).normal(0.0, 0.5, centre.context_residual.shape)
     states = centre.known_states() * np.exp(scatter)
     states *= centre.known_states().sum(axis=1, keepdims=True) / states.sum(axis=1, keepdims=True)
-    plain = replace(centre.trend, sums=(), time_law=())
-    departure = np.log(states / plain.predict(GRID))
+    plain = replace(centre.trend, sums=(), time_model=())
+    residual = np.log(states / plain.predict(GRID))
     sums = fit_trend(GRID, states.sum(axis=1, keepdims=True), weights=centre.n_runs)
-    scattered = replace(centre, trend=plain, departure=departure)
+    scattered = replace(centre, trend=plain, context_residual=residual)
     whole = replace(scattered, trend=replace(plain, sums=(sums,)))
     wanted = sums.predict(query)[:, 0, 0]
 

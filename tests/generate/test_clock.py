@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from msbgen.generate.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
+from msbgen.generate.clock import deconvolve, lost_counts, to_progress, to_wall_time, uniform_knots
 from strategies import measured_runs
 
 few = settings(max_examples=25)
@@ -174,7 +174,7 @@ def test_a_uniform_prior_changes_nothing(run, n_bins):
     counts, duration, interval = run
     knots = uniform_knots(n_bins)
     plain = to_progress(counts, duration, interval, knots=knots).state
-    even = sharpen(counts, duration, interval, np.ones(2), knots=knots).state
+    even = deconvolve(counts, duration, interval, np.ones(2), knots=knots).state
     np.testing.assert_allclose(even, plain, rtol=1e-9, atol=1e-9 * (1 + counts.sum()))
 
 
@@ -186,7 +186,7 @@ def test_a_prior_keeps_the_counts_of_every_interval(run, data):
     knots = np.unique(np.concatenate([own, uniform_knots(7)]))
     bins = len(knots) - 1
     prior = data.draw(arrays(np.float64, (bins, 2), elements=st.floats(0, 10, width=16)))
-    state = sharpen(counts, duration, interval, prior, knots=knots).state
+    state = deconvolve(counts, duration, interval, prior, knots=knots).state
     interval_of = np.searchsorted(own, knots[:-1], side="right") - 1
     back = np.zeros(len(counts))
     np.add.at(back, interval_of, state[:, 1])
@@ -194,7 +194,7 @@ def test_a_prior_keeps_the_counts_of_every_interval(run, data):
     assert np.all(state >= 0)
 
 
-def test_sharpening_finds_a_burst_shorter_than_the_interval():
+def test_deconvolution_finds_a_burst_shorter_than_the_interval():
     knots = uniform_knots(60)
     centre = (knots[:-1] + knots[1:]) / 2
     truth = np.where(np.abs(centre - 0.52) < 0.03, 20.0, 1.0)
@@ -208,7 +208,7 @@ def test_sharpening_finds_a_burst_shorter_than_the_interval():
     counts, duration = np.stack(runs), n.astype(float)
     first = state = to_progress(counts, duration, 1.0, knots=knots).state
     for _ in range(4):
-        state = sharpen(counts, duration, 1.0, state.mean(axis=0), knots=knots).state
+        state = deconvolve(counts, duration, 1.0, state.mean(axis=0), knots=knots).state
 
     def error(estimate):
         return np.abs(estimate.mean(axis=0)[:, 1] - truth).sum()
@@ -218,9 +218,9 @@ def test_sharpening_finds_a_burst_shorter_than_the_interval():
 
 def test_a_bad_prior_is_refused():
     with pytest.raises(ValueError, match=r"prior goes from -1 to -1; finite amounts ≥ 0"):
-        sharpen(np.ones((2, 2)), 2.0, 1.0, -np.ones(2), knots=[0.0, 1.0])
+        deconvolve(np.ones((2, 2)), 2.0, 1.0, -np.ones(2), knots=[0.0, 1.0])
     with pytest.raises(ValueError, match="prior has shape"):
-        sharpen(np.ones((2, 2)), 2.0, 1.0, np.ones((3, 2)), knots=[0.0, 1.0])
+        deconvolve(np.ones((2, 2)), 2.0, 1.0, np.ones((3, 2)), knots=[0.0, 1.0])
 
 
 @pytest.mark.parametrize("clock", [0, 1])
@@ -239,7 +239,7 @@ def test_a_run_that_was_cut_has_a_state_until_its_cut(clock):
     assert np.isnan(runs.state[1, seen:]).all()
     assert runs.total.tolist() == [float(whole.total)] * 2
     prior = np.ones((7, 2))
-    sharp = sharpen(
+    sharp = deconvolve(
         some, [1.0, 0.6], 0.1, prior, knots=knots, clock=clock, expected=expected, shared_steps=2
     )
     assert np.isnan(sharp.state[1]).any(axis=1).tolist() == [j >= seen for j in range(7)]

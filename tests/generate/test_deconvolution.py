@@ -14,7 +14,7 @@ from msbgen.generate.deconvolution import (
 )
 from msbgen.generate.partial import fill_means
 from msbgen.trend.fit import fit_trend
-from msbgen.trend.time_law import Windows
+from msbgen.trend.time_model import Windows
 from tasks import runs_of, task
 
 CONTEXTS = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
@@ -96,7 +96,7 @@ def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
     errors = iter([2.0, 1.0] if better else [1.0, 2.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
         trend, state = deconvolved_trend(runs, 8, 1, lambda: None)
-    assert len(trend.time_law) == better
+    assert len(trend.time_model) == better
     assert state.shape == runs.state.shape
 
 
@@ -108,7 +108,7 @@ def test_counters_decide_if_requested_and_time_is_no_worse(runs, counters, time,
     errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
         trend, _ = deconvolved_trend(runs, 8, 1, lambda: None, counters=counters)
-    assert len(trend.time_law) == used
+    assert len(trend.time_model) == used
 
 
 def test_windows_of_a_counter_are_of_the_runs_that_hold_it(partial):
@@ -122,7 +122,7 @@ def test_windows_of_a_counter_are_of_the_runs_that_hold_it(partial):
 def resolved(runs):
     """Trend of runs, after a check that it and their states are nearer to the truth."""
     trend, state = deconvolved_trend(runs, 8, 3, lambda: None)
-    assert trend.time_law
+    assert trend.time_model
     fine = runs_of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, BINS)
     truth = fine.means(fine.state)
     for k in range(2):

@@ -18,7 +18,7 @@ from msbgen.generate.measurements import Measurements
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
 GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
-COARSE = msbgen.ProgressSettings(bins=100, segments=10, sharpenings=2)
+COARSE = msbgen.ProgressSettings(bins=100, segments=10, deconvolutions=2)
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +133,8 @@ def test_a_slow_context_is_named_corrected_and_does_not_spoil_the_fit(clean, cap
     assert "measure it again" in caplog.text
     assert [(fault.kind, fault.contexts) for fault in model.findings] == [("slow", (9,))]
     query = [[5.0, 1.4], [3.5, 1.3]]
-    wanted = msbgen.fit_profiles(clean, COARSE).law.durations(np.array(query))
-    assert model.law.durations(np.array(query)) == pytest.approx(wanted, rel=0.02)
+    wanted = msbgen.fit_profiles(clean, COARSE).distribution.durations(np.array(query))
+    assert model.distribution.durations(np.array(query)) == pytest.approx(wanted, rel=0.02)
     made = model.generate(query, kind="mean")
     assert made.attrs["faults"] == describe_faults(slow, model.findings)
 
@@ -156,13 +156,13 @@ def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
     model = msbgen.fit_profiles(slow, COARSE)
     assert places(model.findings) == {("slow", 9), ("drift",)}
     assert "became" in " ".join(model.attrs["faults"])
-    assert model.law.centre.time_imputed.tolist() == [i == 9 for i in range(20)]
-    ratio = np.delete(model.law.centre.slowdown / slowdowns, 9, axis=0)
+    assert model.distribution.centre.time_imputed.tolist() == [i == 9 for i in range(20)]
+    ratio = np.delete(model.distribution.centre.slowdown / slowdowns, 9, axis=0)
     assert ratio == pytest.approx(1.0, abs=0.25 * by)
     model.save(tmp_path / "model.nc")
-    again = type(model).load(tmp_path / "model.nc").law.centre
-    assert np.array_equal(again.slowdown, model.law.centre.slowdown)
-    assert np.array_equal(again.time_imputed, model.law.centre.time_imputed)
+    again = type(model).load(tmp_path / "model.nc").distribution.centre
+    assert np.array_equal(again.slowdown, model.distribution.centre.slowdown)
+    assert np.array_equal(again.time_imputed, model.distribution.centre.time_imputed)
     assert not any("became" in sentence for sentence in sentences(slow.drop_vars("started")))
 
 
@@ -180,7 +180,7 @@ def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
     model.save(tmp_path / "model.nc")
     again = msbgen.CalibratedModel.load(tmp_path / "model.nc")
     assert again.findings == model.findings
-    assert np.array_equal(again.law.centre.slowdown, model.law.centre.slowdown)
+    assert np.array_equal(again.distribution.centre.slowdown, model.distribution.centre.slowdown)
     query = np.array([[5.0, 1.4]])
     assert again.duration_bound(query, 0.2) == pytest.approx(model.duration_bound(query, 0.2))
 
@@ -225,8 +225,8 @@ def test_profiles_for_comparisons_are_without_faults(faulty, findings):
     missing = np.isnan(duration_array(sound))
     assert missing[[2, 9, 16]].all()
     assert [tuple(at) for at in np.argwhere(missing) if at[0] not in (2, 9, 16)] == [(5, 1)]
-    mended, beside = count_array(sound)[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
-    assert mended.tolist() == pytest.approx([beside[0], beside.mean(), beside[1]])
+    repaired, beside = count_array(sound)[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
+    assert repaired.tolist() == pytest.approx([beside[0], beside.mean(), beside[1]])
     assert count_array(faulty)[12, 0, 3, 1] == 2.0**48
     single = spoilt(faulty.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
     alone = single.isel(run=0)  # one profile each

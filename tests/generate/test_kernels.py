@@ -1,4 +1,4 @@
-"""The compiled kernels of the laws beside what they compute."""
+"""The compiled kernels of the distributions beside what they compute."""
 
 import numpy as np
 import pytest

@@ -11,11 +11,11 @@ from msbgen.generate.labels import stored_findings, stored_labels
 
 STORED = StoredArrays("model.nc", {})
 LABELS = {"resources": {"ways": {"units": "1"}}, "counters": {"misses": {}}, "attrs": {"task": "x"}}
-LABELS |= {"law": {}, "kind": "progress"}
+LABELS |= {"distribution": {}, "kind": "progress"}
 
 
 @pytest.mark.parametrize(
-    "change", [{"kind": "other"}, {"counters": {}}, {"attrs": {"task": None}}, {"law": 3}]
+    "change", [{"kind": "other"}, {"counters": {}}, {"attrs": {"task": None}}, {"distribution": 3}]
 )
 def test_other_labels_are_refused(change):
     with pytest.raises(ProfileError, match=r"model\.nc"):

@@ -21,12 +21,12 @@ from msbgen.data.schema import (
     duration_array,
 )
 from msbgen.data.store import write_blocks, write_profiles
-from msbgen.generate.elapsed_law import ElapsedSettings
+from msbgen.generate.elapsed_distribution import ElapsedSettings
 from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, fit_profiles
 
 KINDS = ("max_likelihood", "mean", "sample")
 COARSE = ElapsedSettings(snapshot_interval=0.03)
-QUICK = replace(DEFAULT, bins=40, segments=5, sharpenings=1)
+QUICK = replace(DEFAULT, bins=40, segments=5, deconvolutions=1)
 
 
 @functools.cache
@@ -137,7 +137,7 @@ def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
     whole = model.generate(query, rng=3, **options)
     assert len(list(model.stream(query, rng=3, **options))) == 1
     for contexts_a_block, n_blocks in ((1, 12), (5, 3)):
-        each = 8 * 3 * np.ceil(np.nanmax(model.law.duration) / 0.004)
+        each = 8 * 3 * np.ceil(np.nanmax(model.distribution.duration) / 0.004)
         each *= 3 if kind == "sample" else 1
         monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", (contexts_a_block + 0.5) * each)
         assert len(list(model.stream(query, rng=3, **options))) == n_blocks
@@ -202,7 +202,7 @@ def test_a_saved_model_generates_the_same(tmp_path):
     model = fitted()
     model.save(tmp_path / "model.nc")
     loaded = ProfileModel.load(tmp_path / "model.nc")
-    assert loaded.law.settings == model.law.settings
+    assert loaded.distribution.settings == model.distribution.settings
     for kind in KINDS:
         answers = [
             m.generate([[3.0, 1.1]], kind=kind, rng=np.random.default_rng(5))
@@ -215,9 +215,9 @@ def test_a_saved_model_generates_the_same(tmp_path):
 
 def test_a_profile_file_is_no_model(measured, tmp_path):
     measured.to_netcdf(tmp_path / "profiles.nc")
-    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/3'"):
+    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/4'"):
         ProfileModel.load(tmp_path / "profiles.nc")
-    xr.Dataset(attrs={"schema": "msbgen-model/3"}).to_netcdf(tmp_path / "half.nc")
+    xr.Dataset(attrs={"schema": "msbgen-model/4"}).to_netcdf(tmp_path / "half.nc")
     with pytest.raises(ProfileError, match=r"half\.nc: attribute 'labels' is None"):
         ProfileModel.load(tmp_path / "half.nc")
 
@@ -414,7 +414,7 @@ def compiled():
 measured = read_profiles({path!r})
 model = fit_profiles(measured)
 model.generate([[3.0, 1.1]], kind="mean")
-model.law.durations(model.law.contexts)
+model.distribution.durations(model.distribution.contexts)
 print(sum(compiled().values()))
 for name, settings in PRESETS.items():
     model = fit_profiles(measured, settings)

@@ -10,7 +10,7 @@ from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import count_array, duration_array
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
 from msbgen.generate.partial import expected_totals, fill_means
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.trend.fit import fit_trend
 
 SMALL = ProgressSettings(bins=50, segments=10)
@@ -23,7 +23,7 @@ def whole():
 
 
 def durations(model):
-    return model.law.durations(partials.GRID)
+    return model.distribution.durations(partials.GRID)
 
 
 def test_the_expected_total_of_a_cut_run_is_the_median_of_its_context():
@@ -49,13 +49,13 @@ def test_missing_bins_are_scaled_by_the_measured_ones():
 
 def test_cut_runs_hardly_change_what_is_generated(whole):
     model = fit_profiles(partials.cut(partials.whole(), CUT), SMALL)
-    # one law of all intervals is only sought where every run is whole
+    # time model is only sought where every run is whole
     np.testing.assert_allclose(durations(model), durations(whole), rtol=0.015)
     means = [m.generate(partials.GRID, kind="mean") for m in (model, whole)]
     for name in ("instructions", "cache_misses"):
         totals = [d[name].sum("time").values for d in means]
         np.testing.assert_allclose(*totals, rtol=0.02)
-    assert np.isnan(model.law.duration).sum() == len(CUT)
+    assert np.isnan(model.distribution.duration).sum() == len(CUT)
 
 
 def test_a_context_whose_every_run_was_cut_is_generated_and_marked(whole, tmp_path):
@@ -101,9 +101,11 @@ def test_the_law_is_fitted_again_to_imputed_samples(whole):
         assert lost.any(axis=(0, 1, 2)).all()
         return truth
 
-    with patch("msbgen.generate.progress_law.fill_lost", true_counts):
+    with patch("msbgen.generate.progress_distribution.fill_lost", true_counts):
         model = fit_profiles(gappy, SMALL)
-    np.testing.assert_array_equal(model.law.known_states(), whole.law.known_states())
+    np.testing.assert_array_equal(
+        model.distribution.known_states(), whole.distribution.known_states()
+    )
 
 
 def test_measurements_without_enough_complete_runs_are_refused():

@@ -4,60 +4,65 @@ import numpy as np
 import pytest
 
 import oracles
-from tasks import GRID, answer, fit_law, kernel_weights, without
+from tasks import GRID, answer, fit_distribution, kernel_weights, without
 
 
 @pytest.mark.parametrize("n_runs", [2, 3, 12])
 def test_residuals_have_an_unbiased_variance_about_the_contexts_mean(runs, n_runs):
     counts, measured = (part[:, :n_runs] for part in runs)
-    law = fit_law(counts, measured)
-    factor = np.exp(law.residuals.residual).reshape(
-        len(GRID), n_runs, *law.residuals.residual.shape[1:]
+    distribution = fit_distribution(counts, measured)
+    factor = np.exp(distribution.residuals.residual).reshape(
+        len(GRID), n_runs, *distribution.residuals.residual.shape[1:]
     )
     np.testing.assert_allclose(factor.mean(axis=1), 1.0, rtol=1e-9)
     wanted = np.log(measured).var(axis=1, ddof=1).mean()
-    whole = law.residuals.lag[:, -1, 0].reshape(len(GRID), n_runs)
+    whole = distribution.residuals.lag[:, -1, 0].reshape(len(GRID), n_runs)
     assert whole.var(axis=1).mean() == pytest.approx(wanted, rel=0.02)
 
 
 def test_a_context_with_one_run_keeps_its_noise_as_residual(runs):
     one = without(*(part[:, :2] for part in runs), slice(None), 1)
-    law = fit_law(*one)
+    distribution = fit_distribution(*one)
     # the runs' speed varies by 0.02; the trend takes some of it
-    assert law.residuals.lag[:, -1, 0].std() > 0.003
-    _, drawn = answer(law, GRID, "sample", n_samples=50)
+    assert distribution.residuals.lag[:, -1, 0].std() > 0.003
+    _, drawn = answer(distribution, GRID, "sample", n_samples=50)
     assert np.median(drawn.std(axis=1) / drawn.mean(axis=1)) > 0.003
 
 
-def test_points_of_the_bridge_are_in_units_of_their_deviation_and_of_the_bandwidth(law):
-    residual = law.residuals.residual.reshape(108, 10, 5, 2).mean(axis=2)
-    inner = law.chain.points[:, :, :4].std(axis=(0, 1))
+def test_points_of_the_bridge_are_in_units_of_their_deviation_and_of_the_bandwidth(distribution):
+    residual = distribution.residuals.residual.reshape(108, 10, 5, 2).mean(axis=2)
+    inner = distribution.chain.points[:, :, :4].std(axis=(0, 1))
     np.testing.assert_allclose(inner, 1.0, rtol=1e-9)
     for k in range(2):  # fine residuals of a segment move with its coarse one
         assert (
-            np.corrcoef(residual[..., k].T.ravel(), law.chain.points[:, :, k].ravel())[0, 1] > 0.9
+            np.corrcoef(residual[..., k].T.ravel(), distribution.chain.points[:, :, k].ravel())[
+                0, 1
+            ]
+            > 0.9
         )
-    contexts = law.chain.points[0, :, 4:]
-    np.testing.assert_array_equal(law.chain.points[:, :, 4:], np.repeat(contexts[None], 10, axis=0))
+    contexts = distribution.chain.points[0, :, 4:]
+    np.testing.assert_array_equal(
+        distribution.chain.points[:, :, 4:], np.repeat(contexts[None], 10, axis=0)
+    )
     # exp(−|x − y|²/2) is the kernel
-    wanted = [kernel_weights(GRID, GRID[c])[law.residuals.run_context] for c in (0, 4)]
+    wanted = [kernel_weights(GRID, GRID[c])[distribution.residuals.run_context] for c in (0, 4)]
     got = np.exp(-0.5 * oracles.squared_distances(contexts[[0, 48]], contexts))
     np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
 def test_centre_and_residual_of_a_single_run_give_the_run(runs):
     counts, duration = without(*(part[:, :2] for part in runs), 0, 1)
-    law = fit_law(counts, duration)
-    assert law.centre.shrinkage[0].max() < 1
-    centre = law.centre.amounts(GRID[:1], law.centre.log_weights(GRID[:1]))
-    back = (centre * law.residuals.factor[:1]).sum(axis=1)
+    distribution = fit_distribution(counts, duration)
+    assert distribution.centre.shrinkage[0].max() < 1
+    centre = distribution.centre.amounts(GRID[:1], distribution.centre.log_weights(GRID[:1]))
+    back = (centre * distribution.residuals.factor[:1]).sum(axis=1)
     np.testing.assert_allclose(back[0, 0], duration[0, 0], rtol=1e-9)
     np.testing.assert_allclose(back[0, 1], np.nansum(counts[0, 0, :, 1]), rtol=1e-9)
 
 
-def test_repeated_runs_of_a_context_are_on_the_mean_their_context(law):
-    factor = law.residuals.factor.reshape(9, 12, *law.residuals.factor.shape[1:])
+def test_repeated_runs_of_a_context_are_on_the_mean_their_context(distribution):
+    factor = distribution.residuals.factor.reshape(9, 12, *distribution.residuals.factor.shape[1:])
     np.testing.assert_allclose(factor.mean(axis=1), 1.0, rtol=1e-9)
     np.testing.assert_allclose(
-        law.centre.of_known(np.full((9, 2), 12)), law.known_states(), rtol=1e-12
+        distribution.centre.of_known(np.full((9, 2), 12)), distribution.known_states(), rtol=1e-12
     )

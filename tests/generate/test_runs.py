@@ -1,4 +1,4 @@
-"""Runs that a law is fitted to, and the deconvolution of their counts."""
+"""Runs that a distribution is fitted to, and the deconvolution of their counts."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 
 from msbgen.core.errors import MeasurementError
 from msbgen.generate.model import fit_profiles
-from tasks import GRID, INTERVAL, SMALL, answer, fit_law, labelled, runs_of, task, without
+from tasks import GRID, INTERVAL, SMALL, answer, fit_distribution, labelled, runs_of, task, without
 
 KINDS = ("max_likelihood", "mean", "sample")
 
@@ -16,10 +16,12 @@ def test_bursts_shorter_than_an_interval_are_resolved_by_all_runs_together():
     contexts = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
     counts, measured = task(contexts, 3, rare=True, interval=0.03)
     shares = []
-    for sharpenings in (0, 3):
-        settings = replace(SMALL, sharpenings=sharpenings)
-        law = fit_law(counts, measured, contexts, interval=0.03, settings=settings)
-        misses = law.centre.trend.predict(contexts)[..., 1]
+    for deconvolutions in (0, 3):
+        settings = replace(SMALL, deconvolutions=deconvolutions)
+        distribution = fit_distribution(
+            counts, measured, contexts, interval=0.03, settings=settings
+        )
+        misses = distribution.centre.trend.predict(contexts)[..., 1]
         shares.append((misses[:, 30] / misses.sum(axis=1)).mean())
     assert shares[0] < 0.5  # an interval is three to six bins
     assert shares[1] > 0.8
@@ -64,12 +66,14 @@ def test_runs_with_lost_samples_are_kept_whatever_their_total(runs):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_lost_counts_is_left_out(runs, kind):
     counts, measured = (part[:4, :4].copy() for part in runs)
-    missing = fit_law(*without(counts, measured, 2, 1), GRID[:4])
+    missing = fit_distribution(*without(counts, measured, 2, 1), GRID[:4])
     counts[2, 1] *= 0.6
-    law = fit_law(counts, measured, GRID[:4])
-    assert np.argwhere(np.isnan(law.centre.total)).tolist() == [[2, 1]]
-    assert law.residuals.run_context.tolist() == [0] * 4 + [1] * 4 + [2] * 3 + [3] * 4
-    for got, wanted in zip(*(answer(m, GRID[:5], kind, n_samples=3) for m in (law, missing))):
+    distribution = fit_distribution(counts, measured, GRID[:4])
+    assert np.argwhere(np.isnan(distribution.centre.total)).tolist() == [[2, 1]]
+    assert distribution.residuals.run_context.tolist() == [0] * 4 + [1] * 4 + [2] * 3 + [3] * 4
+    for got, wanted in zip(
+        *(answer(m, GRID[:5], kind, n_samples=3) for m in (distribution, missing))
+    ):
         np.testing.assert_array_equal(got, wanted)
 
 

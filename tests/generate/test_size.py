@@ -3,10 +3,10 @@
 from msbgen.data.schema import all_contexts
 from msbgen.data.store import write_blocks
 from msbgen.generate.model import fit_profiles
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.generate.size import expected_size
 
-QUICK = ProgressSettings(bins=50, segments=5, sharpenings=1)
+QUICK = ProgressSettings(bins=50, segments=5, deconvolutions=1)
 
 
 def test_files_come_out_at_least_as_large_as_expected(measured, tmp_path):

@@ -39,7 +39,7 @@ def test_plans_without_measurements_are_prefixes_of_one_order(little, much):
 def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
     trace, model = gzip
     plan = plan_contexts(model, "10s")
-    known = {tuple(row) for row in model.law.contexts}
+    known = {tuple(row) for row in model.distribution.contexts}
     assert plan.calibrated
     assert not known & {tuple(row) for row in plan.contexts}
     assert plan.seconds.sum() <= 10
@@ -112,7 +112,7 @@ def test_plans_respect_the_largest_number_of_contexts():
     trace = read_trace(TRACES / "gzip.nc")
     model = fit_profiles(replay_trace(trace, platform_contexts("grid:2x2x2"), 2))
     plan = plan_contexts(model, "30s", most_contexts=10, levels=PLATFORM)
-    known = {tuple(row) for row in model.law.contexts}
+    known = {tuple(row) for row in model.distribution.contexts}
     assert len(known | {tuple(row) for row in plan.contexts}) == 10
     assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
     with pytest.raises(ArgumentError, match="no context is left"):
@@ -221,20 +221,22 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
 
 def some_levels(model):
     """Levels of six measured contexts, the fifth and the sixth among them."""
-    return dict(zip(model.resources, model.law.contexts[:6].T))
+    return dict(zip(model.resources, model.distribution.contexts[:6].T))
 
 
 def test_a_faulty_run_beside_others_is_not_repeated_first(gzip):
     model = gzip[1]
-    level = tuple(model.law.contexts[5].tolist())
-    duration = np.full((len(model.law.contexts), 3), 1.0)
+    level = tuple(model.distribution.contexts[5].tolist())
+    duration = np.full((len(model.distribution.contexts), 3), 1.0)
     place = {"contexts": (5,), "run": 1, "log_odds": 9.0, "levels": (level,)}
     stretched = StretchedRun(**place, begin=0.2, end=0.4)
     count = WrongCount(**place, interval=0, counter=0)
 
     def again(*faults):
         faulty = replace(
-            model, law=replace(model.law, duration=duration), findings=Findings(faults)
+            model,
+            distribution=replace(model.distribution, duration=duration),
+            findings=Findings(faults),
         )
         return plan_contexts(faulty, 2, levels=some_levels(model)).again
 
@@ -245,7 +247,7 @@ def test_a_faulty_run_beside_others_is_not_repeated_first(gzip):
 
 def test_faulty_contexts_are_repeated_first(gzip):
     model = gzip[1]
-    levels = tuple(model.law.contexts[5].tolist())
+    levels = tuple(model.distribution.contexts[5].tolist())
     fault = SlowContext(contexts=(5,), factor=2.0, weight=0.5, log_odds=9.0, levels=(levels,))
     spoilt = replace(model, findings=Findings((fault,)))
     some = {"levels": some_levels(model)}

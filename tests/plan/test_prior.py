@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.generate.clock import sharpen, uniform_knots
+from msbgen.generate.clock import deconvolve, uniform_knots
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import plan_contexts
 from msbgen.plan.prior import (
@@ -15,7 +15,7 @@ from msbgen.plan.prior import (
     all_points,
     is_on_axes,
     nearest_index,
-    prior_of_law,
+    prior_of_distribution,
     prior_of_levels,
 )
 from msbgen.platform import platform_contexts, replay_trace
@@ -56,7 +56,7 @@ def test_without_measurements_low_levels_cost_more():
 
 def test_the_paper_s_law_has_no_prior(measured):
     with pytest.raises(ArgumentError, match="preset"):
-        prior_of_law(fit_profiles(measured, PAPER).law, AXES)
+        prior_of_distribution(fit_profiles(measured, PAPER).distribution, AXES)
 
 
 def test_few_contexts_scale_the_default_costs(gzip):
@@ -64,7 +64,7 @@ def test_few_contexts_scale_the_default_costs(gzip):
     known = np.array([[20.0, 1400.0, 2.3], [10.0, 700.0, 1.2]])
     measured = replay_trace(trace, known, 2)
     axes = [np.unique(column) for column in platform_contexts("grid:4x4x4").T]
-    prior = prior_of_law(fit_profiles(measured).law, axes)
+    prior = prior_of_distribution(fit_profiles(measured).distribution, axes)
     took = duration_array(measured).mean(axis=1)
     guessed = prior.cost[[nearest_index(axes, row) for row in known]]
     assert np.exp(np.mean(np.log(guessed / took))) == pytest.approx(1, rel=1e-6)
@@ -75,12 +75,12 @@ def test_few_contexts_scale_the_default_costs(gzip):
 def test_a_prior_of_a_law_has_its_runs_costs_and_noise(gzip):
     _, model = gzip
     axes = [np.unique(column) for column in platform_contexts("all").T]
-    prior = prior_of_law(model.law, axes)
+    prior = prior_of_distribution(model.distribution, axes)
     assert prior.calibrated
     assert prior.n_known == 40
     assert prior.before.sum() == 50
-    took = np.nanmean(model.law.duration, axis=1)
-    cost = prior.cost[[nearest_index(axes, row) for row in model.law.contexts]]
+    took = np.nanmean(model.distribution.duration, axis=1)
+    cost = prior.cost[[nearest_index(axes, row) for row in model.distribution.contexts]]
     assert np.abs(np.log(cost / took)).mean() < 0.02
     for quantity in prior.quantities:
         assert np.all((quantity.weight >= 0) & (quantity.weight <= 1 + 1e-9))
@@ -117,18 +117,18 @@ def test_the_expected_error_is_that_of_a_typical_unseen_context(gzip):
     trace, model = gzip
     rng = np.random.default_rng(3)
     unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
-    there, trend = replay_trace(trace, unseen, 4, rng=8), model.law.centre.trend
+    there, trend = replay_trace(trace, unseen, 4, rng=8), model.distribution.centre.trend
     counts, duration = count_array(there), duration_array(there)
     predicted = trend.predict(unseen)
     # what a run spent in a bin is known up to where in its sampling interval it was spent
-    own = sharpen(
+    own = deconvolve(
         counts.reshape(-1, *counts.shape[2:]), duration.ravel(), 0.01,
         np.repeat(predicted, 4, axis=0), knots=uniform_knots(predicted.shape[1]), clock=1,
     ).state  # fmt: skip
     states = own.reshape(60, 4, *own.shape[1:]).mean(axis=1)
     logs = [np.log(s + trend.offset) for s in (predicted, states)]
     squared = (logs[0] - logs[1]) ** 2
-    importance = _importance(states, trend.offset, model.law.centre.clock)
+    importance = _importance(states, trend.offset, model.distribution.centre.clock)
     seen = np.sqrt(np.median(np.einsum("nbk,bk->n", squared, importance)))
     plan = plan_contexts(model, 1)
     expected = np.hypot(plan.error[0], plan.noise / np.sqrt(4))

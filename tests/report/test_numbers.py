@@ -73,7 +73,7 @@ def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, mod
     assert following["seconds"] == plan.seconds.tolist()
     assert following["error"] == plan.error.tolist()
     assert (following["pays"], following["advice"]) == (plan.pays, plan.advice)
-    assert numbers["convergence"]["errors"] == model.law.chain.marginal_errors().tolist()
+    assert numbers["convergence"]["errors"] == model.distribution.chain.marginal_errors().tolist()
 
     measured = numbers["measured"]
     assert measured["duration"] == pytest.approx(task["duration"].values.mean(axis=1))

@@ -8,11 +8,11 @@ from msbgen.data.schema import count_array, make_profiles
 from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.generate.clock import to_progress, to_wall_time, uniform_knots
 from msbgen.generate.model import fit_profiles
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.trend.caps import throttled
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.search import ParameterChoice
-from msbgen.trend.time_law import Windows
+from msbgen.trend.time_model import Windows
 from rooflines import BANDWIDTH, KNOWN, grid, noisy, roofline
 
 
@@ -362,20 +362,20 @@ def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones(
         assert mine[side].mean() <= multilinear[side].mean() / 3, (mine, multilinear)
 
 
-def test_under_a_time_law_sums_of_counters_follow_their_trend():
+def test_under_a_time_model_sums_of_counters_follow_their_trend():
     state = noisy(roofline(KNOWN))
     trend = fit_trend(KNOWN, state, segments=8)
-    under_law = trend.with_time_law(Windows.of_bins(state[..., 0]))
-    (law,), (of_sums,) = under_law.time_law, under_law.sums
-    assert np.all((law.summed >= 0) & (law.summed <= 1))
+    under_law = trend.with_time_model(Windows.of_bins(state[..., 0]))
+    (model,), (of_sums,) = under_law.time_model, under_law.sums
+    assert np.all((model.summed >= 0) & (model.summed <= 1))
     unseen = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
     predicted, plain = under_law.predict(unseen), trend.predict(unseen)
     np.testing.assert_allclose(
-        predicted[..., 0], law.time(unseen, predicted[..., 1:], under_law.caps)[0]
+        predicted[..., 0], model.time(unseen, predicted[..., 1:], under_law.caps)[0]
     )
     present, sums = (a[..., 1:].sum(axis=1) for a in (plain, of_sums.predict(unseen)))
     np.testing.assert_allclose(
-        predicted[..., 1:].sum(axis=1), present * (sums / present) ** law.summed
+        predicted[..., 1:].sum(axis=1), present * (sums / present) ** model.summed
     )
     truth = roofline(unseen)
     assert np.abs(np.log(predicted / truth))[..., 0].mean() < 0.03

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.choice import (
+from msbgen.core.constrained_choice import (
     NO_LIMITS,
     Choice,
     ContextPredictions,
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def context_predictions(forecast: Forecast) -> ContextPredictions:
-    """A forecast in the form that :func:`msbgen.core.choice.choose` takes.
+    """A forecast in the form that :func:`msbgen.core.constrained_choice.choose` takes.
 
     The bound of the power is the bound of the energy over the expected time: errors of time and
     energy are correlated, and only the energy heats the device.
@@ -58,9 +58,10 @@ def choose_context(
 ) -> Choice:
     """Choose the context of least cost whose upper bounds keep the limits.
 
-    `objective`, `limits` and `name` are as of :func:`msbgen.core.choice.choose`.  The bound of the
-    highest temperature of a run keeps `cap` [°C].  ArgumentError: an unknown objective.
-    MeasurementError: no context keeps the cap and the limits; the message names the closest one.
+    `objective`, `limits` and `name` are as of :func:`msbgen.core.constrained_choice.choose`.  The
+    bound of the highest temperature of a run keeps `cap` [°C].  ArgumentError: an unknown
+    objective.  MeasurementError: no context keeps the cap and the limits; the message names the
+    closest one.
     """
     peak = forecast.peak_bound
     kept = np.arange(len(peak)) if cap is None else np.flatnonzero(peak <= cap)

@@ -1,6 +1,6 @@
 """Choose a context for a program: least energy within limits, from a few measurements."""
 
-from msbgen.core.choice import Choice, ContextPredictions, Limits, choose, pareto_front
+from msbgen.core.constrained_choice import Choice, ContextPredictions, Limits, choose, pareto_front
 from msbgen.kernels.choice.chooser import Chooser
 from msbgen.kernels.choice.posterior import FittedPredictor, Predictor, ProgramPosterior
 

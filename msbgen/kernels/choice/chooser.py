@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.choice import (
+from msbgen.core.conformal import groups_needed
+from msbgen.core.constrained_choice import (
     NO_LIMITS,
     Choice,
     ContextPredictions,
@@ -16,7 +17,6 @@ from msbgen.core.choice import (
     check_objective,
     choose,
 )
-from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import ENERGY_BOUND, same_level
 from msbgen.kernels.choice.costs import Costs
@@ -95,7 +95,7 @@ class Chooser:
     ) -> Choice:
         """Choose a context for one program.
 
-        For parameters and errors see :meth:`predictions`, :func:`msbgen.core.choice.choose`.
+        Parameters and errors as :meth:`predictions`, :func:`msbgen.core.constrained_choice.choose`.
         """
         name = self.others.describe
         return choose(self.predictions(program), objective=objective, limits=limits, name=name)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from msbgen.core.choice import Limits, Objective
+from msbgen.core.constrained_choice import Limits, Objective
 from msbgen.kernels.choice.costs import Costs
 from msbgen.kernels.choice.posterior import ProgramPosterior
 

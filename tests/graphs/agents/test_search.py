@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import episodes
-from msbgen.core.choice import Limits
+from msbgen.core.constrained_choice import Limits
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.agents.rules import all_fast
 from msbgen.graphs.agents.search import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from choosing import programs
-from msbgen.core.choice import NO_LIMITS, Limits
+from msbgen.core.constrained_choice import NO_LIMITS, Limits
 from msbgen.kernels.choice.posterior import ProgramPosterior
 from msbgen.kernels.choice.probes import improvement, mean_regret
 

@@ -1,4 +1,4 @@
-"""Mending what a killed sweep left."""
+"""Repair of what a killed sweep left."""
 
 import os
 import signal

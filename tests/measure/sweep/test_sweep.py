@@ -166,10 +166,10 @@ STAGES = [
 
 # resuming restores first, whatever the stage: two will do
 @pytest.mark.parametrize(
-    ("stage", "mended"),
+    ("stage", "repaired"),
     [*((stage, True) for stage in STAGES), (die_attached, False), (die_restoring, False)],
 )
-def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, stage, mended):
+def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, stage, repaired):
     before = tree(kernel)
     patch = pytest.MonkeyPatch()
 
@@ -183,7 +183,7 @@ def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, 
     tag = read_journal(journal)[0]["tag"] if read_journal(journal) else "none"
     made = len(runs(out))
     await_that(lambda: not tagged_processes(tag))  # the program died with us, and perf with it
-    if mended:
+    if repaired:
         assert not restore_machine(journal, files=kernel).failed
         assert tree(kernel) == before
     measure(ONCE, out, files=kernel, resume=True)

@@ -1,4 +1,4 @@
-"""The law on a progress clock, on arrays: a trend over contexts, and a bridge of its residuals."""
+"""The distribution at equal progress, on arrays: a trend, and a bridge of its residuals."""
 
 import threading
 from dataclasses import replace
@@ -14,7 +14,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import counter_names
 from msbgen.generate.model import ProfileModel, fit_profiles
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 from tasks import (
     GRID,
     INSTRUCTIONS,
@@ -22,7 +22,7 @@ from tasks import (
     SMALL,
     TIME,
     answer,
-    fit_law,
+    fit_distribution,
     kernel_weights,
     labelled,
     padded,
@@ -36,9 +36,9 @@ KINDS = ("max_likelihood", "mean", "sample")
 # ----------------------------------------------------------------------------- known contexts
 
 
-def test_known_contexts_get_nearly_their_mean_profile_and_duration(law, runs):
+def test_known_contexts_get_nearly_their_mean_profile_and_duration(distribution, runs):
     counts, measured = runs
-    generated, duration = answer(law, GRID, "mean")
+    generated, duration = answer(distribution, GRID, "mean")
     np.testing.assert_allclose(duration, measured.mean(axis=1), rtol=0.025)
     length = max(counts.shape[2], generated.shape[1])
     mean = padded(counts, length).mean(axis=1)
@@ -47,9 +47,9 @@ def test_known_contexts_get_nearly_their_mean_profile_and_duration(law, runs):
     assert np.median(away) < 0.01
 
 
-def test_the_most_likely_profile_of_a_known_context_lies_within_its_runs(law, runs):
+def test_the_most_likely_profile_of_a_known_context_lies_within_its_runs(distribution, runs):
     counts, measured = runs
-    generated, duration = answer(law, GRID, "max_likelihood")
+    generated, duration = answer(distribution, GRID, "max_likelihood")
     middle = measured.mean(axis=1)
     assert np.all(np.abs(duration - middle) < 1.5 * measured.std(axis=1))
     np.testing.assert_allclose(
@@ -60,9 +60,9 @@ def test_the_most_likely_profile_of_a_known_context_lies_within_its_runs(law, ru
 
 
 @pytest.mark.parametrize("quantity", ["duration", "misses"])
-def test_samples_at_known_contexts_spread_as_the_runs_do(law, runs, quantity):
+def test_samples_at_known_contexts_spread_as_the_runs_do(distribution, runs, quantity):
     counts, measured = runs
-    generated, drawn = answer(law, GRID, "sample", n_samples=400)
+    generated, drawn = answer(distribution, GRID, "sample", n_samples=400)
     if quantity == "misses":
         measured = np.nansum(counts, axis=2)[..., 1]
         drawn = np.nansum(generated, axis=2)[..., 1]
@@ -78,12 +78,12 @@ def test_samples_at_known_contexts_spread_as_the_runs_do(law, runs, quantity):
 def test_a_narrow_kernel_gives_a_context_the_runs_measured_there(runs):
     counts, measured = runs
     settings = replace(SMALL, bandwidth=0.05, neighbours=12)
-    law = fit_law(counts, measured, settings=settings)
-    generated, duration = answer(law, GRID, "mean")
+    distribution = fit_distribution(counts, measured, settings=settings)
+    generated, duration = answer(distribution, GRID, "mean")
     np.testing.assert_allclose(duration, measured.mean(axis=1), rtol=1e-9)
     total = np.nansum(counts, axis=2).mean(axis=1)
     np.testing.assert_allclose(np.nansum(generated, axis=1), total, rtol=1e-5)
-    _, drawn = answer(law, GRID[4:5], "sample", n_samples=50)
+    _, drawn = answer(distribution, GRID[4:5], "sample", n_samples=50)
     # a path is as long as the run that it ends in, with the variance that a new run has
     ratio = (measured[4] / measured[4].mean()) ** np.sqrt(12 / 11)
     ends = measured[4].mean() * ratio / ratio.mean()
@@ -92,8 +92,8 @@ def test_a_narrow_kernel_gives_a_context_the_runs_measured_there(runs):
 
 def test_expected_counts_conserve_events(runs):
     counts, measured = (part[3:4] for part in runs)
-    law = fit_law(counts, measured, GRID[3:4])
-    generated, duration = answer(law, GRID[3:4], "mean")
+    distribution = fit_distribution(counts, measured, GRID[3:4])
+    generated, duration = answer(distribution, GRID[3:4], "mean")
     assert duration[0] == pytest.approx(measured.mean(), rel=1e-9)
     total = np.nansum(counts, axis=2)[0]
     np.testing.assert_allclose(np.nansum(generated[0], axis=0), total.mean(axis=0), rtol=1e-5)
@@ -102,11 +102,13 @@ def test_expected_counts_conserve_events(runs):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_without_kernel_weight_have_no_influence(runs, kind):
-    law = fit_law(*runs, settings=replace(SMALL, bandwidth=0.05))
-    elsewhere = law.residuals.run_context[:, None, None] != 4
-    moved = replace(law.residuals, residual=law.residuals.residual + 0.5 * elsewhere)
-    other = replace(law, residuals=moved)
-    counts, duration = answer(law, GRID[4:5], kind)
+    distribution = fit_distribution(*runs, settings=replace(SMALL, bandwidth=0.05))
+    elsewhere = distribution.residuals.run_context[:, None, None] != 4
+    moved = replace(
+        distribution.residuals, residual=distribution.residuals.residual + 0.5 * elsewhere
+    )
+    other = replace(distribution, residuals=moved)
+    counts, duration = answer(distribution, GRID[4:5], kind)
     again, same = answer(other, GRID[4:5], kind)
     np.testing.assert_allclose(same, duration, rtol=1e-6)
     length = max(counts.shape[-2], again.shape[-2])  # rows of NaN may follow
@@ -118,8 +120,8 @@ def test_samples_vary_where_the_runs_do():
     luck, half = np.linspace(0.8, 1.2, 6), counts.shape[2] // 2
     counts[0, :, half:, 1] *= luck[:, None]
     settings = replace(SMALL, epsilon=0.01)  # a path stays with its run
-    law = fit_law(counts, measured, GRID[:1], settings=settings)
-    generated, _ = answer(law, GRID[:1], "sample", n_samples=300)
+    distribution = fit_distribution(counts, measured, GRID[:1], settings=settings)
+    generated, _ = answer(distribution, GRID[:1], "sample", n_samples=300)
     misses = generated[0, :, :, 1]
     early, late = misses[:, : half - 2].sum(axis=1), np.nansum(misses[:, half + 2 :], axis=1)
     assert early.std() / early.mean() < 0.01
@@ -129,8 +131,8 @@ def test_samples_vary_where_the_runs_do():
 def test_neighbours_limit_the_runs_of_a_context(runs):
     counts, measured = runs
     settings = replace(SMALL, neighbours=12)
-    law = fit_law(counts, measured, settings=settings)
-    _, drawn = answer(law, GRID[8:], "sample", n_samples=200)
+    distribution = fit_distribution(counts, measured, settings=settings)
+    _, drawn = answer(distribution, GRID[8:], "sample", n_samples=200)
     assert len(np.unique(np.round(drawn, 12))) <= 12
 
 
@@ -144,12 +146,12 @@ PAIR = GRID[[0, 4]]
 @pytest.fixture(scope="module")
 def tiny():
     """Two contexts, three runs each, four segments: 1296 paths."""
-    return fit_law(*task(PAIR, 3, seed=5), PAIR, settings=TINY)
+    return fit_distribution(*task(PAIR, 3, seed=5), PAIR, settings=TINY)
 
 
 @pytest.fixture(scope="module")
 def plans(tiny):
-    """Couplings of neighbouring segments from a dense solver, blind to the law's potentials."""
+    """Couplings of neighbouring segments from a dense solver, without the potentials."""
     uniform = np.full(6, 1 / 6)
     return [
         oracles.bridge_tensor([oracles.squared_distances(x, y)], [uniform] * 2, 10.0, 1000)
@@ -165,10 +167,10 @@ def test_sampled_durations_follow_the_enumerated_law(tiny, plans):
     kernel = kernel_weights(PAIR, query)
     weights = kernel[tiny.residuals.run_context]
     wanted = np.zeros(6)
-    for path, probability in oracles.path_law(plans, range(6), weights).items():
+    for path, probability in oracles.path_distribution(plans, range(6), weights).items():
         wanted[path[-1]] += probability
     centre = tiny.centre.trend.predict(query[None])[0, :, 0] * np.exp(
-        np.einsum("c,cb->b", kernel / kernel.sum(), tiny.centre.departure[..., 0])
+        np.einsum("c,cb->b", kernel / kernel.sum(), tiny.centre.context_residual[..., 0])
     )
     ends = centre.sum() * np.exp(tiny.residuals.lag[:, -1, 0])
     which = np.abs(drawn[0][:, None] - ends).argmin(axis=1)
@@ -180,8 +182,8 @@ def test_sampled_durations_follow_the_enumerated_law(tiny, plans):
 def test_a_counter_that_never_counts_stays_zero():
     counts, duration = task(GRID, 3)
     counts[..., 1] *= 0.0
-    law = fit_law(counts, duration)
-    made, _ = answer(law, [[3.0, 1.2]], "sample", n_samples=3)
+    distribution = fit_distribution(counts, duration)
+    made, _ = answer(distribution, [[3.0, 1.2]], "sample", n_samples=3)
     assert np.nanmax(np.abs(made[..., 1])) == 0.0
 
 
@@ -191,8 +193,8 @@ def test_a_counter_that_never_counts_stays_zero():
 @pytest.mark.parametrize("what", ["mean", "spread"])
 def test_durations_on_the_wall_clock_are_those_measured(runs, what):
     counts, measured = runs
-    law = fit_law(counts, measured, clock=TIME)
-    _, drawn = answer(law, GRID, "sample", n_samples=100)
+    distribution = fit_distribution(counts, measured, clock=TIME)
+    _, drawn = answer(distribution, GRID, "sample", n_samples=100)
     if what == "mean":
         np.testing.assert_allclose(drawn.mean(axis=1), measured.mean(axis=1), rtol=0.025)
     else:
@@ -219,7 +221,7 @@ def test_every_clock_generates_from_all_measurements(clock, case):
     assert inspect_profiles(dataset).errors == []
     name = ("time", "instructions", "misses")[clock]
     model = fit_profiles(dataset, replace(SMALL, clock=name))
-    assert model.law.centre.clock == clock
+    assert model.distribution.centre.clock == clock
     query = [*contexts, [3.0, 1.2]]
     known = np.nansum(counts, axis=2)[np.isfinite(measured)]
     for kind in KINDS:
@@ -242,8 +244,8 @@ def test_missing_runs_change_nothing(runs):
     wider = [
         np.concatenate([a[:, :2], b, a[:, 2:]], axis=1) for a, b in zip((counts, measured), gap)
     ]
-    one = fit_law(counts, measured, GRID[:3])
-    two = fit_law(*wider, GRID[:3])
+    one = fit_distribution(counts, measured, GRID[:3])
+    two = fit_distribution(*wider, GRID[:3])
     for a, b in zip(answer(one, GRID, "sample", 3), answer(two, GRID, "sample", 3)):
         np.testing.assert_array_equal(a, b)
 
@@ -251,22 +253,22 @@ def test_missing_runs_change_nothing(runs):
 # ------------------------------------------------------------------------------ the same again
 
 
-def test_equal_seeds_give_equal_profiles_with_any_number_of_threads(law, monkeypatch):
+def test_equal_seeds_give_equal_profiles_with_any_number_of_threads(distribution, monkeypatch):
     query = np.repeat(GRID, 10, axis=0) * np.linspace(1, 1.01, 90)[:, None]  # more than one block
     answers = []
     for cores in (2, 1, 7):
         calls = []
         monkeypatch.setattr(
-            "msbgen.generate.progress_law.available_cores",
+            "msbgen.generate.progress_distribution.available_cores",
             lambda cores=cores, calls=calls: calls.append(1) or cores,
         )
-        answers.append(answer(law, query, "sample", n_samples=2, seed=4))
+        answers.append(answer(distribution, query, "sample", n_samples=2, seed=4))
         assert calls
     for counts, duration in answers[1:]:
         np.testing.assert_array_equal(duration, answers[0][1])
         np.testing.assert_array_equal(counts, answers[0][0])
     duration = answers[0][1]
-    _, other = answer(law, query, "sample", n_samples=2, seed=5)
+    _, other = answer(distribution, query, "sample", n_samples=2, seed=5)
     assert np.mean(other == duration) < 0.5
     # blocks draw from generators of their own
     first, second = (duration[i : i + 9] / duration[i : i + 9].mean() for i in (0, 64))
@@ -281,23 +283,25 @@ def test_the_bridge_is_solved_once_at_the_first_use_of_paths(runs, monkeypatch):
         return fit(*args, **settings)
 
     monkeypatch.setattr(Chain, "fit", count)
-    law = fit_law(*runs)
-    answer(law, GRID, "mean")
-    law.durations(GRID)
-    law.known_states()
-    law.prepare("mean")
-    assert law.provenance("mean") == {}
+    distribution = fit_distribution(*runs)
+    answer(distribution, GRID, "mean")
+    distribution.durations(GRID)
+    distribution.known_states()
+    distribution.prepare("mean")
+    assert distribution.provenance("mean") == {}
     assert solved == []
-    together = [threading.Thread(target=answer, args=(law, GRID, "sample")) for _ in range(4)]
+    together = [
+        threading.Thread(target=answer, args=(distribution, GRID, "sample")) for _ in range(4)
+    ]
     for thread in together:
         thread.start()
     for thread in together:
         thread.join()
     assert solved == [0.1]
-    assert law.provenance("sample")["solver_status"].startswith("converged")
-    law.labels()
+    assert distribution.provenance("sample")["solver_status"].startswith("converged")
+    distribution.labels()
     assert solved == [0.1]
-    hopeless = replace(law, settings=replace(SMALL, tol=1e-17))
+    hopeless = replace(distribution, settings=replace(SMALL, tol=1e-17))
     answer(hopeless, GRID, "mean")
     with pytest.raises(NotConvergedError):
         hopeless.prepare("max_likelihood")
@@ -312,23 +316,27 @@ def test_a_saved_law_answers_the_same(runs, tmp_path, settings):
     model = fit_profiles(labelled(counts, measured, GRID[:4]), settings)
     model.save(tmp_path / "model.nc")
     loaded = ProfileModel.load(tmp_path / "model.nc")
-    assert loaded.law.labels() == model.law.labels()
+    assert loaded.distribution.labels() == model.distribution.labels()
     for kind in KINDS:
-        for a, b in zip(*(answer(m.law, GRID, kind, n_samples=3) for m in (model, loaded))):
+        for a, b in zip(
+            *(answer(m.distribution, GRID, kind, n_samples=3) for m in (model, loaded))
+        ):
             np.testing.assert_array_equal(a, b)
 
 
 def test_progress_counts_stages_of_the_fit_pairs_of_the_bridge_and_blocks(runs):
     seen = []
-    law = fit_law(*runs, progress=lambda *step: seen.append(step))
+    distribution = fit_distribution(*runs, progress=lambda *step: seen.append(step))
     assert seen == [(k, 6) for k in range(1, 7)]
     seen.clear()
-    law.prepare("sample", lambda *step: seen.append(step))
+    distribution.prepare("sample", lambda *step: seen.append(step))
     assert seen == [(k, 9) for k in range(1, 10)]
     seen.clear()
-    law.prepare("sample", lambda *step: seen.append(step))
+    distribution.prepare("sample", lambda *step: seen.append(step))
     assert seen == []
-    law.profiles(np.repeat(GRID, 8, axis=0), "mean", progress=lambda *step: seen.append(step))
+    distribution.profiles(
+        np.repeat(GRID, 8, axis=0), "mean", progress=lambda *step: seen.append(step)
+    )
     assert seen == [(1, 2), (2, 2)]
 
 
@@ -337,7 +345,7 @@ def test_progress_counts_stages_of_the_fit_pairs_of_the_bridge_and_blocks(runs):
     [
         ({"bins": 0}, "bins is 0; a whole number ≥ 1"),
         ({"bins": 40.5, "segments": 1}, "bins is 40.5"),
-        ({"sharpenings": -1}, "sharpenings is -1; a whole number ≥ 0"),
+        ({"deconvolutions": -1}, "deconvolutions is -1; a whole number ≥ 0"),
         ({"tol": 2.0}, "tol is 2.0"),
         ({"epsilon": np.nan}, "epsilon is nan"),
         ({"neighbours": -3}, "neighbours is -3; a whole"),
@@ -357,4 +365,6 @@ def test_an_unknown_clock_is_refused(runs):
         fit_profiles(dataset, replace(SMALL, clock="ticks"))
     with pytest.raises(ProfileError, match="'progress' is 'ticks'"):
         fit_profiles(dataset.assign_attrs(progress="ticks"), SMALL)
-    assert fit_profiles(dataset.assign_attrs(progress="time"), SMALL).law.centre.clock == TIME
+    assert (
+        fit_profiles(dataset.assign_attrs(progress="time"), SMALL).distribution.centre.clock == TIME
+    )

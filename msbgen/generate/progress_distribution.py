@@ -1,4 +1,4 @@
-"""The law of profiles on a progress clock: a trend over contexts, and a bridge of its residuals.
+"""The distribution of profiles at equal progress: a trend over contexts, a bridge of residuals.
 
 Three parts: the centre, which gives the expected amounts of any context
 (:mod:`msbgen.generate.centre`); the residuals of the measured runs from it
@@ -30,7 +30,7 @@ from msbgen.data.schema import NEGLIGIBLE
 from msbgen.generate import _kernels
 from msbgen.generate.centre import Centre
 from msbgen.generate.deconvolution import deconvolved_trend
-from msbgen.generate.law import Kind
+from msbgen.generate.distribution import Kind
 from msbgen.generate.lost import fill_lost
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.residuals import Residuals
@@ -61,9 +61,9 @@ class ProgressSettings:
         Bins of progress in which states are kept; a multiple of `segments`.
     segments : int
         Segments of progress, one snapshot of the bridge each.
-    sharpenings : int
+    deconvolutions : int
         Times that counts are deconvolved within their sampling intervals, with the trend as the
-        prior (:func:`msbgen.generate.clock.sharpen`), and the trend is fitted again.
+        prior (:func:`msbgen.generate.clock.deconvolve`), and the trend is fitted again.
     epsilon : float
         Weight of the entropy, in squared units of the scaled coordinates: residuals and lags
         divided by their standard deviation, contexts by the bandwidth of the kernel.
@@ -79,7 +79,7 @@ class ProgressSettings:
     clock: str | None = None
     bins: int = 400
     segments: int = 25
-    sharpenings: int = 3
+    deconvolutions: int = 3
     epsilon: float = 0.1
     bandwidth: float = 0.8
     neighbours: int = 40
@@ -88,7 +88,7 @@ class ProgressSettings:
     def __post_init__(self) -> None:
         check_positive(self, "epsilon", "bandwidth", "tol")
         check_whole(self, "bins", "segments", "neighbours")
-        check_whole(self, "sharpenings", least=0)
+        check_whole(self, "deconvolutions", least=0)
         if self.bins % self.segments:
             raise ArgumentError(
                 f"bins is {self.bins}; a multiple of segments, {self.segments}, is wanted."
@@ -98,7 +98,7 @@ class ProgressSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class ProgressLaw:
+class ProgressDistribution:
     """The fitted trend and, after the first use of paths, the bridge of its residuals."""
 
     name: ClassVar[str] = "progress"
@@ -118,8 +118,8 @@ class ProgressLaw:
         settings: ProgressSettings,
         *,
         progress: OnProgress | None = None,
-    ) -> ProgressLaw:
-        """Law of measured runs: the trend, the centre and the residuals.
+    ) -> ProgressDistribution:
+        """ProfileDistribution of measured runs: the trend, the centre and the residuals.
 
         Runs that lost counts (:func:`msbgen.generate.clock.lost_counts`) are left out.  Samples
         that were lost are imputed by a first fit (:mod:`msbgen.generate.lost`).  `progress` is
@@ -128,7 +128,7 @@ class ProgressLaw:
         """
         lost = measurements.is_lost
         fits = 2 if lost.any() else 1
-        stages = 2 + fits * (1 + settings.sharpenings)
+        stages = 2 + fits * (1 + settings.deconvolutions)
         done = iter(range(1, stages + 1))
 
         def step() -> None:
@@ -139,7 +139,7 @@ class ProgressLaw:
         step()
         # with groups of counters or lost samples, time was measured where counts were not
         unequal = bool(lost.any() or (runs.n_measured < runs.n_runs[:, None]).any())
-        fitting = settings.segments, settings.sharpenings, step
+        fitting = settings.segments, settings.deconvolutions, step
         trend, state = deconvolved_trend(runs, *fitting, counters=unequal)
         if lost.any():
             filled = fill_lost(measurements.counts, lost, runs, trend)
@@ -166,7 +166,7 @@ class ProgressLaw:
     @property
     def n_counters(self) -> int:
         """Number of counters that are generated."""
-        return self.centre.departure.shape[2]
+        return self.centre.context_residual.shape[2]
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve the bridge if the kind needs paths and it is not solved yet.
@@ -203,7 +203,7 @@ class ProgressLaw:
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Counts and durations at contexts, see :meth:`msbgen.generate.law.Law.profiles`.
+        """Counts and durations at contexts, see :mod:`msbgen.generate.distribution`.
 
         Samples are paths drawn from the bridge, added to the centre and converted to wall time.
         The other kinds are the expected count of every interval over the measured runs.  Their
@@ -401,8 +401,8 @@ class ProgressLaw:
         duration: Floats,
         interval: float,
         labels: Mapping[str, Any],
-    ) -> ProgressLaw:
-        """Law of :meth:`to_arrays` and :meth:`labels`; ProfileError for what no law can have."""
+    ) -> ProgressDistribution:
+        """Undo :meth:`to_arrays` and :meth:`labels`; ProfileError for values out of range."""
         settings = stored.record(ProgressSettings, labels.get("settings"), "settings")
         clock = labels.get("clock")
         stored.want(type(clock) is int, "clock", clock, "a whole number")
@@ -417,7 +417,7 @@ class ProgressLaw:
             bandwidth=settings.bandwidth,
         )
         residuals = Residuals.from_arrays(stored, centre)
-        law = cls(settings, contexts, duration, interval, centre, residuals)
+        distribution = cls(settings, contexts, duration, interval, centre, residuals)
         points = residuals.points(centre.scaled_contexts)
-        law._solved.append(Chain.from_arrays(stored, labels, points, settings.epsilon))
-        return law
+        distribution._solved.append(Chain.from_arrays(stored, labels, points, settings.epsilon))
+        return distribution

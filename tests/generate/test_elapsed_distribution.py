@@ -1,10 +1,10 @@
-"""The paper's law on the wall clock, on arrays."""
+"""The paper's distribution on the wall clock, on arrays."""
 
 import numpy as np
 import pytest
 
 import oracles
-from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
+from msbgen.generate.elapsed_distribution import ElapsedDistribution, ElapsedSettings
 
 KINDS = ("max_likelihood", "mean", "sample")
 INTERVAL = 0.01
@@ -30,19 +30,19 @@ def counts():
 
 
 @pytest.fixture(scope="module")
-def law(counts):
-    return ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
+def distribution(counts):
+    return ElapsedDistribution.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
 
 
-def profiles(law, query, kind, n_samples=1, seed=0):
+def profiles(distribution, query, kind, n_samples=1, seed=0):
     rng = np.random.default_rng(seed)
-    return law.profiles(np.asarray(query), kind, n_samples=n_samples, rng=rng)
+    return distribution.profiles(np.asarray(query), kind, n_samples=n_samples, rng=rng)
 
 
-def test_a_snapshot_holds_the_runs_with_a_whole_interval_there(counts, law):
+def test_a_snapshot_holds_the_runs_with_a_whole_interval_there(counts, distribution):
     whole = [[29, 28, 30], [20, 24, 23], [12, 0, 14], [7, 8, 9]]
-    assert [s.row for s in law.snapshots] == list(range(0, 30, 2))
-    for snapshot in law.snapshots:
+    assert [s.row for s in distribution.snapshots] == list(range(0, 30, 2))
+    for snapshot in distribution.snapshots:
         there = [
             (c, r) for c, lengths in enumerate(whole) for r, n in enumerate(lengths)
             if n > snapshot.row
@@ -55,10 +55,10 @@ def test_a_snapshot_holds_the_runs_with_a_whole_interval_there(counts, law):
 QUERY = np.array([[2.0, 1.0], [3.0, 1.5], [6.0, 1.8], [5.0, 1.1], [8.0, 2.0]])
 
 
-def test_durations_are_the_kernel_weighted_mean_and_median(law):
+def test_durations_are_the_kernel_weighted_mean_and_median(distribution):
     present = np.isfinite(DURATION)
     for kind in ("mean", "max_likelihood"):
-        _, got = profiles(law, QUERY, kind)
+        _, got = profiles(distribution, QUERY, kind)
         for query, duration in zip(QUERY, got):
             kernel = oracles.scott_weights(CONTEXTS, query, SETTINGS.bandwidth)
             weights = np.repeat(kernel[:, None], 3, axis=1)[present]
@@ -69,9 +69,9 @@ def test_durations_are_the_kernel_weighted_mean_and_median(law):
             assert duration == pytest.approx(expected, rel=1e-9)
 
 
-def test_sampled_durations_have_the_kernel_weights(law):
+def test_sampled_durations_have_the_kernel_weights(distribution):
     n = 2000
-    _, drawn = profiles(law, QUERY[1:2], "sample", n_samples=n)
+    _, drawn = profiles(distribution, QUERY[1:2], "sample", n_samples=n)
     present = np.isfinite(DURATION)
     kernel = oracles.scott_weights(CONTEXTS, QUERY[1], SETTINGS.bandwidth)
     weights = np.repeat(kernel[:, None], 3, axis=1)[present]
@@ -83,8 +83,8 @@ def test_sampled_durations_have_the_kernel_weights(law):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_partial_last_interval_holds_its_share_of_events(kind):
     counts = 600.0 * share_of_intervals(DURATION, 31)[..., None] * [1.0, 0.5]
-    law = ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
-    generated, duration = profiles(law, QUERY, kind, n_samples=5)
+    distribution = ElapsedDistribution.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
+    generated, duration = profiles(distribution, QUERY, kind, n_samples=5)
     expected = 600.0 * duration / INTERVAL
     total = np.nansum(generated, axis=-2)
     np.testing.assert_allclose(total[..., 0], expected, rtol=1e-5)
@@ -94,8 +94,8 @@ def test_a_partial_last_interval_holds_its_share_of_events(kind):
 
 def test_a_duration_of_whole_intervals_has_no_row_of_rounding():
     counts = 600.0 * share_of_intervals(DURATION, 31)[..., None]
-    law = ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
-    generated, duration = profiles(law, QUERY, "sample", n_samples=50)
+    distribution = ElapsedDistribution.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)
+    generated, duration = profiles(distribution, QUERY, "sample", n_samples=50)
     running = np.isfinite(generated[..., 0]).sum(axis=-1)
     np.testing.assert_array_equal(running, np.ceil(duration / INTERVAL - 1e-6))
 
@@ -105,8 +105,10 @@ def test_rows_between_snapshots_mix_them_and_rows_after_the_last_repeat_it(kind)
     # one run: snapshots in rows 0 and 5, three whole rows after it and half a one
     counts = np.array([3.0, 9, 9, 9, 9, 13, 40, 50, 60, 35])[None, None, :, None]
     settings = ElapsedSettings(snapshot_interval=0.05)
-    law = ElapsedLaw.fit(counts, np.array([[0.095]]), np.array([[4.0]]), INTERVAL, settings)
-    assert [s.row for s in law.snapshots] == [0, 5]
-    generated, _ = profiles(law, [[4.0]], kind)
+    distribution = ElapsedDistribution.fit(
+        counts, np.array([[0.095]]), np.array([[4.0]]), INTERVAL, settings
+    )
+    assert [s.row for s in distribution.snapshots] == [0, 5]
+    generated, _ = profiles(distribution, [[4.0]], kind)
     expected = [3, 5, 7, 9, 11, 13, 13, 13, 13, 6.5]
     np.testing.assert_allclose(generated.reshape(-1), expected, rtol=1e-6)

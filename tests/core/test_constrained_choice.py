@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.core.choice import ContextPredictions, Limits, choose, pareto_front
+from msbgen.core.constrained_choice import ContextPredictions, Limits, choose, pareto_front
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 # few different values, so that ties come

@@ -1,4 +1,4 @@
-"""The law of profiles on the wall clock: the paper's conditional bridge between snapshots.
+"""The distribution of profiles on the wall clock: the paper's conditional bridge between snapshots.
 
 Snapshot j is the cloud of augmented states (ξ, β) of every run at one time since the start.  The
 bridge between the snapshots, conditioned on a context by a kernel, gives the state at any time
@@ -30,15 +30,15 @@ from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth, to_unit_
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.generate.centre import Centre
-from msbgen.generate.law import Kind
+from msbgen.generate.distribution import Kind
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.streams import context_streams, stream_key
 
 Floats = NDArray[np.float64]
 
 _NO_TREND = (
-    "the law is that of the paper's preset, on the wall clock and without a trend; a model that "
-    "was fitted with the default preset is wanted."
+    "the model was fitted with the paper's preset, which has no trend; one that was fitted with "
+    "the default preset is wanted."
 )
 
 
@@ -98,7 +98,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, eq=False)
-class ElapsedLaw:
+class ElapsedDistribution:
     """The fitted bridge on the wall clock."""
 
     name: ClassVar[str] = "elapsed"
@@ -124,7 +124,7 @@ class ElapsedLaw:
         *,
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
-    ) -> ElapsedLaw:
+    ) -> ElapsedDistribution:
         """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
 
         Snapshot j holds the state of every run that has a whole interval there.  Ended runs and
@@ -198,7 +198,7 @@ class ElapsedLaw:
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Counts and durations at contexts, see :meth:`msbgen.generate.law.Law.profiles`.
+        """Counts and durations at contexts, see :mod:`msbgen.generate.distribution`.
 
         The bridge gives atoms at each time: mixtures of one point of either snapshot, with a mass.
         The state is the heaviest atom (max_likelihood), their mean, or a draw (sample).  The
@@ -249,8 +249,8 @@ class ElapsedLaw:
         duration: Floats,
         interval: float,
         labels: Mapping[str, Any],
-    ) -> ElapsedLaw:
-        """Law of :meth:`to_arrays` and :meth:`labels`; ProfileError for what no law can have."""
+    ) -> ElapsedDistribution:
+        """Undo :meth:`to_arrays` and :meth:`labels`; ProfileError for values out of range."""
         settings = stored.record(ElapsedSettings, labels.get("settings"), "settings")
         longest = int(np.ceil(np.nanmax(duration) / interval)) + 1
         rows = stored.indices("snapshot_row", (None,), below=longest)

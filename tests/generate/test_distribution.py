@@ -1,4 +1,4 @@
-"""What every law must answer, and what the wall clock cannot."""
+"""What every distribution must answer, and what the wall clock cannot."""
 
 import functools
 
@@ -8,10 +8,10 @@ import pytest
 from conftest import MEASURED, synthetic_task
 from msbgen.core.errors import ArgumentError
 from msbgen.generate.model import PAPER, fit_profiles
-from msbgen.generate.progress_law import ProgressSettings
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.generate.size import most_rows
 
-QUICK = ProgressSettings(bins=80, segments=10, sharpenings=1)
+QUICK = ProgressSettings(bins=80, segments=10, deconvolutions=1)
 
 
 @functools.cache
@@ -24,9 +24,11 @@ presets = pytest.mark.parametrize("settings", [QUICK, PAPER], ids=["default", "p
 
 @presets
 def test_durations_are_those_of_the_mean_profiles(settings):
-    law = fitted(settings).law
+    distribution = fitted(settings).distribution
     query = np.array([[2.0, 1.0], [3.0, 1.5], [9.0, 2.5]])
-    np.testing.assert_allclose(law.durations(query), law.profiles(query, "mean")[1], rtol=1e-12)
+    np.testing.assert_allclose(
+        distribution.durations(query), distribution.profiles(query, "mean")[1], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("clock", ["time", "instructions"])
@@ -35,27 +37,31 @@ def test_no_profile_is_longer_than_the_longest(settings, clock):
     model = fitted(settings, clock)
     query = np.array([[2.0, 1.0], [3.0, 1.5], [9.0, 2.5], [5.0, 1.2]])
     for part in (query, query[1:2]):
-        longest = model.law.longest(part)
+        longest = model.distribution.longest(part)
         for kind in ("mean", "max_likelihood", "sample"):
             profiles = model.generate(part, kind=kind, n_samples=50)
             assert profiles["duration"].max() <= longest * (1 + 1e-12)
             assert profiles.sizes["time"] <= most_rows(model, part)
             finer = model.generate(part, kind=kind, times=0.003)
             assert finer.sizes["time"] <= most_rows(model, part, 0.003)
-    assert longest < 2 * np.nanmax(model.law.duration)
+    assert longest < 2 * np.nanmax(model.distribution.duration)
 
 
 def test_a_law_without_a_trend_raises_an_error():
-    law = fitted(PAPER).law
-    for ask in (lambda: law.centre, lambda: law.residuals, law.known_states):
+    distribution = fitted(PAPER).distribution
+    for ask in (
+        lambda: distribution.centre,
+        lambda: distribution.residuals,
+        distribution.known_states,
+    ):
         with pytest.raises(ArgumentError, match="default preset is wanted"):
             ask()
 
 
 def test_known_states_hold_the_means_of_the_measured_amounts(measured):
-    law = fitted().law
-    states = law.known_states()
+    distribution = fitted().distribution
+    states = distribution.known_states()
     np.testing.assert_allclose(
         states[..., 0].sum(axis=1), measured["duration"].mean("run"), rtol=1e-9
     )
-    assert states.shape == (6, law.settings.bins, 3)
+    assert states.shape == (6, distribution.settings.bins, 3)

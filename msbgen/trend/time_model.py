@@ -1,7 +1,7 @@
-"""The time law: the time of all bins of progress, fitted to every sampling interval at once.
+"""The time model: the time of all bins of progress, fitted to every sampling interval at once.
 
 A sampling interval that covers many bins gives only the sum of their times.  Other runs are sampled
-at other offsets, and in other contexts an interval covers other bins.  One law for all contexts
+at other offsets, and in other contexts an interval covers other bins.  One model for all contexts
 combines them:
 
     t(β, p) = E max(u, c·X),    u(β, p) = Σ_r a_r(p)/β_r + Σ_k b_k(p)·counter_k(β, p) + d(p).
@@ -14,7 +14,8 @@ bin, log-normal with a width per bin (:mod:`msbgen.trend.caps`).  An interval ta
 The fit is a damped Gauss-Newton method in the logarithms of a, b, d and the width, robust by
 Huber's weights.  All intervals have equal noise, so that short last ones get no more weight.  Only
 bins within one interval interact, so that the normal equations are banded.  First all bins share
-one law and differ by their counts alone; then each bin has a law of its own, shrunk to that one.
+the parameters, and differ by their counts alone.  Then each bin has parameters of its own, shrunk
+to the shared ones.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class Windows:
 
 
 @dataclass(frozen=True, eq=False)
-class TimeLaw:
+class TimeModel:
     """The parts of the time of each bin."""
 
     parts: Floats  # (m + k, bins): a [s · level], b [s/event], d [s]; 0 for constant resources
@@ -156,37 +157,38 @@ def least_time(cap: Cap, levels: Floats, counts: Floats) -> Floats:
     return counts[..., cap.counter - 1] / (cap.rate * levels[:, cap.resource, None])
 
 
-def fit_time_law(problem: TimeProblem, summed: Floats) -> TimeLaw:
-    """Fit the law to the times of windows; `summed` as in `TimeLaw`.
+def fit_time_model(problem: TimeProblem, summed: Floats) -> TimeModel:
+    """Fit the model to the times of windows; `summed` as in `TimeModel`.
 
     O(windows · b² + (n · b + P · b²) · P² · bins) an iteration, b the bins that a window holds and
     P the parts.
     """
     common = problem.descend(problem.start, problem.start, 0.0, tied=True)
-    return problem.law(problem.descend(common, common, _RIDGE), common, summed)
+    return problem.model(problem.descend(common, common, _RIDGE), common, summed)
 
 
-def refit_time_law(law: TimeLaw, problem: TimeProblem) -> TimeLaw:
-    """The law of other times of bins, started from a law and shrunk to its common part."""
-    start, common = problem.parameters(law)
-    return problem.law(problem.descend(start, common, _RIDGE), common, law.summed)
+def refit_time_model(model: TimeModel, problem: TimeProblem) -> TimeModel:
+    """The model of other times of bins, started from a model and shrunk to its common part."""
+    start, common = problem.parameters(model)
+    return problem.model(problem.descend(start, common, _RIDGE), common, model.summed)
 
 
 def left_out_times(
-    law: TimeLaw, problem: TimeProblem, folds: Folds, left_out_counts: Floats
+    model: TimeModel, problem: TimeProblem, folds: Folds, left_out_counts: Floats
 ) -> Floats:
-    """Time of each row of the folds under the law of all other contexts, (rows, bins) [s].
+    """Time of each row of the folds under the model of all other contexts, (rows, bins) [s].
 
-    One step of Newton's method from the law of all contexts: exact where the law is linear.  The
-    problem has one window per bin; the counts (rows, bins, k − 1) are predictions of all others.
+    One step of Newton's method from the model of all contexts: exact where the model is linear.
+    The problem has one window per bin; the counts (rows, bins, k − 1) are predictions of all
+    others.
     """
-    logs, common = problem.parameters(law)
+    logs, common = problem.parameters(model)
     steps = problem.steps_without(logs, common, folds)
     out = np.empty(left_out_counts.shape[:2])
     groups = [np.array([i]) for i in range(folds.singles)]
     groups += [folds.singles + np.arange(g.start, g.stop) for g in folds.groups]
     for rows, step in zip(groups, steps):
-        moved = problem.law(logs + step, common, law.summed)
+        moved = problem.model(logs + step, common, model.summed)
         levels = problem.levels[folds.index[rows]]
         out[rows] = moved.time(levels, left_out_counts[rows], problem.caps)[0]
     return out
@@ -241,20 +243,20 @@ class TimeProblem:
         one = np.append(logs, np.log(_FIRST_WIDTH)) if self._capped else logs
         return np.tile(one, (self._windows.shape[1], 1))
 
-    def parameters(self, law: TimeLaw) -> tuple[Floats, Floats]:
-        """Logarithms (bins, P) of a law: of each bin, and those that all bins share."""
-        parts = np.log(np.maximum(law.parts.T, np.exp(_LOWEST)))
-        shared = np.log(np.maximum(law.common, np.exp(_LOWEST)))
+    def parameters(self, model: TimeModel) -> tuple[Floats, Floats]:
+        """Logarithms (bins, P) of a model: of each bin, and those that all bins share."""
+        parts = np.log(np.maximum(model.parts.T, np.exp(_LOWEST)))
+        shared = np.log(np.maximum(model.common, np.exp(_LOWEST)))
         if not self._capped:
             return parts, np.tile(shared[:-1], (len(parts), 1))
-        logs = np.concatenate([parts, np.log(law.width)[:, None]], axis=1)
+        logs = np.concatenate([parts, np.log(model.width)[:, None]], axis=1)
         return logs, np.tile(shared, (len(parts), 1))
 
-    def law(self, logs: Floats, common: Floats, summed: Floats) -> TimeLaw:
-        """The law of given logarithms; the inverse of :meth:`parameters`."""
+    def model(self, logs: Floats, common: Floats, summed: Floats) -> TimeModel:
+        """The model of given logarithms; the inverse of :meth:`parameters`."""
         parts, width = self._split(logs)
         shared, shared_width = self._split(common)
-        return TimeLaw(
+        return TimeModel(
             np.ascontiguousarray(parts.T), width, np.append(shared[0], shared_width[0]), summed
         )
 

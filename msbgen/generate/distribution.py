@@ -1,8 +1,8 @@
-"""Interface of a law of profiles, as the labelled model, the bounds and the plans use it.
+"""Interface of a distribution of profiles: what the labelled model, the bounds and the plans use.
 
-A law is fitted to a task's runs and generates profiles of any resource context, on arrays.  There
-are two: `ProgressLaw`, a trend over contexts on a progress clock and a bridge of its residuals, and
-the paper's `ElapsedLaw`, a bridge on the wall clock.
+A distribution is fitted to the runs of a task, and generates profiles of any context on arrays.
+The default is `ProgressDistribution`: a trend over the contexts at equal progress, and a bridge of
+its residuals.  The paper's `ElapsedDistribution` is a bridge in wall time.
 """
 
 from typing import Any, ClassVar, Literal, Protocol
@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 Kind = Literal["max_likelihood", "mean", "sample"]
 
 
-class Law(Protocol):
-    """A fitted law of profiles."""
+class ProfileDistribution(Protocol):
+    """A fitted distribution of profiles."""
 
     name: ClassVar[str]
 
@@ -51,7 +51,7 @@ class Law(Protocol):
 
     @property
     def centre(self) -> Centre:
-        """The trend over contexts, and the departures of the known ones; ArgumentError if none."""
+        """The trend and the context residuals; ArgumentError for a distribution without trend."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class Law(Protocol):
         ...
 
     def check(self, query: Floats) -> None:
-        """Raise ArgumentError for contexts (q, n_resources) that have no profile under the law."""
+        """Raise ArgumentError for contexts (q, n_resources) without a profile."""
         ...
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
@@ -116,6 +116,6 @@ class Law(Protocol):
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Everything but the contexts and durations, as named arrays with their dimensions.
 
-        The bridge is solved first, so that a loaded law needs no solver.
+        The bridge is solved first, so that a loaded distribution needs no solver.
         """
         ...

@@ -1,4 +1,4 @@
-"""The law of time, against a general solver and against refits."""
+"""The model of time, against a general solver and against refits."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,13 @@ from scipy.optimize import least_squares
 
 from msbgen.trend.caps import Cap, throttled
 from msbgen.trend.folds import Folds
-from msbgen.trend.time_law import TimeProblem, Windows, fit_time_law, left_out_times, refit_time_law
+from msbgen.trend.time_model import (
+    TimeProblem,
+    Windows,
+    fit_time_model,
+    left_out_times,
+    refit_time_model,
+)
 
 GRID = np.stack(np.meshgrid([1.0, 2.0, 4.0], [1.0, 1.5, 2.0], indexing="ij"), axis=-1).reshape(
     -1, 2
@@ -93,12 +99,12 @@ def test_the_fit_is_that_of_a_general_solver():
     times, misses = truth(GRID)
     windows = windows_of(times, rng, noise=0.01)
     counts = misses[..., None]
-    law = fit_time_law(TimeProblem(windows, GRID, counts, (), np.ones(len(GRID))), np.zeros(1))
+    model = fit_time_model(TimeProblem(windows, GRID, counts, (), np.ones(len(GRID))), np.zeros(1))
     table = overlaps(windows)
-    fitted, (free, _) = np.log(law.parts[1:].T), law.time(GRID, counts, ())
+    fitted, (free, _) = np.log(model.parts[1:].T), model.time(GRID, counts, ())
     residual = windows.time - (table * free[windows.context]).sum(axis=1)
     deviation = 1.4826 * np.median(np.abs(residual))
-    common = np.log(law.common[1:-1])
+    common = np.log(model.common[1:-1])
     root_ridge = np.sqrt(0.01 * len(residual) / BINS)
 
     def residuals(logs):
@@ -126,17 +132,17 @@ def test_the_time_of_bins_is_found_from_intervals_over_several_bins(capped):
     windows = windows_of(times, rng, runs=20, noise=0.003)
     assert windows.products(np.ones(len(windows.time))).shape[2] >= 4  # bins of a window
     problem = TimeProblem(windows, GRID, misses[..., None], caps, np.ones(len(GRID)))
-    law = fit_time_law(problem, np.zeros(1))
+    model = fit_time_model(problem, np.zeros(1))
     wanted, unseen = truth(UNSEEN, capped=capped)
-    found, share = law.time(UNSEEN, unseen[..., None], caps)
+    found, share = model.time(UNSEEN, unseen[..., None], caps)
     np.testing.assert_allclose(found, wanted, rtol=0.1)
     assert np.abs(np.log(found / wanted)).mean() < 0.025
     np.testing.assert_allclose(found.sum(axis=1), wanted.sum(axis=1), rtol=0.015)
     assert np.all((share >= 0) & (share <= 1))
-    assert np.all(law.parts >= 0)
+    assert np.all(model.parts >= 0)
     # windows with a pause have little weight
     windows.time[rng.random(len(windows.time)) < 0.05] += 3.0
-    robust = fit_time_law(problem, np.zeros(1))
+    robust = fit_time_model(problem, np.zeros(1))
     np.testing.assert_allclose(robust.time(UNSEEN, unseen[..., None], caps)[0], wanted, rtol=0.12)
 
 
@@ -147,24 +153,24 @@ def test_a_left_out_context_is_predicted_as_by_a_fit_without_it():
     counts, caps = misses[..., None], (cap(),)
     windows = windows_of(noisy, rng)
     weights, folds = np.ones(len(GRID)), Folds.of(GRID)
-    law = fit_time_law(TimeProblem(windows, GRID, counts, caps, weights), np.zeros(1))
+    model = fit_time_model(TimeProblem(windows, GRID, counts, caps, weights), np.zeros(1))
 
     def of_bins(kept):
         bins = Windows.of_bins(noisy[kept])
         return TimeProblem(bins, GRID[kept], counts[kept], caps, weights[kept])
 
     every = of_bins(np.arange(len(GRID)))
-    law = refit_time_law(law, every)
-    found = left_out_times(law, every, folds, counts[folds.index])
+    model = refit_time_model(model, every)
+    found = left_out_times(model, every, folds, counts[folds.index])
     groups = [([i], [i]) for i in range(folds.singles)]
     groups += [
         (folds.members[g], range(folds.singles + g.start, folds.singles + g.stop))
         for g in folds.groups
     ]
-    inside, changes, errors = law.time(GRID, counts, caps)[0], [], []
+    inside, changes, errors = model.time(GRID, counts, caps)[0], [], []
     for group, rows in groups:
         kept = np.setdiff1d(np.arange(len(GRID)), group)
-        others = refit_time_law(law, of_bins(kept))
+        others = refit_time_model(model, of_bins(kept))
         wanted = others.time(GRID[group], counts[group], caps)[0]
         changes.append(np.abs(np.log(wanted / inside[group])).mean())
         errors.append(np.abs(np.log(found[list(rows)] / wanted)).mean())
@@ -177,7 +183,7 @@ def test_a_resource_that_does_not_vary_or_may_be_zero_has_no_part():
     times, misses = truth(GRID)
     windows = Windows.of_bins(times)
     problem = TimeProblem(windows, levels, misses[..., None], (), np.ones(len(GRID)))
-    law = fit_time_law(problem, np.zeros(1))
-    assert not law.parts[0].any()
-    found = law.time(levels, misses[..., None], ())[0]
+    model = fit_time_model(problem, np.zeros(1))
+    assert not model.parts[0].any()
+    found = model.time(levels, misses[..., None], ())[0]
     np.testing.assert_allclose(found, times, rtol=1e-3)
