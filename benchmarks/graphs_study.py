@@ -15,6 +15,7 @@ from typing import Any
 import graphs_peers as peers
 import numpy as np
 from graphs_data import Study, all_kinds, study
+from graphs_scores import compare_over_graphs, holm, log_errors, order_within
 from graphs_splits import (
     MISCOVERAGE,
     NEW_RUNS,
@@ -31,7 +32,6 @@ from numpy.typing import NDArray
 from tables import RESULTS, find, markdown, parser, publish, store, stored, subplots
 
 from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.evaluation import compare_over_graphs, holm, log_errors, order_within
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.runs import run_contexts
 from msbgen.graphs.simulator import Simulator

@@ -99,3 +99,12 @@ def test_the_mean_curve_is_that_of_other_programs_at_each_clock():
     np.testing.assert_allclose(found, [4.0, 4.0, 4.0])
     found = np.exp(kernels_study._curve(others.time * [1, 4], others, own))
     np.testing.assert_allclose(found, [16.0, 8.0, 4.0])
+
+
+def test_the_regret_of_a_choice_by_hand():
+    truth = np.array([1.0, 2.0, 3.0, 10.0, 5.0])
+    predicted = np.array([2.0, 1.0, 3.0, 1.0, 2.0])
+    assert kernels_study.choice_regret(
+        predicted, truth, np.array([0, 0, 0, 1, 1])
+    ) == pytest.approx((1 + 1) / 2)
+    assert kernels_study.choice_regret(truth, truth, np.array([0, 0, 0, 1, 1])) == 0

@@ -143,7 +143,7 @@ def make(
     ...     parameters={"rows": [64, 64]}, resources={"clock": [500, 1000]},
     ...     units={"clock": "MHz"},
     ... )
-    >>> energies_of(runs)
+    >>> runtimes_of(runs) * powers_of(runs)
     array([0.02 , 0.015])
     """
     names = [*resources, *(parameters or {}), *(counters or {})]
@@ -359,11 +359,6 @@ def powers_of(dataset: xr.Dataset) -> Floats:
             "or ask for runtimes alone."
         )
     return dataset["power"].values.astype(float)
-
-
-def energies_of(dataset: xr.Dataset) -> Floats:
-    """Energy of every measurement [J], (n,): runtime × power; errors as :func:`powers_of`."""
-    return runtimes_of(dataset) * powers_of(dataset)
 
 
 def measured_table(dataset: xr.Dataset, values: Floats) -> Floats:

@@ -10,13 +10,13 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.kernels.dataset import (
     configurations_of,
     describe,
-    energies_of,
     family_of,
     join,
     kernels_of,
     make,
     measured_table,
     parameter_names,
+    powers_of,
     read,
     runtimes_of,
     validate,
@@ -29,7 +29,7 @@ def test_a_file_holds_what_was_written(tmp_path):
     write(runs, tmp_path / "k.nc")
     again = read(tmp_path / "k.nc")
     np.testing.assert_array_equal(runtimes_of(again), runtimes_of(runs))
-    np.testing.assert_array_equal(energies_of(again), energies_of(runs))
+    np.testing.assert_array_equal(powers_of(again), powers_of(runs))
     assert list(again["clock"].attrs["levels"]) == CLOCKS.tolist()
     assert parameter_names(again) == ["m", "k", "n"]
     assert describe(again) == describe(runs)
@@ -85,7 +85,7 @@ def test_energy_without_power_is_refused():
     runs = made_kernels()
     for bare in (runs.drop_vars("power"), runs.assign(power=runs["power"] * np.nan)):
         with pytest.raises(ArgumentError, match="no measurement has a power, so that nothing"):
-            energies_of(bare)
+            powers_of(bare)
 
 
 def test_families_and_reserved_names():

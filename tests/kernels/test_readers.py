@@ -7,7 +7,6 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import make_profiles
 from msbgen.kernels.dataset import (
     configurations_of,
-    energies_of,
     kernels_of,
     parameter_names,
     powers_of,
@@ -116,7 +115,7 @@ def test_public_sets(tmp_path):
     head = "device,batch,gpu_clock_mhz,power_mean_w,latency_p50_ms\n"
     file(tmp_path, head + "AGX,2,500,11,30\n", "mobilenet.csv")
     network = read_jetson(tmp_path, "mobilenet", "AGX")
-    np.testing.assert_allclose(energies_of(network), [0.33])
+    np.testing.assert_allclose(runtimes_of(network) * powers_of(network), [0.33])
     assert configurations_of(network)[0].tolist() == [[500, 2]]
 
     names = "DRAMA,FP16A,FP32A,FP64A,SMACT,SMOCC,TENSO,argNo,average_power,benchmark"
@@ -152,13 +151,14 @@ def test_profiles_become_a_kernel_each():
     )
     runs = kernels_from_profiles([made])
     assert list(runs["kind"].values) == ["sort", "sort"]
-    np.testing.assert_allclose(energies_of(runs), [6.0, 2.0])
+    np.testing.assert_allclose(runtimes_of(runs) * powers_of(runs), [6.0, 2.0])
     assert runs["instructions"].values.tolist() == [3, 11]
     assert runs["run"].values.tolist() == [0, 1]
     assert runs["clock"].attrs["levels"] == [1.0, 1.5, 2.0]
     named = made.assign(core=made["energy_used"] / 2).rename(energy_used="energy")
     named["core"].attrs.update(named["energy"].attrs)
-    np.testing.assert_allclose(energies_of(kernels_from_profiles([named])), [6.0, 2.0])
+    again = kernels_from_profiles([named])
+    np.testing.assert_allclose(runtimes_of(again) * powers_of(again), [6.0, 2.0])
     with pytest.raises(ArgumentError, match="are in joules; one counter of energy per interval"):
         kernels_from_profiles([named.rename(energy="package")])
     del made.attrs["task"]

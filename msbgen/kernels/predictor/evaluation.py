@@ -28,19 +28,6 @@ def scores(predicted: Floats, truth: Floats) -> dict[str, float]:
     return {"error": float(error.mean()), **shares}
 
 
-def choice_regret(predicted: Floats, truth: Floats, groups: Indices) -> float:
-    """Mean over groups of the regret of choosing the row with the least predicted cost.
-
-    Costs, as energy, and the number of each row's group are (n,).
-    """
-    regrets = []
-    for group in np.unique(groups):
-        rows = np.flatnonzero(groups == group)
-        chosen = rows[int(np.argmin(predicted[rows]))]
-        regrets.append(truth[chosen] / truth[rows].min() - 1.0)
-    return float(np.mean(regrets))
-
-
 def evaluate(
     runs: xr.Dataset,
     *,

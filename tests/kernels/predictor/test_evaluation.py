@@ -7,7 +7,7 @@ from kernelling import CLOCKS, made_kernels
 from msbgen.core.errors import MeasurementError
 from msbgen.kernels.dataset import runtimes_of
 from msbgen.kernels.predictor import evaluation
-from msbgen.kernels.predictor.evaluation import MEASURES, choice_regret, evaluate, scores
+from msbgen.kernels.predictor.evaluation import MEASURES, evaluate, scores
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, kernel_folds
 
 
@@ -15,13 +15,6 @@ def test_scores_by_hand():
     row = scores(np.array([1.0, 1.07, 0.88, 2.0]), np.ones(4))
     assert row["error"] == pytest.approx((0.07 + 0.12 + 1) / 4)
     assert [row[m] for m in MEASURES[1:]] == [0.25, 0.5, 0.75, 0.75]
-
-
-def test_the_regret_of_a_choice_by_hand():
-    truth = np.array([1.0, 2.0, 3.0, 10.0, 5.0])
-    predicted = np.array([2.0, 1.0, 3.0, 1.0, 2.0])
-    assert choice_regret(predicted, truth, np.array([0, 0, 0, 1, 1])) == pytest.approx((1 + 1) / 2)
-    assert choice_regret(truth, truth, np.array([0, 0, 0, 1, 1])) == 0
 
 
 def test_the_default_beats_the_mean_curve_on_left_out_kernels():

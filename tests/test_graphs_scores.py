@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from graphs_scores import compare_over_graphs, holm, log_errors, order_within
 from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.graphs.predictor.evaluation import compare_over_graphs, holm, log_errors, order_within
 
 
 def test_errors_are_of_logarithms():
