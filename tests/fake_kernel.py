@@ -18,6 +18,22 @@ RESCTRL = "/sys/fs/resctrl"
 CPU = "/sys/devices/system/cpu"
 MEMGUARD = "/sys/kernel/debug/memguard"
 CGROUP = "/sys/fs/cgroup"
+# Files of memory and disk limits in a new group, by version of control groups.
+LIMITS = {
+    1: {
+        "memory.limit_in_bytes": "9223372036854771712",
+        "memory.swappiness": "60",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0",
+        "blkio.throttle.read_bps_device": "",
+        "blkio.throttle.write_bps_device": "",
+    },
+    2: {
+        "memory.max": "max",
+        "memory.swap.max": "max",
+        "memory.events": "low 0\nmax 0\noom 0\noom_kill 0",
+        "io.max": "",
+    },
+}
 TASK_FILES = ("tasks", "cgroup.procs")
 
 
@@ -360,8 +376,14 @@ class FakeKernel:
         """Control groups of a version; ourselves in the group `own`, which has `limit` percent."""
         self.know(version=version)
         if version == 1:
-            self.put("/proc/self/mounts", f"cgroup {CGROUP}/cpu cgroup rw,cpu,cpuacct 0 0\n")
-            self.put("/proc/self/cgroup", f"4:memory:/x\n3:cpu,cpuacct:{own}\n0::/\n")
+            lines = [
+                f"cgroup {CGROUP}/{name.partition(',')[0]} cgroup rw,{name} 0 0\n"
+                for name in ("cpu,cpuacct", "memory", "blkio")
+            ]
+            self.put("/proc/self/mounts", "".join(lines))
+            self.put("/proc/self/cgroup", f"5:blkio:/\n4:memory:/x\n3:cpu,cpuacct:{own}\n0::/\n")
+            for name in ("memory", "blkio"):
+                self.put(f"{CGROUP}/{name}/cgroup.procs", "")
             root = f"{CGROUP}/cpu"
         else:
             self.put("/proc/self/mounts", f"cgroup2 {CGROUP} cgroup2 rw 0 0\n")
@@ -389,6 +411,8 @@ class FakeKernel:
             },
         }
         for name, text in files[self.facts["version"]].items():
+            self.put(f"{path}/{name}", f"{text}\n")
+        for name, text in LIMITS[self.facts["version"]].items():
             self.put(f"{path}/{name}", f"{text}\n")
         self.put(f"{path}/cgroup.procs", "")
         self.put(f"{path}/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n")
@@ -464,6 +488,18 @@ class FakeKernel:
                     break
                 above = above.rpartition("/")[0]
             self.put(path, f"{value}\n")
+        elif file in ("memory.limit_in_bytes", "memory.max"):
+            self.put(path, f"{int(text) // 4096 * 4096}\n")
+        elif file in ("memory.swappiness", "memory.swap.max"):
+            self.put(path, f"{int(text)}\n")
+        elif file.startswith("blkio.throttle.") or file == "io.max":
+            disk, value = text.split()
+            if disk not in self.facts.get("disks", ()):
+                raise no(errno.ENODEV, path)
+            limits = dict(dict.fromkeys(("rbps", "wbps", "riops", "wiops"), "max"))
+            limits |= dict([value.split("=")] if "=" in value else [])
+            shown = " ".join("=".join(pair) for pair in limits.items())
+            self.put(path, f"{disk} {shown if file == 'io.max' else value}\n")
         else:
             raise no(errno.EACCES, path)
 

@@ -109,4 +109,4 @@ def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
             "contexts (CSV: "
             f"one column for each resource) as 'contexts' in a TOML of tasks."
         )
-    return shared.contexts(source, levels)
+    return shared.contexts_like(measured, source)

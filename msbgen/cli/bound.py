@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import model as generate
 
     measured = store.read_profiles(options.measured)
-    contexts = shared.contexts(options.contexts, shared.levels_of(measured))
+    contexts = shared.contexts_like(measured, options.contexts)
     # bounds do not use runs that were cut
     ended = np.isfinite(schema.duration_array(measured)) & schema.complete_array(measured)
     n_contexts = int(ended.any(axis=1).sum())

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
 
     measured = store.read_profiles(options.measured)
     corrected = _energy_correction(measured, options.measured.name, options.power_of)
-    contexts = shared.contexts(options.contexts, shared.levels_of(measured))
+    contexts = shared.contexts_like(measured, options.contexts)
     size = expected_size(
         measured,
         len(contexts),

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     shared.check_leave_out(options, measured)
     wanted = None
     if options.contexts and options.contexts != "all":
-        wanted = shared.contexts(options.contexts, shared.levels_of(measured))
+        wanted = shared.contexts_like(measured, options.contexts)
     with Progress("computing the report") as step:
         data = report_data.collect_report_data(
             measured,

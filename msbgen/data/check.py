@@ -30,6 +30,7 @@ from msbgen.data.schema import (
     counter_names,
     describe_context,
     duration_array,
+    labels_of,
     other_unit,
     replicate_dim,
     resource_names,
@@ -272,6 +273,15 @@ def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any])
         yield f"resource '{name}' has an empty list of levels; list them or drop it."
     elif not _is_numeric(levels) or levels.ndim > 1 or not np.all(np.isfinite(levels)):
         yield f"resource '{name}' has levels {_shown(attrs['levels'])}; finite numbers are wanted."
+    elif "labels" in attrs:
+        codes = np.arange(1, len(labels_of(attrs)) + 1)
+        if not np.isin(np.append(values, levels), codes).all():
+            yield (
+                f"resource '{name}' has {len(codes)} labels, and levels {_shown(levels.tolist())}; "
+                f"levels 1 to {len(codes)}, one per label, are wanted."
+            )
+        elif len(set(labels_of(attrs))) < len(codes):
+            yield f"resource '{name}' has a label twice; distinct ones are wanted."
     else:
         yield from other_unit(name, values, attrs)
 

@@ -12,6 +12,7 @@ from msbgen.data.schema import (
     COMPLETE,
     context_table,
     counter_names,
+    labels_of,
     resource_names,
     same_level,
     sampling_interval,
@@ -32,8 +33,10 @@ def check_batch(
             f"{source}: has contexts of {', '.join(names)}; {', '.join(resources)} are wanted."
         )
     for name, new in resources.items():
-        for key in ("units", "mechanism"):
-            old, own = first[name].attrs.get(key), new.get(key)
+        for key in ("units", "mechanism", "labels"):
+            old, own = (attrs.get(key) for attrs in (first[name].attrs, new))
+            if key == "labels":
+                old, own = (", ".join(labels_of(attrs)) for attrs in (first[name].attrs, new))
             if old != own:
                 raise ProfileError(
                     f"{source}: the {key} of '{name}' is '{old}', here it is '{own}'; one for "

@@ -105,6 +105,29 @@ def counter_dims(dataset: xr.Dataset) -> list[str]:
     return ["context", *([dim] if dim else []), "time"]
 
 
+def labels_of(attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Words of the levels 1, 2, … of a resource with these attributes; empty without words."""
+    return tuple(map(str, np.atleast_1d(attrs.get("labels", ()))))
+
+
+def level_labels(dataset: xr.Dataset) -> dict[str, tuple[str, ...]]:
+    """Words of the levels 1, 2, … of each resource; empty where levels are numbers."""
+    return {name: labels_of(dataset[name].attrs) for name in resource_names(dataset)}
+
+
+def level_text(value: float, labels: Sequence[str] = ()) -> str:
+    """A level as text: its word, or a number without rounding error (1.2 for 1.2000000000000002).
+
+    Examples
+    --------
+    >>> level_text(1e6), level_text(2.0, ["fast", "slow"])
+    ('1000000', 'slow')
+    """
+    if labels and value in range(1, len(labels) + 1):
+        return labels[int(value) - 1]
+    return f"{value:.15g}"
+
+
 def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Contexts of the dataset, (n_contexts, n_resources), each column in its resource's unit."""
     columns = [np.asarray(dataset[name].values, dtype=float) for name in resource_names(dataset)]
@@ -241,7 +264,9 @@ def describe_context(dataset: xr.Dataset, index: int) -> str:
     for name in resource_names(dataset):
         units = str(dataset[name].attrs.get("units", ""))
         suffix = "" if units in ("", "1") else f" {units}"
-        parts.append(f"{name}={float(dataset[name].values[index]):g}{suffix}")
+        value, labels = float(dataset[name].values[index]), labels_of(dataset[name].attrs)
+        text = level_text(value, labels) if labels else f"{value:g}"
+        parts.append(f"{name}={text}{suffix}")
     return f"context {index} ({', '.join(parts)})"
 
 
@@ -263,8 +288,10 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         values = np.unique(dataset[name].values)
         levels = dataset[name].attrs.get("levels")
         of = f" of {np.size(levels)} levels" if levels is not None else ""
+        labels = labels_of(dataset[name].attrs)
+        which = ", ".join(level_text(value, labels) for value in values) if labels else span(values)
         units = dataset[name].attrs["units"]
-        lines.append(f"resource  {name} [{units}]: {span(values)}, {len(values)} values{of}")
+        lines.append(f"resource  {name} [{units}]: {which}, {len(values)} values{of}")
     for name in counter_names(dataset):
         total = dataset[name].sum("time", dtype=float).transpose("context", ...).values
         held = dataset[name].notnull().any("time").transpose("context", ...).values

@@ -3,7 +3,7 @@
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from msbgen.data.schema import (
     ENERGY_BOUND,
     GROUPS_COLUMN,
     PLAN_COLUMNS,
+    labels_of,
+    level_text,
 )
 
 # More runs of one context are a mistake.
@@ -48,22 +50,30 @@ class PlannedContexts:
     again: NDArray[np.bool_]
 
 
-def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
+def read_contexts(
+    path: str | os.PathLike[str],
+    resources: Sequence[str],
+    labels: Mapping[str, Sequence[str]] = {},
+) -> NDArray[np.float64]:
     """Contexts (n_contexts, n_resources) from a CSV file whose header names the resources.
 
     Columns are in any order, those of a plan may stand beside them; errors as :func:`read_plan`.
     """
-    return read_plan(path, resources).contexts
+    return read_plan(path, resources, labels=labels).contexts
 
 
 def read_plan(
-    path: str | os.PathLike[str], resources: Sequence[str], runs: int = 1
+    path: str | os.PathLike[str],
+    resources: Sequence[str],
+    runs: int = 1,
+    labels: Mapping[str, Sequence[str]] = {},
 ) -> PlannedContexts:
     """Read contexts, their numbers of runs and groups of counters from a CSV file, such as a plan.
 
     A cell of the column ``counters`` has semicolons between groups and spaces within them; one of
     ``again`` has 1 where new runs take the place of old ones, else 0.  Without a column ``runs``
-    every context has `runs`.  Columns of the contexts are in the order of `resources`.
+    every context has `runs`.  Columns of the contexts are in the order of `resources`; those with
+    `labels` hold these words for 1, 2, ….
 
     ProfileError: no such file, another header, a line that is not numbers, a context that is listed
     twice, invalid groups, or no contexts.
@@ -84,6 +94,14 @@ def read_plan(
     for line, cells in rest:
         given = dict(zip(header, cells))
         grouped = given.pop(GROUPS_COLUMN, "")
+        for resource, words in labels.items():
+            if words and resource in given:
+                if given[resource] not in words:
+                    raise ProfileError(
+                        f"{name}: line {line} has {shown([given[resource]])} in '{resource}'; one "
+                        f"of {', '.join(words)} is wanted."
+                    )
+                given[resource] = str(1 + list(words).index(given[resource]))
         values = _numbers(list(given.values())) if len(cells) == len(header) else []
         if len(values) != len(numbers):
             raise ProfileError(
@@ -197,7 +215,7 @@ def write_table(
 
 
 def plan_rows(
-    resources: Sequence[str],
+    resources: Mapping[str, Sequence[str]],
     contexts: NDArray[np.float64],
     runs: NDArray[np.int64],
     seconds: NDArray[np.float64],
@@ -207,8 +225,9 @@ def plan_rows(
 ) -> Iterator[list[Any]]:
     """Rows of a plan: context, runs, seconds, running total, expected error.
 
-    Where the first ones measure something `again`, a column says so.  Where counters are measured
-    in groups these come last, the same in every row.
+    Levels of `resources` with labels are written as words.  Where the first ones measure something
+    `again`, a column says so.  Where counters are measured in groups these come last, the same in
+    every row.
     """
     more = ["; ".join(map(" ".join, groups))] if groups else []
     marked = [AGAIN_COLUMN] if again else []
@@ -217,7 +236,7 @@ def plan_rows(
     for i, (context, count, cost, total, left) in enumerate(figures):
         mark = [int(i < again)] if again else []
         numbers = count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}"
-        yield [*map(_level, context), *numbers, *mark, *more]
+        yield [*map(level_text, context, resources.values()), *numbers, *mark, *more]
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
@@ -229,12 +248,8 @@ def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
     more = [ENERGY_BOUND] if ENERGY_BOUND in bounds else []
     yield [*resources, *BOUND_COLUMNS, *more]
     contexts = zip(*(bounds[name].values.tolist() for name in resources))
+    labels = [labels_of(bounds[name].attrs) for name in resources]
     values = zip(*(bounds[name].values.tolist() for name in (*BOUND_COLUMNS, *more)))
     for levels, (bound, outside, beyond, *joules) in zip(contexts, values):
         energy = [f"{value:.6g}" for value in joules]
-        yield [*map(_level, levels), f"{bound:.6g}", outside, beyond, *energy]
-
-
-def _level(value: float) -> str:
-    """A level without rounding error: 1.2 for 1.2000000000000002."""
-    return f"{value:.15g}"
+        yield [*map(level_text, levels, labels), f"{bound:.6g}", outside, beyond, *energy]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.durations import has_unit, parse_seconds
 from msbgen.core.errors import ArgumentError
 from msbgen.data.groups import describe_groups
-from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, same_level
+from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, labels_of, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
@@ -81,6 +81,8 @@ class Plan:
     groups : tuple of tuple of str
         Counters that are measured together: run r of a context counts group r modulo their number.
         Empty where every run counts all counters.
+    labels : tuple of tuple of str
+        Words of the levels 1, 2, … of each resource; empty where all levels are numbers.
     """
 
     resources: tuple[str, ...]
@@ -92,6 +94,7 @@ class Plan:
     calibrated: bool
     again: int = 0
     groups: Groups = ()
+    labels: tuple[tuple[str, ...], ...] = ()
 
     @property
     def pays(self) -> int:
@@ -166,8 +169,8 @@ class Plan:
     def rows(self) -> Iterator[list[Any]]:
         """Rows of the table that :meth:`write` writes, the header first."""
         return plan_rows(
-            self.resources, self.contexts, self.runs, self.seconds, self.error[1:], self.groups,
-            self.again,
+            dict(zip(self.resources, self.labels or ((),) * len(self.resources))), self.contexts,
+            self.runs, self.seconds, self.error[1:], self.groups, self.again,
         )  # fmt: skip
 
 
@@ -303,6 +306,9 @@ def plan_contexts(
         prior.calibrated,
         len(again),
         tuple(map(tuple, groups)),
+        tuple(map(labels_of, source.resources.values()))
+        if isinstance(source, ProfileModel)
+        else (),
     )
 
 

@@ -10,6 +10,7 @@ from msbgen.core.errors import ProfileError
 from msbgen.data.tables import plan_rows, read_contexts, read_plan, shown, write_table
 
 NAMES = ["ways", "clock"]
+PLAIN = dict.fromkeys(NAMES, ())
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_runs_are_what_the_table_says_or_what_the_caller_says(path):
 def test_groups_are_of_each_context_and_what_names_none_counts_all(path):
     groups = (("a", "cpu/event=1,umask=2/"), ("a", "c"))
     numbers = np.ones(1), np.ones(1), np.ones(1)
-    write_table(plan_rows(NAMES, np.array([[2.0, 1.0]]), *numbers, groups), path)
+    write_table(plan_rows(PLAIN, np.array([[2.0, 1.0]]), *numbers, groups), path)
     assert read_plan(path, NAMES).groups == (groups,)
     path.write_text("ways,counters,clock\n2,a b;a c,1\n\n4,,1\n")
     planned = read_plan(path, NAMES, 3)
@@ -89,11 +90,11 @@ def test_a_plan_says_whose_old_runs_are_to_go(path):
         np.ones(2, dtype=int),
         (("a", "b"),),
     )
-    write_table(plan_rows(NAMES, contexts, ones, ones, ones, groups, again=1), path)
+    write_table(plan_rows(PLAIN, contexts, ones, ones, ones, groups, again=1), path)
     planned = read_plan(path, NAMES)
     assert planned.again.tolist() == [True, False]
     assert planned.groups == (groups, groups)
-    assert "again" not in ",".join(next(plan_rows(NAMES, contexts, ones, ones, ones)))
+    assert "again" not in ",".join(next(plan_rows(PLAIN, contexts, ones, ones, ones)))
     path.write_text("ways,clock,again\n2,1,1\n4,1,2\n")
     with pytest.raises(ProfileError, match="line 3 has 2 in 'again'; 1, where old runs are to go"):
         read_plan(path, NAMES)
@@ -116,7 +117,7 @@ def test_a_plan_that_is_written_is_read_back(tmp_path_factory, contexts, data):
     runs = data.draw(arrays(np.int64, n, elements=st.integers(1, 1_000_000)))
     seconds = data.draw(arrays(float, n, elements=st.floats(1e-3, 1e6)))
     path = tmp_path_factory.mktemp("plans") / "plan.csv"
-    write_table(plan_rows(NAMES, contexts, runs, seconds, np.full(n, 0.25)), path)
+    write_table(plan_rows(PLAIN, contexts, runs, seconds, np.full(n, 0.25)), path)
     planned = read_plan(path, NAMES)
     read, wanted = planned.contexts, planned.runs
     np.testing.assert_allclose(read, contexts, rtol=1e-14)

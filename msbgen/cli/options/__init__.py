@@ -28,6 +28,7 @@ from msbgen.cli.options.inputs import (
     check_folder,
     check_leave_out,
     contexts,
+    contexts_like,
     errors_from,
     errors_in,
     file_of_contexts,

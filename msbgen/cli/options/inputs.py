@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Levels = Mapping[str, Sequence[float]]
+    Labels = Mapping[str, Sequence[str]]
 
 # --------------------------------------------------------------------------- contexts
 
 
-def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
+def contexts(source: str, levels: Levels, labels: Labels | None = None) -> NDArray[np.float64]:
     """Contexts of a source, (n_contexts, n_resources), with resources in the order of `levels`.
 
     ``all`` is the product of all levels; ``grid:5x5x3`` takes so many evenly spaced levels of each
     resource.  Other sources are files: profiles (``.nc``), or CSV with the resources as header.
+    Resources with `labels` have words there for the levels 1, 2, ….
 
     Raises
     ------
@@ -36,7 +38,7 @@ def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
         A file without contexts of these resources, or unknown levels.
     """
     if is_file(source):
-        return _contexts_of_file(Path(source), list(levels))
+        return _contexts_of_file(Path(source), list(levels), labels or {})
     from msbgen.core.contexts import grid_contexts, grid_counts
     from msbgen.core.errors import ProfileError
 
@@ -51,16 +53,23 @@ def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
     return grid_contexts(levels, grid_counts(source.removeprefix("grid:")))
 
 
+def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
+    """Contexts of a source by the resources of measured profiles; see :func:`contexts`."""
+    from msbgen.data.schema import level_labels
+
+    return contexts(source, levels_of(measured), level_labels(measured))
+
+
 def is_file(source: str) -> bool:
     """Whether contexts come from a file rather than from the levels of the platform."""
     return source != "all" and not source.startswith("grid:")
 
 
-def _contexts_of_file(path: Path, resources: list[str]) -> NDArray[np.float64]:
+def _contexts_of_file(path: Path, resources: list[str], labels: Labels) -> NDArray[np.float64]:
     if path.suffix != ".nc":
         from msbgen.data.tables import read_contexts
 
-        return read_contexts(path, resources)
+        return read_contexts(path, resources, labels)
     from msbgen.core.errors import ProfileError
     from msbgen.data import schema, store
 

@@ -102,8 +102,11 @@ class Actuator(Protocol):
         """Achieved level of the run, in the resource's unit; by default the level, read again."""
         return self.read()
 
+    def failure(self) -> str:
+        """How the setting ended the run, for a sentence; empty if it did not."""
+        return ""
 
-def listed(levels: Sequence[float]) -> str:
-    """The first levels as text."""
-    shown = ", ".join(f"{level:g}" for level in levels[:_SHOWN_LEVELS])
-    return shown + (", …" if len(levels) > _SHOWN_LEVELS else "")
+
+def listed(levels: Sequence[str]) -> str:
+    """The first of these texts."""
+    return ", ".join(levels[:_SHOWN_LEVELS]) + (", …" if len(levels) > _SHOWN_LEVELS else "")

@@ -1,39 +1,39 @@
-"""CPU share of a program: the CPU quota of a control group, version 1 or 2.
+"""Limits of a program by its control group: CPU time, memory, reads and writes of a disk.
 
-The group may run for ``quota`` microseconds in every ``period``.  It has the largest weight, so
-that other tasks on its core take little from it.  The kernel's limits (``kernel/sched/core.c``,
-tg_set_cfs_bandwidth): quota ≥ 1 ms, period from 1 ms to 1 s, and no group above its parents' share.
+CPU quota: the group may run for ``quota`` microseconds in every ``period``.  It has the largest
+weight, so that other tasks on its core take little from it.  The kernel's limits
+(``kernel/sched/core.c``, tg_set_cfs_bandwidth): quota ≥ 1 ms, period from 1 ms to 1 s, and no group
+above its parents' share.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+import stat
+from pathlib import Path
 
+from msbgen.core.machine import physical_memory
 from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError, Usage
+from msbgen.measure.actuators.control_group import ControlGroup
 from msbgen.measure.actuators.kernel_files import KernelFiles
-from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 _SHORTEST = 1_000  # quota and period [µs]
 _LONGEST = 1_000_000  # period [µs]
-_MOUNTS, _OUR_GROUPS = "/proc/self/mounts", "/proc/self/cgroup"
 # File and value of the largest weight, by version.
 _WEIGHT = {1: ("cpu.shares", "262144"), 2: ("cpu.weight", "10000")}
 # A file's text for "no limit": version 1, version 2.
 _UNLIMITED = ("-1", "max")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a group can be created."""
-
-    version: int  # of control groups, 1 or 2
-    parent: str  # parent folder of our group
-    above: tuple[str, ...]  # the parent and its parents, up to the mount point
+_MIB = 2**20
+# Files of the limit, of swapping and of the processes killed, by version.
+_MEMORY = {
+    1: ("memory.limit_in_bytes", "memory.swappiness", "memory.oom_control"),
+    2: ("memory.max", "memory.swap.max", "memory.events"),
+}
 
 
 class CpuQuota(Actuator):
-    """Share of one core's time [percent], by the CPU quota of a control group, the folder `group`.
+    """Share of one core's time [percent], by the CPU quota of a control group.
 
     If the period of the quota [s] is the sampling interval, each sample holds one period.
     """
@@ -41,14 +41,10 @@ class CpuQuota(Actuator):
     units = "percent"
     long_name = "share of one core's time"
 
-    def __init__(self, name: str, settings: KernelSettings, group: str, period: float):
+    def __init__(self, name: str, group: ControlGroup, period: float):
         self.name = name
-        self.settings = settings
-        self._files = settings.files
-        self._group = group
+        self.group = group
         self._period = round(period * 1e6)
-        self._place: _Place | None = None
-        self._folder = ""
 
     def capability(self) -> Capability:
         """Shares with a quota of at least 1 ms, up to the share of our own group."""
@@ -60,19 +56,12 @@ class CpuQuota(Actuator):
                 f"(without 'period' in the spec it is the interval)."
             )
             period = min(max(period, _SHORTEST), _LONGEST)
-        place = _find_place(self._files)
-        if place is None:
-            problems.append(
-                f"{self.name}: no control group with the controller 'cpu' is mounted here; on a "
-                f"machine of your own: mount -t cgroup2 none /sys/fs/cgroup"
-            )
-            return Capability("cgroup quota", 0.0, 100.0, 0.0, tuple(problems))
+        place = self.group.place("cpu")
         if isinstance(place, str):
             return Capability("cgroup quota", 0.0, 100.0, 0.0, (*problems, f"{self.name}: {place}"))
-        self._place = place
         highest = min(
             [100.0 * (os.cpu_count() or 1)]
-            + [share for up in place.above for share in _share_of(self._files, place.version, up)]
+            + [s for up in place.above for s in _share_of(self.group.files, place.version, up)]
         )
         mechanism = f"cgroup v{place.version} quota, period {period} us"
         return Capability(mechanism, 100.0 * _SHORTEST / period, highest, 0.0, tuple(problems))
@@ -80,132 +69,184 @@ class CpuQuota(Actuator):
     def apply(self, level: float) -> None:
         """Set the quota and read it back."""
         quota = round(level / 100 * self._period)
-        place = self._create_group()
-        if place.version == 1:
-            self._write("cpu.cfs_quota_us", str(quota), level)
+        folder, version = self._create_group()
+        highest = self.capability().highest
+        remedy = (
+            f"{level:g} % of {self._period} us must be 1 ms or more and no more than the group "
+            f"above has ({highest:g} %)."
+        )
+        if version == 1:
+            self.group.write(f"{folder}/cpu.cfs_quota_us", str(quota), remedy)
         else:
-            self._write("cpu.max", f"{quota} {self._period}", level)
+            self.group.write(f"{folder}/cpu.max", f"{quota} {self._period}", remedy)
         back = self.read()
         if abs(back - 100 * quota / self._period) > 1e-9 * back:
             raise SettingError(
                 f"{self.name} is {back:g} % where {level:g} % was written: another process sets "
-                f"{self._folder}; end that first."
+                f"{folder}; end that first."
             )
 
     def read(self) -> float:
         """Share that is set now [percent]."""
-        place = self._create_group()
-        shares = list(_share_of(self._files, place.version, self._folder))
+        folder, version = self._create_group()
+        shares = list(_share_of(self.group.files, version, folder))
         return shares[0] if shares else 100.0 * (os.cpu_count() or 1)
 
     def place(self, pid: int) -> None:
         """Put a process into the group."""
         self._create_group()
-        self._write("cgroup.procs", str(pid), 0.0)
+        self.group.add(self.name, "cpu", pid)
 
     def achieved(self, usage: Usage) -> float:
         """CPU time per wall-clock time [percent]."""
         return 100.0 * usage.cpu / usage.wall
 
-    def _create_group(self) -> _Place:
-        """The place of the group, which is created if necessary."""
-        if self._place is None:
-            problems = self.capability().problems
-            if problems or self._place is None:
-                raise SettingError(*problems)
-        place = self._place
-        if not self._folder or not self._files.exists(self._folder):
-            if place.version == 2:
-                self._enable(place.parent)
-            folder = f"{place.parent}/{self._group}"
-            if not self._files.exists(folder):
-                try:
-                    self.settings.make(folder)
-                except OSError as error:
-                    raise SettingError(
-                        f"{self.name}: group {folder} cannot be created ({error.strerror}); run "
-                        f"as root, or delegate the folder to your user (systemd: Delegate=cpu)."
-                    ) from None
-            self._folder = folder
-            file, weight = _WEIGHT[place.version]
-            if self._files.exists(f"{folder}/{file}"):
-                self._write(file, weight, 0.0)
-            if place.version == 1:
-                self._write("cpu.cfs_period_us", str(self._period), 0.0)
-        return place
+    def _create_group(self) -> tuple[str, int]:
+        """Folder and version of the group, which gets the weight and the period once."""
+        folder, version = self.group.open(self.name, "cpu")
+        file, weight = _WEIGHT[version]
+        if self.group.files.exists(f"{folder}/{file}"):
+            self.group.ensure(f"{folder}/{file}", weight)
+        if version == 1:
+            self.group.ensure(f"{folder}/cpu.cfs_period_us", str(self._period))
+        return folder, version
 
-    def _enable(self, parent: str) -> None:
-        """Enable the controller for the groups below."""
-        file = f"{parent}/cgroup.subtree_control"
-        if "cpu" not in self._files.read(file).split():
-            try:
-                self.settings.write(file, "+cpu", "controller")
-            except OSError as error:
-                raise SettingError(
-                    f"{self.name}: controller 'cpu' cannot be enabled in {parent} "
-                    f"({error.strerror}); run as root, or delegate it to your user (Delegate=cpu)."
-                ) from None
 
-    def _write(self, file: str, text: str, level: float) -> None:
-        path = f"{self._folder}/{file}"
-        try:
-            self.settings.write(path, text)
-        except OSError as error:
+class MemoryLimit(Actuator):
+    """Memory of a program with its page cache [MiB], by the limit of a control group.
+
+    The group does not swap, so a program that needs more is killed (`failure`).
+    """
+
+    units = "MiB"
+    long_name = "memory of the program, with its page cache"
+
+    def __init__(self, name: str, group: ControlGroup):
+        self.name = name
+        self.group = group
+        self._killed = 0
+
+    def capability(self) -> Capability:
+        """Whole pages, up to the limits of the groups above and the machine's memory."""
+        place = self.group.place("memory")
+        if isinstance(place, str):
+            return Capability("cgroup memory", 0.0, 0.0, 0.0, (f"{self.name}: {place}",))
+        file = _MEMORY[place.version][0]
+        limits = [self._limit(f"{up}/{file}") for up in place.above]
+        page = os.sysconf("SC_PAGESIZE") / _MIB
+        highest = page * (min([physical_memory(), *limits]) // (page * _MIB))
+        return Capability(f"cgroup v{place.version} memory limit", page, highest, page, ())
+
+    def apply(self, level: float) -> None:
+        """Set the limit, without swapping, and read it back."""
+        folder, version = self.group.open(self.name, "memory")
+        file, swap, _ = _MEMORY[version]
+        remedy = f"a limit of {level:g} MiB that the machine has, and permission, are wanted."
+        if self.group.files.exists(f"{folder}/{swap}"):
+            self.group.write(f"{folder}/{swap}", "0", remedy)
+        self.group.write(f"{folder}/{file}", str(round(level * _MIB)), remedy)
+        if (back := self.read()) * _MIB != round(level * _MIB):
             raise SettingError(
-                f"{path}: the kernel refused '{text}' ({error.strerror}); "
-                + self._remedy(file, level)
-            ) from None
+                f"{self.name} is {back:g} MiB where {level:g} was written; use {back:g}."
+            )
 
-    def _remedy(self, file: str, level: float) -> str:
-        if file == "cgroup.procs":
-            return "run as root, or as the owner of the process and of both its groups."
-        capability = self.capability()
-        return (
-            f"{level:g} % of {self._period} us must be 1 ms or more and no more than the group "
-            f"above has ({capability.highest:g} %)."
+    def read(self) -> float:
+        """The limit of the group [MiB]."""
+        folder, version = self.group.open(self.name, "memory")
+        return self._limit(f"{folder}/{_MEMORY[version][0]}") / _MIB
+
+    def place(self, pid: int) -> None:
+        """Put a process into the group, and note how many it has killed so far."""
+        self.group.add(self.name, "memory", pid)
+        self._killed = self._kills()
+
+    def failure(self) -> str:
+        """That the kernel killed processes of the run because of this limit."""
+        return "needs more memory than that and was killed" if self._kills() > self._killed else ""
+
+    def _limit(self, path: str) -> float:
+        """A limit [B]; infinite without one."""
+        text = self.group.files.read(path).strip() if self.group.files.exists(path) else "max"
+        return float("inf") if text == "max" else float(text)
+
+    def _kills(self) -> int:
+        """Processes of the group that were killed for lack of memory."""
+        folder, version = self.group.open(self.name, "memory")
+        words = self.group.files.read(f"{folder}/{_MEMORY[version][2]}").split()
+        return int(dict(zip(words[::2], words[1::2])).get("oom_kill", 0))
+
+
+class DiskBandwidth(Actuator):
+    """Bandwidth of a program at a disk [MB/s], by the limit of a control group.
+
+    `direction` is "read" or "write".  `device` is a file of the disk, such as ``/dev/sda``, or a
+    folder on it.
+    """
+
+    units = "MB s-1"
+    long_name = "bandwidth at the disk"
+
+    def __init__(self, name: str, group: ControlGroup, device: str, direction: str):
+        self.name = name
+        self.group = group
+        self._device = device
+        self._direction = direction
+
+    def capability(self) -> Capability:
+        """Whole bytes per second; the kernel knows no highest value."""
+        place, disk = self.group.place("io"), self._disk()
+        problems = [f"{self.name}: {place}"] if isinstance(place, str) else []
+        if not disk:
+            problems.append(
+                f"{self.name}: '{self._device}' is on no disk; 'device = \"/dev/...\"' is wanted."
+            )
+        version = 2 if isinstance(place, str) else place.version
+        mechanism = f"cgroup v{version} {self._direction} limit of disk {disk}"
+        return Capability(mechanism, 0.001, 1e6, 0.0, tuple(problems))
+
+    def apply(self, level: float) -> None:
+        """Set the limit and read it back."""
+        folder, version = self.group.open(self.name, "io")
+        speed, disk = round(level * 1e6), self._disk()
+        key = f"{self._direction[0]}bps="
+        self.group.write(
+            self._path(folder, version),
+            f"{disk} {speed}" if version == 1 else f"{disk} {key}{speed}",
+            "run as root, and name a whole disk.",
         )
+        if self.read() * 1e6 != speed:
+            raise SettingError(f"{self.name} is {self.read():g} MB/s where {level:g} was written.")
 
+    def read(self) -> float:
+        """The limit of the group [MB/s]; infinite without one."""
+        folder, version = self.group.open(self.name, "io")
+        for line in self.group.files.read(self._path(folder, version)).splitlines():
+            disk, *words = line.split()
+            values = words if version == 1 else re.findall(f"{self._direction[0]}bps=(\\d+)", line)
+            if disk == self._disk() and values:
+                return int(values[0]) / 1e6
+        return float("inf")
 
-def _find_place(files: KernelFiles) -> _Place | str | None:
-    """Where a group with a quota can be created, or why it cannot; None without groups."""
-    if not files.exists(_OUR_GROUPS):  # a kernel without control groups
-        return None
-    mounts = [line.split() for line in files.read(_MOUNTS).splitlines()]
-    groups = [line.split(":", 2) for line in files.read(_OUR_GROUPS).splitlines()]
-    for fields in mounts:
-        if fields[2] == "cgroup" and "cpu" in fields[3].split(","):
-            ours = next((path for _, names, path in groups if "cpu" in names.split(",")), "/")
-            parent = _below(files, fields[1], ours)
-            return _Place(1, parent, _up(fields[1], parent))
-    for fields in mounts:
-        if fields[2] == "cgroup2":
-            root = fields[1]
-            if "cpu" not in files.read(f"{root}/cgroup.controllers").split():
-                continue
-            ours = next((path for number, _, path in groups if number == "0"), "/")
-            parent = _below(files, root, ours)
-            # a group with processes cannot delegate controllers, except for the root
-            for folder in _up(root, parent):
-                file = f"{folder}/cgroup.subtree_control"
-                if folder == root or "cpu" in files.read(file).split():
-                    return _Place(2, folder, _up(root, folder))
-            return f"no group above {parent} delegates 'cpu'; enable it (systemd: Delegate=cpu)."
-    return None
+    def place(self, pid: int) -> None:
+        """Put a process into the group."""
+        self.group.add(self.name, "io", pid)
 
+    def _path(self, folder: str, version: int) -> str:
+        old = f"{folder}/blkio.throttle.{self._direction}_bps_device"
+        return old if version == 1 else f"{folder}/io.max"
 
-def _below(files: KernelFiles, root: str, path: str) -> str:
-    """Folder of our group; the mount point if the path is not visible, as in a container."""
-    folder = root + path.rstrip("/")
-    return folder if files.exists(folder) else root
-
-
-def _up(root: str, folder: str) -> tuple[str, ...]:
-    """A folder and its parents, up to the mount point."""
-    folders = [folder]
-    while folder != root:
-        folder = folder.rpartition("/")[0]
-        folders.append(folder)
-    return tuple(folders)
+    def _disk(self) -> str:
+        """Numbers of the whole disk, such as ``8:0``; empty if there is none."""
+        try:
+            found = os.stat(self._device)
+        except OSError:
+            return ""
+        number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
+        folder = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+        if os.path.exists(f"{folder}/partition"):
+            folder = os.path.dirname(folder)
+        file = Path(folder, "dev")
+        return file.read_text().strip() if file.is_file() else ""
 
 
 def _share_of(files: KernelFiles, version: int, folder: str) -> list[float]:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
+import subprocess
 from typing import Protocol
+
+# Paths with this prefix are executables of the user that read and set a level.
+HOOK = "hook:"
+# A hook that takes longer is ended [s]: setting a clock takes milliseconds, a remote one seconds.
+_HOOK_TIMEOUT = 60.0
+# Characters of a hook's message that are quoted.
+_SHOWN = 200
 
 
 class KernelFiles(Protocol):
@@ -43,7 +52,9 @@ class SystemFiles:
     """The files of the running kernel."""
 
     def read(self, path: str) -> str:
-        """Text of a file."""
+        """Text of a file, or the level of a hook."""
+        if path.startswith(HOOK):
+            return call_hook(path.removeprefix(HOOK), "read")
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             parts = []
@@ -54,7 +65,10 @@ class SystemFiles:
         return b"".join(parts).decode(errors="replace")
 
     def write(self, path: str, text: str) -> None:
-        """Write a text in a single call."""
+        """Write a text in a single call, or set the level of a hook."""
+        if path.startswith(HOOK):
+            call_hook(path.removeprefix(HOOK), "set", text.strip())
+            return
         data = text.encode()
         handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -104,7 +118,7 @@ class DryRunFiles:
     def write(self, path: str, text: str) -> None:
         """Store a text, and the command that would write it."""
         self._written[path] = text
-        self.commands.append(f"echo '{text.strip()}' > {path}")
+        self.commands.append(writing_command(path, text.strip()))
 
     def make(self, path: str) -> None:
         """Store a folder, and the command that would create it."""
@@ -125,3 +139,32 @@ class DryRunFiles:
     def names(self, path: str) -> list[str]:
         """Names in the kernel's folder."""
         return self._files.names(path)
+
+
+def writing_command(path: str, text: str) -> str:
+    """The shell command that writes a text to a file, or sets the level of a hook."""
+    if path.startswith(HOOK):
+        return shlex.join([path.removeprefix(HOOK), "set", text])
+    return f"echo '{text}' > {path}"
+
+
+def call_hook(command: str, *words: str) -> str:
+    """What a hook prints, without blanks around it; OSError with a sentence if it fails."""
+    called = shlex.join([command, *words])
+    try:
+        done = subprocess.run(
+            [command, *words], capture_output=True, stdin=subprocess.DEVNULL, check=False,
+            start_new_session=True, timeout=_HOOK_TIMEOUT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        reason = f"did not end within {_HOOK_TIMEOUT:g} s"
+    except OSError as error:
+        reason = f"does not start ({error.strerror})"
+    else:
+        if done.returncode == 0:
+            return done.stdout.decode(errors="replace").strip()
+        reason = f"exited with {done.returncode}"
+        if message := " ".join(done.stderr.decode(errors="replace").split()):
+            reason += f": {message[:_SHOWN]!r}"
+    # EIO, because any other number would make it another error, such as a missing file
+    raise OSError(errno.EIO, f"'{called}' {reason}", command)

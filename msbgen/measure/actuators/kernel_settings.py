@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from msbgen.measure.actuators.kernel_files import KernelFiles
+from msbgen.measure.actuators.kernel_files import KernelFiles, writing_command
 
 Record = dict[str, Any]
 
@@ -32,9 +32,10 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _controller(text: str) -> str:
-    """``+cpu`` if groups below have the controller ``cpu``, else ``-cpu``."""
-    return "+cpu" if {"cpu", "+cpu"} & set(text.split()) else "-cpu"
+def _enabled(controller: str) -> Callable[[str], str]:
+    """A function that returns ``+NAME`` if groups below have this controller, else ``-NAME``."""
+    signs = {controller, f"+{controller}"}
+    return lambda text: f"{'+' if signs & set(text.split()) else '-'}{controller}"
 
 
 def _limits(text: str) -> str:
@@ -46,7 +47,8 @@ def _limits(text: str) -> str:
 # Functions from the text that a file shows to the text that would set it, by kind of file.
 NORMALISERS: dict[str, Callable[[str], str]] = {
     "plain": _plain,
-    "controller": _controller,
+    "controller": _enabled("cpu"),  # in older journals
+    **{f"controller {name}": _enabled(name) for name in ("cpu", "memory", "io")},
     "memguard": _limits,
 }
 
@@ -155,16 +157,17 @@ class _Value:
 
 def _values(records: list[Record]) -> list[_Value]:
     """Values to restore, the last change first."""
-    values: dict[str, _Value] = {}
+    values: dict[tuple[str, str], _Value] = {}
     for record in records:
         path = record["path"]
         if record["event"] == "set":
-            value = values.setdefault(
-                path, _Value(path, record["reading"], record["before"], set())
-            )
-            value.written.add(record["wrote"])
-        elif record["event"] == "read" and path in values:
-            values[path].written.add(record["after"])
+            reading = record["reading"]  # two controllers are two values of one file
+            value = _Value(path, reading, record["before"], set())
+            values.setdefault((path, reading), value).written.add(record["wrote"])
+        elif record["event"] == "read":
+            for value in values.values():
+                if value.path == path:
+                    value.written.add(record["after"])
     return list(values.values())[::-1]
 
 
@@ -206,7 +209,7 @@ def _restore_value(files: KernelFiles, value: _Value, report: RestoreReport, *, 
     if last:
         report.failed.append(
             f"{value.path} could not be restored to '{value.before}' ({reason}); do it by hand: "
-            f"echo '{value.before}' > {value.path}"
+            f"{writing_command(value.path, value.before)}"
         )
     return False
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 
-from msbgen.measure.actuators.actuator import Actuator
-from msbgen.measure.actuators.cgroup import CpuQuota
+from msbgen.measure.actuators.actuator import Actuator, Capability
+from msbgen.measure.actuators.cgroup import CpuQuota, DiskBandwidth, MemoryLimit
+from msbgen.measure.actuators.control_group import ControlGroup
 from msbgen.measure.actuators.cpufreq import CoreClock
+from msbgen.measure.actuators.hook import Hook
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.actuators.memguard import MemGuard
+from msbgen.measure.actuators.program import Cores, Priority, ProgramInput
 from msbgen.measure.actuators.resctrl import CacheWays, MemoryBandwidth, ResctrlGroup
-from msbgen.measure.actuators.threads import Threads
 from msbgen.measure.sweep.spec import ResourceSpec, Spec
+
+# Controllers of control groups that actuators need.
+_CONTROLLERS = {"quota": "cpu", "memory": "memory", "io": "io"}
 
 
 def make_actuators(spec: Spec, settings: KernelSettings, group_name: str) -> list[Actuator]:
@@ -21,28 +27,64 @@ def make_actuators(spec: Spec, settings: KernelSettings, group_name: str) -> lis
     `settings` records and restores their changes; control groups get the name `group_name`.
     """
     cores = program_cores(spec)
-    group = ResctrlGroup(settings, group_name)
+    resctrl = ResctrlGroup(settings, group_name)
+    kinds = [resource.by for resource in spec.resources]
+    controllers = [name for by, name in _CONTROLLERS.items() if by in kinds]
+    group = ControlGroup(settings, group_name, controllers)
+    return [_actuator(resource, spec, cores, resctrl, group) for resource in spec.resources]
 
-    def actuator(resource: ResourceSpec) -> Actuator:
-        if resource.by == "quota":
-            period = resource.period or spec.interval
-            return CpuQuota(resource.name, settings, group_name, period)
-        if resource.by == "ways":
-            return CacheWays(resource.name, group)
-        if resource.by == "bandwidth":
-            return MemoryBandwidth(resource.name, group)
-        if resource.by == "clock":
-            return CoreClock(resource.name, settings, cores)
-        if resource.by == "threads":  # for programs that read their context, as kernels do
-            return Threads(resource.name, cores)
-        return MemGuard(resource.name, settings, cores, resource.direction)
 
-    return [actuator(resource) for resource in spec.resources]
+def _actuator(
+    resource: ResourceSpec,
+    spec: Spec,
+    cores: Sequence[int],
+    resctrl: ResctrlGroup,
+    group: ControlGroup,
+) -> Actuator:
+    name, settings, any_level = resource.name, group.settings, (-math.inf, math.inf, 0.0, ())
+    match resource.by:
+        case "quota":
+            return CpuQuota(name, group, resource.period or spec.interval)
+        case "memory":
+            return MemoryLimit(name, group)
+        case "io":
+            return DiskBandwidth(name, group, resource.target, resource.direction)
+        case "ways":
+            return CacheWays(name, resctrl)
+        case "bandwidth":
+            return MemoryBandwidth(name, resctrl)
+        case "clock":
+            return CoreClock(name, settings, cores)
+        case "memguard":
+            return MemGuard(name, settings, cores, resource.direction)
+        case "argument":
+            return ProgramInput(name, Capability("argument", *any_level), resource.units)
+        case "environment":
+            capability = Capability(f"variable {resource.target}", *any_level)
+            return ProgramInput(name, capability, resource.units)
+        case "cores":
+            sets = resource.core_sets() or {n: cores[: int(n)] for n in resource.levels}
+            highest = float(len(resource.labels) or len(cores))
+            return Cores(name, Capability("CPU affinity", 1.0, highest, 1.0, ()), sets)
+        case "priority":
+            return Priority(name, resource.labels)
+        case "threads":  # for programs that read their context, as kernels do
+            capability = Capability("number of threads", 1.0, float(len(cores)), 1.0, ())
+            return ProgramInput(name, capability, "1", "threads of the program")
+    texts = {level: resource.text(level) for level in resource.levels}
+    return Hook(name, settings, resource.target, texts, resource.units)
 
 
 def program_cores(spec: Spec) -> list[int]:
-    """Cores that the program is pinned to: those of the spec, or the last one that we may use."""
-    return list(spec.cores) or [max(os.sched_getaffinity(0))]
+    """Cores that the program is pinned to: those of the spec, or the last one that we may use.
+
+    By default, a resource that varies the cores has all that we may use.
+    """
+    varied = next((resource for resource in spec.resources if resource.by == "cores"), None)
+    if varied is not None and varied.labels:
+        return sorted({core for cores in varied.core_sets().values() for core in cores})
+    ours = sorted(os.sched_getaffinity(0))
+    return list(spec.cores) or (ours if varied is not None else ours[-1:])
 
 
 def other_cores(cores: Sequence[int]) -> list[int]:

@@ -44,14 +44,13 @@ def describe_dry_run(
     cores = program_cores(spec)
     yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"
     for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):
-        levels = listed(sorted(set(column.tolist())))
-        mechanism = actuator.capability().mechanism
-        yield f"  {resource.name}: {levels} {actuator.units}, by {mechanism}"
+        levels = listed([resource.text(level) for level in sorted(set(column.tolist()))])
+        units = "" if actuator.units in ("", "1") else f" {actuator.units}"
+        yield f"  {resource.name}: {levels}{units}, by {actuator.capability().mechanism}"
     for groups in sorted(set(order.groups), key=order.groups.index):
         yield from (f"  {line}" for line in describe_groups(groups))
     for slot in order.slots[:_SHOWN]:
-        values = ", ".join(f"{r.name}={v:g}" for r, v in zip(spec.resources, slot.context))
-        yield f"  run {slot.number}: {values}"
+        yield f"  run {slot.number}: {spec.describe(slot.context)}"
     if len(order.slots) > _SHOWN:
         yield "  …"
     yield f"program, on cores {cores}: {shlex.join(spec.command)}"

@@ -18,7 +18,7 @@ from msbgen.measure.actuators.actuator import Actuator, Usage
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.actuators import other_cores, program_cores
 from msbgen.measure.sweep.interference import InterferenceMeter
-from msbgen.measure.sweep.journal import CUT, DONE, Record
+from msbgen.measure.sweep.journal import CUT, DONE, OUT_OF_MEMORY, Record
 from msbgen.measure.sweep.order import Slot
 from msbgen.measure.sweep.perf_stat import PerfError, error_text
 from msbgen.measure.sweep.process import (
@@ -43,9 +43,7 @@ FAILED, TIMED_OUT, NOT_RECORDED = "failed", "hung", "silent"
 
 def describe_failure(spec: Spec, record: Record) -> str:
     """A sentence about a run that is not kept."""
-    pairs = zip(spec.resources, record["context"])
-    context = ", ".join(f"{resource.name}={level:g}" for resource, level in pairs)
-    return f"run {record['run']} of context {context}: {record['why']}."
+    return f"run {record['run']} of context {spec.describe(record['context'])}: {record['why']}."
 
 
 class RunExecutor:
@@ -123,7 +121,7 @@ class RunExecutor:
         stderr_file = path.with_suffix(".err")
         try:
             ended = self._run_recorded(path, stderr_file, slot)
-            outcome, why = self._classify(ended, path)
+            outcome, why = self._classify(ended, path, slot)
             message = error_text(stderr_file) if why else ""
         except PerfError as error:
             return {**record, "outcome": NOT_RECORDED, "why": str(error)}
@@ -143,11 +141,14 @@ class RunExecutor:
     def _run_recorded(self, path: Path, stderr_file: Path, slot: Slot) -> ProcessResult:
         spec = self.spec
         with paused_process(
-            spec.command,
+            spec.command_in(slot.context),
             folder=spec.folder,
             stdin=spec.stdin,
             stderr=stderr_file,
-            environment={**spec.environment, **self._recorder.environment(path, slot.context)},
+            environment={
+                **spec.environment_in(slot.context),
+                **self._recorder.environment(path, slot.context),
+            },
             tag=self._tag,
         ) as process:
             self._watchdog.watch_group(process.pid)
@@ -167,14 +168,17 @@ class RunExecutor:
         for actuator in self._actuators:
             actuator.watch()
 
-    def _classify(self, ended: ProcessResult, path: Path) -> tuple[str, str]:
+    def _classify(self, ended: ProcessResult, path: Path, slot: Slot) -> tuple[str, str]:
         """Outcome of a run, and why it is not kept; the reason is empty if it is kept."""
+        if limits := [reason for actuator in self._actuators if (reason := actuator.failure())]:
+            return OUT_OF_MEMORY, limits[0]
         if not ended.in_time and not self.spec.keep_cut:
             return TIMED_OUT, f"did not end within {self.spec.timeout:g} s and was killed"
         if ended.in_time and ended.status < 0:
             return FAILED, f"was ended by {signal.Signals(-ended.status).name}"
         if ended.in_time and ended.status:
-            missing = missing_program(self.spec) if ended.status in (126, 127) else None
+            program = self.spec.command_in(slot.context)[0]
+            missing = missing_program(self.spec, program) if ended.status in (126, 127) else None
             return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
         why = self._recorder.rejection_reason(path, ended)
         return (DONE if ended.in_time else CUT, "") if why is None else (NOT_RECORDED, why)

@@ -12,6 +12,8 @@ from msbgen.measure.actuators.kernel_settings import NORMALISERS
 VERSION = 1
 # Outcomes of runs that are kept: the program ended, or the timeout ended it and the spec allows it.
 DONE, CUT = "done", "cut"
+# Outcome of runs that a memory limit ended: they are not repeated, as the next would end so, too.
+OUT_OF_MEMORY = "out of memory"
 # All numbers in a journal are smaller.
 _LARGEST = 1e18
 # Names of recorders; the first record has one of them as a key, with the version.
@@ -47,6 +49,11 @@ def is_kept(record: Record) -> bool:
     return record.get("outcome") in (DONE, CUT)
 
 
+def is_settled(record: Record) -> bool:
+    """Whether the run of a record is not repeated: it is kept, or ended for lack of memory."""
+    return is_kept(record) or record.get("outcome") == OUT_OF_MEMORY
+
+
 def _is_record(record: Any) -> bool:
     """Whether a line has all required keys of its kind."""
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
@@ -64,13 +71,12 @@ def _is_record(record: Any) -> bool:
 
 
 def _has_type(kind: type, value: Any) -> bool:
-    """Whether a value has this type; float, list and dict stand for numbers ≥ 0."""
+    """Whether a value has this type; float stands for numbers ≥ 0, list and dict for levels."""
     if kind is float:
         return type(value) in (int, float) and 0 <= value < _LARGEST
-    if kind is list and isinstance(value, list):
-        return all(_has_type(float, part) for part in value)
-    if kind is dict and isinstance(value, dict):
-        return all(_has_type(float, part) for part in value.values())
+    if kind in (list, dict) and isinstance(value, kind):
+        levels = value.values() if isinstance(value, dict) else value
+        return all(type(level) in (int, float) and abs(level) < _LARGEST for level in levels)
     return type(value) is kind
 
 

@@ -66,18 +66,21 @@ def run_order(spec: Spec) -> RunOrder:
         groups: tuple[Groups, ...] = ((),) * len(contexts)
         again = np.zeros(len(contexts), dtype=bool)
     else:
-        planned = read_plan(spec.contexts, names, spec.runs)
+        planned = read_plan(
+            spec.contexts, names, spec.runs, {r.name: r.labels for r in spec.resources}
+        )
         contexts, runs, again = planned.contexts, planned.runs, planned.again
         groups = _planned_groups(spec, planned)
     if spec.at_once is not None:
         default = _groups_of(spec, spec.at_once)
         groups = tuple(planned_groups or default for planned_groups in groups)
-    for column, (name, allowed) in zip(contexts.T, levels.items()):
-        for value in column:
-            if not same_level(value, allowed).any():
+    for i, resource in enumerate(spec.resources):
+        for value in contexts[:, i]:
+            if not same_level(value, resource.levels).any():
                 raise ProfileError(
-                    f"{spec.contexts}: {name} is {value:g}, which is none of its levels "
-                    f"({listed(allowed)}); list it in the spec, or drop the context."
+                    f"{spec.contexts}: {resource.name} is {value:g}, which is none of its levels "
+                    f"({listed([*map(resource.text, resource.levels)])}); list it in the spec, or "
+                    f"drop the context."
                 )
     unordered = [
         (tuple(map(float, context)), run, in_turn[run % len(in_turn)] if in_turn else ())

@@ -107,6 +107,7 @@ def resource_labels(spec: Spec, actuators: Sequence[Actuator]) -> dict[str, dict
             "long_name": actuator.long_name,
             "levels": list(resource.levels),
             "mechanism": actuator.capability().mechanism,
+            **({"labels": list(resource.labels)} if resource.labels else {}),
         }
         for resource, actuator in zip(spec.resources, actuators)
     }

@@ -45,7 +45,7 @@ def check_machine(
     There is one actuator per column of `contexts`, (n_contexts, n_resources).  The result of
     :meth:`Recorder.problems` is evaluated last.
     """
-    problems = [*_system_problems(), *_program_problems(spec)]
+    problems = [*_system_problems(), *_program_problems(spec, contexts)]
     for column, actuator in zip(contexts.T, actuators):
         levels = sorted(set(column.tolist()))
         problems += actuator.capability().level_problems(actuator.name, levels, actuator.units)
@@ -94,18 +94,18 @@ def perf_problems() -> Iterator[str]:
         yield f"perf has version {version}; 5.10 or newer is wanted."
 
 
-def _program_problems(spec: Spec) -> Iterator[str]:
-    if problem := missing_program(spec):
-        yield problem
+def _program_problems(spec: Spec, contexts: NDArray) -> Iterator[str]:
+    for program in sorted({spec.command_in(context)[0] for context in contexts.tolist()}):
+        if problem := missing_program(spec, program):
+            yield problem
     unknown = sorted(set(program_cores(spec)) - os.sched_getaffinity(0))
     if unknown:
         ours = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
         yield f"cores {unknown} are not available; cores among {ours} are wanted."
 
 
-def missing_program(spec: Spec) -> str | None:
-    """Why the program cannot be started; None if it can be."""
-    program = spec.command[0]
+def missing_program(spec: Spec, program: str) -> str | None:
+    """Why a program cannot be started; None if it can be."""
     if "/" in program:
         path = Path(spec.folder, program)
         executable = path.is_file() and os.access(path, os.X_OK)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msbgen.data.files import deferred_signals
-from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
+from msbgen.measure.actuators.kernel_files import HOOK, KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import RestoreReport, pending_changes, undo_changes
 from msbgen.measure.sweep.journal import SweepJournal
 from msbgen.measure.sweep.process import kill_leftovers
@@ -37,18 +37,16 @@ def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
     if not journal.records:
         return RestoreReport()
     first = journal.records[0]
+    pending = changes = pending_changes(journal.records)
     if first["boot"] != boot_id():
-        # a reboot has ended the processes and reset the settings
-        if pending_changes(journal.records):
-            journal.append({"event": "restored", "others": []})
-        return RestoreReport()
+        # a reboot has ended the processes and reset the kernel's settings, but not those of hooks
+        changes = [record for record in changes if record["path"].startswith(HOOK)]
     with deferred_signals():
         killed = kill_leftovers(0, first["tag"])
-        changes = pending_changes(journal.records)
         report = undo_changes(files, changes)
         if killed:
             report.restored.insert(0, "processes that the program had left running were ended.")
-        if changes and not report.failed:
+        if pending and not report.failed:
             journal.append({"event": "restored", "others": report.changed_by_others})
     return report
 

@@ -7,7 +7,7 @@
     runs = 5                               # of each context
 
     [resources.cpu_share]
-    by = "quota"                           # quota, ways, bandwidth, clock or memguard
+    by = "quota"                           # the actuator, one of `ACTUATOR_KINDS`
     levels = [10, 25, 50, 75, 100]
 
 :class:`Spec` describes every key and its default.
@@ -29,19 +29,35 @@ from typing import Any
 from msbgen.core.durations import parse_seconds
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input
-from msbgen.data.schema import RESERVED
+from msbgen.data.schema import RESERVED, level_text
 from msbgen.data.tables import Groups
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA, counter_names_of
 
 # The values of a resource's key `by`.
-ACTUATOR_KINDS = ("quota", "ways", "bandwidth", "clock", "memguard")
-_RESOURCE_KEYS = ("by", "levels", "period", "direction")
+ACTUATOR_KINDS = (
+    "quota", "ways", "bandwidth", "clock", "memguard", "argument", "environment", "cores",
+    "memory", "io", "priority", "hook",
+)  # fmt: skip
+# Keys of a resource beside `by` and `levels`, and the actuators that have them.
+_KEYS: dict[str, tuple[str, ...]] = {
+    "period": ("quota",),
+    "direction": ("memguard", "io"),
+    "units": ("argument", "environment", "hook"),
+    "name": ("environment",),
+    "device": ("io",),
+    "command": ("hook",),
+}
+# Actuators whose levels may be words, and those whose numbers may be zero or negative.
+_TAKE_WORDS = ("argument", "environment", "cores", "priority", "hook")
+_TAKE_ANY_NUMBER = ("argument", "environment", "priority", "hook")
 _MOST = 1_000_000
 # Keys that change no run. The digest holds the contexts themselves, not the key's text.
 _NOT_IN_DIGEST = ("contexts", "progress", "seconds", "at_once")
 # Keys added later: they are in the digest only where set, so that older journals can be resumed.
-_IN_DIGEST_IF_SET = ("keep_cut",)
+_IN_DIGEST_IF_SET = ("keep_cut", "labels", "units", "target")
+# Cores, as taskset lists them.
+_CORES = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*")
 # Characters of an event for which perf counts several others, with names of their own.
 _WILDCARD = re.compile(r"[*?{,]")
 
@@ -54,7 +70,23 @@ class ResourceSpec:
     by: str  # the actuator, one of `ACTUATOR_KINDS`
     levels: tuple[float, ...]  # every level that contexts may have, in ascending order
     period: float | None = None  # of a CPU quota [s]; None for the sampling interval
-    direction: str = "read"  # the limit that MemGuard sets: read or write
+    direction: str = "read"  # the limit that MemGuard or io sets: read or write
+    labels: tuple[str, ...] = ()  # words for the levels 1, 2, …; empty where levels are numbers
+    units: str = ""  # of an argument, a variable or a hook
+    target: str = ""  # name of a variable, file of a device or hook
+
+    def text(self, level: float) -> str:
+        """A level as the program gets it: its word, or all digits of its number."""
+        return level_text(level, self.labels)
+
+    def core_sets(self) -> dict[float, tuple[int, ...]]:
+        """Cores of each word such as ``0-2,5``; empty where levels are numbers of cores."""
+        sets = {}
+        for level, label in zip(self.levels, self.labels):
+            ends = (part.partition("-") for part in label.split(","))
+            ranges = (range(int(first), int(last or first) + 1) for first, _, last in ends)
+            sets[level] = tuple(dict.fromkeys(core for cores in ranges for core in cores))
+        return sets
 
 
 @dataclass(frozen=True)
@@ -97,17 +129,44 @@ class Spec:
         groups: Sequence[Groups] = (),
     ) -> str:
         """Digest of everything that determines the runs: this spec, contexts, runs and groups."""
-        given = {
-            key: value
-            for key, value in asdict(self).items()
-            if key not in _NOT_IN_DIGEST and not (key in _IN_DIGEST_IF_SET and not value)
-        }
+        given = asdict(self, dict_factory=_given)
         whole: list[Any] = [given, [list(row) for row in contexts], [int(n) for n in runs]]
         if any(groups):
             whole.append(groups)
         return hashlib.blake2b(
             json.dumps(whole, sort_keys=True).encode(), digest_size=16
         ).hexdigest()
+
+    def command_in(self, context: Sequence[float]) -> tuple[str, ...]:
+        """The command of a context, with its arguments in place of their names."""
+        texts = {
+            f"{{{resource.name}}}": resource.text(level)
+            for resource, level in zip(self.resources, context)
+            if resource.by == "argument"
+        }
+        if not texts:
+            return self.command
+        names = re.compile("|".join(map(re.escape, texts)))
+        return tuple(names.sub(lambda found: texts[found[0]], word) for word in self.command)
+
+    def environment_in(self, context: Sequence[float]) -> dict[str, str]:
+        """The environment variables of a context that are added to ours."""
+        pairs = zip(self.resources, context)
+        levels = {r.target: r.text(level) for r, level in pairs if r.by == "environment"}
+        return {**self.environment, **levels}
+
+    def describe(self, context: Sequence[float]) -> str:
+        """A context in words: ``threads=2, mode=fast``."""
+        return ", ".join(f"{r.name}={r.text(level)}" for r, level in zip(self.resources, context))
+
+
+def _given(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The keys of a spec or a resource that are in the digest."""
+    return {
+        key: value
+        for key, value in items
+        if key not in _NOT_IN_DIGEST and not (key in _IN_DIGEST_IF_SET and not value)
+    }
 
 
 def read_spec(path: str | os.PathLike[str]) -> Spec:
@@ -122,8 +181,8 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     check_keys(content, keys, ("command", "resources"), at)
     read = SpecTable(content, at)
     command = _command(content["command"], at)
-    resources = _resources(content["resources"], at)
     base = path.resolve().parent
+    resources = _resources(content["resources"], command, base, at)
     folder = str(base / read.text("folder", Spec.folder))
     if not Path(folder).is_dir():
         raise ProfileError(f"{at}: 'folder' is '{folder}'; an existing folder is wanted.")
@@ -195,7 +254,9 @@ def _command(value: Any, at: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _resources(tables: Any, at: str) -> tuple[ResourceSpec, ...]:
+def _resources(
+    tables: Any, command: Sequence[str], base: Path, at: str
+) -> tuple[ResourceSpec, ...]:
     if not isinstance(tables, dict) or not tables:
         raise ProfileError(
             f"{at}: 'resources' is {tables!r}; a table '[resources.NAME]' is wanted."
@@ -210,34 +271,74 @@ def _resources(tables: Any, at: str) -> tuple[ResourceSpec, ...]:
             )
         if not isinstance(table, dict):
             raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")
-        check_keys(table, _RESOURCE_KEYS, ("by", "levels"), where)
+        check_keys(table, ("by", "levels", *_KEYS), ("by", "levels"), where)
         read = SpecTable(table, where)
         by = read.text("by", "")
         if by not in ACTUATOR_KINDS:
             raise ProfileError(
                 f"{where}: 'by' is '{by}'; {', '.join(ACTUATOR_KINDS)} are known{_near(by)}."
             )
-        levels = table["levels"]
-        numbers = isinstance(levels, list) and all(
-            isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < 1e12 for v in levels
-        )
-        if not numbers or not levels or len(set(levels)) < len(levels):
-            raise ProfileError(
-                f"{where}: 'levels' are {levels!r}; distinct positive numbers are wanted."
-            )
-        period = read.seconds("period", 0.0) or None
+        for key, owners in _KEYS.items():
+            if key in table and by not in owners:
+                raise ProfileError(
+                    f"{where}: '{key}' belongs to {', '.join(map(repr, owners))}; drop it."
+                )
+        levels, labels = _levels(table["levels"], by, where)
         direction = read.text("direction", "read")
-        if (period and by != "quota") or ("direction" in table and by != "memguard"):
-            raise ProfileError(
-                f"{where}: 'period' belongs to 'quota' and 'direction' to 'memguard'; drop it."
-            )
         if direction not in ("read", "write"):
             raise ProfileError(f"{where}: 'direction' is '{direction}'; read or write is wanted.")
-        found.append(ResourceSpec(name, by, tuple(sorted(map(float, levels))), period, direction))
-    same = [(r.by, r.direction) for r in found]
+        period, units = read.seconds("period", 0.0) or None, read.text("units", "1")
+        target = _target(read, by, base, where)
+        units = units if by in _KEYS["units"] else ""
+        found.append(ResourceSpec(name, by, levels, period, direction, labels, units, target))
+        if by == "argument" and not any(f"{{{name}}}" in word for word in command):
+            raise ProfileError(f"{where}: '{{{name}}}' is nowhere in 'command'; put it there.")
+    same = [
+        (r.by, r.direction, r.name if r.by == "argument" else r.target if r.by != "io" else "")
+        for r in found
+    ]
     if len(set(same)) < len(same):
         raise ProfileError(f"{at}: two resources are set by the same actuator; one each is wanted.")
     return tuple(found)
+
+
+def _levels(given: Any, by: str, where: str) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Levels in ascending order and no words, or 1, 2, … and their words."""
+    values = given if isinstance(given, list) else []
+    words = [v for v in values if isinstance(v, str) and v.strip() == v != "" and v.isprintable()]
+    numbers = [
+        float(v)
+        for v in values
+        if isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < 1e12
+    ]
+    if by not in _TAKE_ANY_NUMBER:
+        numbers = [v for v in numbers if v > 0]
+    wanted = "distinct numbers" if by in _TAKE_ANY_NUMBER else "distinct positive numbers"
+    if by in _TAKE_WORDS:
+        wanted += ", or distinct words,"
+        if by == "cores":
+            wanted += " such as '0-2,5'"
+            words = [word for word in words if _CORES.fullmatch(word)]
+        if words and len(words) == len(values) == len(set(words)):
+            return tuple(map(float, range(1, len(words) + 1))), tuple(words)
+    if not numbers or len(numbers) != len(values) or len(set(numbers)) < len(numbers):
+        raise ProfileError(f"{where}: 'levels' are {given!r}; {wanted} are wanted.")
+    return tuple(sorted(numbers)), ()
+
+
+def _target(read: SpecTable, by: str, base: Path, where: str) -> str:
+    """Name of a variable, or path of a hook or of a device; empty for other actuators."""
+    if by == "environment":
+        name = read.text("name", "")
+        if not name or "=" in name:
+            raise ProfileError(f"{where}: 'name' is '{name}'; that of a variable is wanted.")
+        return name
+    if by == "hook":
+        hook = base / read.text("command", "")
+        if not (hook.is_file() and os.access(hook, os.X_OK)):
+            raise ProfileError(f"{where}: 'command' is '{hook}'; an executable file is wanted.")
+        return str(hook)
+    return str(base / read.text("device", ".")) if by == "io" else ""
 
 
 def _near(word: str) -> str:

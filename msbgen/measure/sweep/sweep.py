@@ -22,7 +22,7 @@ from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import KernelSettings, pending_changes
 from msbgen.measure.sweep.actuators import make_actuators
 from msbgen.measure.sweep.executor import RunExecutor, describe_failure, digest_of
-from msbgen.measure.sweep.journal import VERSION, Record, SweepJournal, is_kept
+from msbgen.measure.sweep.journal import VERSION, Record, SweepJournal, is_kept, is_settled
 from msbgen.measure.sweep.order import RunOrder, Slot, run_order
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
 from msbgen.measure.sweep.requirements import check_machine, describe_machine
@@ -204,8 +204,9 @@ def _missing_runs(
                     f"number {number} of this sweep; restore a copy of the journal."
                 )
             tried[number] = tried.get(number, 0) + 1
-            done[number] = is_kept(record) and _intact(record, paths)
-            if is_kept(record) and not done[number]:
+            lost = is_kept(record) and not _intact(record, paths)
+            done[number] = not lost and is_settled(record)
+            if lost:
                 _log.warning("%s was lost or changed; its run is repeated", record["recording"])
                 tried[number] = 0
     return [
@@ -238,9 +239,10 @@ def _make_runs(
         for attempt in range(attempts, machine.spec.retries + 1):
             record = machine.run(slot, attempt)
             journal.append(record)
-            if is_kept(record):
+            if not is_kept(record):
+                _log.warning("%s", describe_failure(machine.spec, record))
+            if is_settled(record):
                 break
-            _log.warning("%s", describe_failure(machine.spec, record))
         made += 1
         if progress is not None:
             progress(made, len(order.slots))

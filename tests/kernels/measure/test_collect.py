@@ -12,7 +12,8 @@ from msbgen.kernels.measure.plan import MeasurementPlan, NetworkPass
 from msbgen.kernels.measure.session import Session, write_session
 from msbgen.kernels.measure.trace import Trace
 from msbgen.kernels.workloads import validate_workload
-from msbgen.measure.actuators.threads import Threads
+from msbgen.measure.actuators.actuator import Capability
+from msbgen.measure.actuators.program import ProgramInput
 from msbgen.measure.sweep.profiles import IncompleteError
 
 A = Point.of("matmul", m=1, k=2, n=3, bias=1)
@@ -36,7 +37,7 @@ def gathered(tmp_path):
     for k, one in enumerate(records[:3]):
         session = Session(PLAN.digest, [1.0 + k, 4.0 + k], [[7.0 + k] * 2], "2.13", "2026-11-22")
         write_session(session, tmp_path / one["recording"])
-    actuators = [Threads("threads", [0, 1])]
+    actuators = [ProgramInput("threads", Capability("number of threads", 1.0, 2.0, 1.0, ()))]
     return collect(CAMPAIGN, PLAN, CAMPAIGN.spec(), records, tmp_path, actuators, ABOUT)
 
 

@@ -41,5 +41,5 @@ def test_several_problems_are_kept_apart():
 
 
 def test_a_few_levels_are_listed():
-    assert listed([1, 2.5]) == "1, 2.5"
-    assert listed(range(9)) == "0, 1, 2, 3, 4, 5, …"
+    assert listed(["1", "2.5"]) == "1, 2.5"
+    assert listed([*map(str, range(9))]) == "0, 1, 2, 3, 4, 5, …"

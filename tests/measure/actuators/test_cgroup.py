@@ -12,12 +12,17 @@ import pytest
 from fake_kernel import CGROUP, FakeKernel
 from msbgen.measure.actuators.actuator import SettingError, Usage
 from msbgen.measure.actuators.cgroup import CpuQuota
+from msbgen.measure.actuators.control_group import ControlGroup
 from msbgen.measure.actuators.kernel_files import SystemFiles
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 
 def quota(kernel, period=0.01, group="msbgen-t"):
-    return CpuQuota("cpu_share", KernelSettings(kernel, lambda record: None), group, period)
+    return CpuQuota("cpu_share", control_group(kernel, group), period)
+
+
+def control_group(kernel, name="msbgen-t", controllers=("cpu",)):
+    return ControlGroup(KernelSettings(kernel, lambda record: None), name, controllers)
 
 
 @pytest.fixture(params=[1, 2])
@@ -65,10 +70,10 @@ def test_everything_is_as_before_after_restoring(kernel, version):
     actuator = quota(kernel)
     actuator.apply(50)
     assert tree() != before
-    actuator.settings.restore()
+    actuator.group.settings.restore()
     assert tree() == before
     actuator.apply(20)  # and it can be used again
-    actuator.settings.restore()
+    actuator.group.settings.restore()
     assert tree() == before
 
 
@@ -78,7 +83,7 @@ def test_processes_are_placed_and_die_with_the_group(kernel, version):
     child = subprocess.Popen(["sleep", "60"])
     actuator.place(child.pid)
     assert kernel.read(f"{folder(kernel, version)}/cgroup.procs") == f"{child.pid}\n"
-    actuator.settings.restore()
+    actuator.group.settings.restore()
     assert child.wait() == -9
 
 
@@ -163,9 +168,7 @@ def test_the_share_achieved_is_cpu_time_per_time(kernel):
 
 # --------------------------------------------------------------------------- the kernel itself
 
-REAL = CpuQuota(
-    "cpu_share", KernelSettings(SystemFiles(), lambda record: None), "msbgen-test", 0.01
-)
+REAL = quota(SystemFiles(), group="msbgen-test")
 
 
 def lacking():
@@ -181,7 +184,7 @@ BURN = "import time\nwhile time.process_time() < 0.15: pass"
 @real
 def test_a_real_program_gets_its_share():
     name = f"msbgen-test-{os.getpid()}"
-    actuator = CpuQuota("cpu_share", KernelSettings(SystemFiles(), lambda record: None), name, 0.01)
+    actuator = quota(SystemFiles(), group=name)
     try:
         actuator.apply(30)
         assert actuator.read() == 30
@@ -201,12 +204,10 @@ def test_a_real_program_gets_its_share():
         statistics = dict(zip(words[::2], words[1::2]))
         assert 5 < int(statistics["nr_throttled"]) <= int(statistics["nr_periods"])
     finally:
-        actuator.settings.restore()
+        actuator.group.settings.restore()
     try:
         with pytest.raises(SettingError, match="refused '500"):
             actuator.apply(5)
     finally:
-        actuator.settings.restore()
-    place = actuator._place
-    assert place is not None
-    assert not os.path.exists(f"{place.parent}/{name}")
+        actuator.group.settings.restore()
+    assert not list(Path("/sys/fs/cgroup").rglob(name))

@@ -16,9 +16,11 @@ def test_every_word_has_its_actuator_with_its_resources_name(tmp_path):
     actuators = make_actuators(spec(resources=resources), settings, "msbgen-t")
     assert [a.name for a in actuators] == [r.name for r in resources]
     assert [type(a).__name__ for a in actuators] == [
-        "CpuQuota", "CacheWays", "MemoryBandwidth", "CoreClock", "MemGuard",
+        "CpuQuota", "CacheWays", "MemoryBandwidth", "CoreClock", "MemGuard", "ProgramInput",
+        "ProgramInput", "Cores", "MemoryLimit", "DiskBandwidth", "Priority", "Hook",
     ]  # fmt: skip
-    assert [a.units for a in actuators] == ["percent", "1", "percent", "MHz", "MB s-1"]
+    units = ["percent", "1", "percent", "MHz", "MB s-1", "", "", "1", "MiB", "MB s-1", "1", ""]
+    assert [a.units for a in actuators] == units
 
 
 def test_ways_and_bandwidth_share_a_group(tmp_path):
@@ -43,6 +45,11 @@ def test_the_program_has_its_cores_and_all_else_the_others():
     ours = sorted(os.sched_getaffinity(0))
     assert program_cores(spec()) == [ours[-1]]
     assert program_cores(spec(cores=(0,))) == [0]
+    number = ResourceSpec("n", "cores", (1.0, 2.0))
+    assert program_cores(spec(resources=(number,))) == ours
+    assert program_cores(spec(resources=(number,), cores=(3, 1))) == [3, 1]
+    which = ResourceSpec("n", "cores", (1.0, 2.0), labels=("5,2-3", "3"))
+    assert program_cores(spec(resources=(which,))) == [2, 3, 5]
     assert other_cores(ours) == ours  # nowhere else to go
     if len(ours) > 1:
         assert other_cores([ours[0]]) == ours[1:]

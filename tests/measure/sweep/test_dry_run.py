@@ -21,7 +21,7 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     assert tree(kernel) == before
     text = "\n".join(message)
     assert message[0] == "plan: 3 contexts, 6 runs in random order"
-    assert "cache_ways: 2, 4, 8 1, by resctrl L3" in text
+    assert "cache_ways: 2, 4, 8, by resctrl L3" in text
     assert "program, on cores" in text
     assert "perf stat -I 5 -x ';' -e task-clock,page-faults" in text
     # at the timeout of 20 s each, if less cache makes a minute longer

@@ -1,18 +1,23 @@
 """From a spec to a file, and a second batch onto a first."""
 
 import os
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fake_kernel import FakeKernel
 from msbgen.core.errors import ProfileError
+from msbgen.data.schema import context_table, describe_context, resource_names
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.measure.actuators.cgroup import CpuQuota
+from msbgen.measure.actuators.control_group import ControlGroup
 from msbgen.measure.actuators.kernel_files import SystemFiles
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.measure import measure
-from msbgen.measure.sweep.spec import ResourceSpec
+from msbgen.measure.sweep.profiles import IncompleteError
+from msbgen.measure.sweep.spec import ResourceSpec, read_spec
 from sweeping import machine, needs_perf, spec, tree
 
 pytestmark = needs_perf
@@ -61,8 +66,65 @@ def test_an_output_that_exists_is_refused_first(tmp_path):
 def lacking():
     if os.geteuid():
         return "needs root"
-    share = CpuQuota("s", KernelSettings(SystemFiles(), lambda record: None), "msbgen-test", 0.01)
-    return "; ".join(share.capability().problems)
+    settings = KernelSettings(SystemFiles(), lambda record: None)
+    place = ControlGroup(settings, "msbgen-test", ["cpu"]).place("cpu")
+    return place if isinstance(place, str) else ""
+
+
+FOUR = """
+command = ["{program}", "-S", "-c", "x = bytearray({size}); all(map(hash, range(300_000)))"]
+events = ["task-clock", "page-faults"]
+runs = 1
+warmups = 0
+retries = 3
+interval = "5ms"
+[resources.size]
+by = "argument"
+levels = [1000, 60000000]
+units = "B"
+[resources.program]
+by = "argument"
+levels = ["PYTHON", "python3"]
+[resources.work]
+by = "environment"
+name = "WORK"
+levels = [1, 2]
+[resources.cores]
+by = "cores"
+levels = [1, 2]
+[resources.memory]
+by = "memory"
+levels = [24, 200]
+"""
+CONTEXTS = """size,program,work,cores,memory
+1000,python3,1,2,24
+60000000,PYTHON,2,1,200
+60000000,python3,1,2,24
+"""
+
+
+@pytest.mark.skipif(bool(lacking()) or len(os.sched_getaffinity(0)) < 2, reason="needs root, cores")
+def test_arguments_variables_cores_and_memory_are_set_for_real(tmp_path):
+    """The third context needs more memory than it has: it is left out after one attempt."""
+    for name, text in {"s.toml": FOUR, "wanted.csv": CONTEXTS}.items():
+        (tmp_path / name).write_text(text.replace("PYTHON", sys.executable))
+    spec = replace(read_spec(tmp_path / "s.toml"), contexts=str(tmp_path / "wanted.csv"))
+    groups = set(Path("/sys/fs/cgroup").rglob("msbgen-*"))
+    measured = measure(spec, tmp_path / "out.nc")
+    assert set(Path("/sys/fs/cgroup").rglob("msbgen-*")) == groups
+    (left_out,) = measured.missing
+    assert "after 1 attempts: run 0 of context size=60000000, program=python3, work=1" in left_out
+    assert "memory=24: needs more memory" in left_out
+    data = read_profiles(tmp_path / "out.nc")
+    assert data["program"].attrs["labels"] == [sys.executable, "python3"]
+    assert context_table(data).tolist() == [[1000, 2, 1, 2, 24], [6e7, 1, 2, 1, 200]]
+    for name, column in zip(resource_names(data), context_table(data).T):
+        np.testing.assert_array_equal(data[f"{name}_achieved"].values[:, 0], column)
+    assert describe_context(data, 0).startswith("context 0 (size=1000 B, program=python3, work=1")
+    with pytest.raises(IncompleteError):  # it is not tried again
+        measure(spec, tmp_path / "out.nc", resume=True, overwrite=True).raise_if_incomplete()
+    lines = (tmp_path / "out.journal").read_text().splitlines()
+    assert sum('"out of memory"' in line for line in lines) == 1
 
 
 @pytest.mark.skipif(bool(lacking()), reason=f"no CPU quota can be set here: {lacking()}")

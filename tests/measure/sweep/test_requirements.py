@@ -87,13 +87,12 @@ def test_programs_are_looked_for_where_the_run_will(problems, tmp_path):
     assert message == "'no-such-program': no such program; install it, or give its path."
     script = tmp_path / "here"
     script.write_text("#!/bin/sh\n")
-    assert (
-        requirements.missing_program(spec("./here", folder=str(tmp_path))) is not None
-    )  # may not run
+    below = spec(folder=str(tmp_path))
+    assert requirements.missing_program(below, "./here") is not None  # may not run
     script.chmod(0o755)
-    assert requirements.missing_program(spec("./here", folder=str(tmp_path))) is None
-    own = spec("here", environment={"PATH": str(tmp_path)})
-    assert requirements.missing_program(own) is None
+    assert requirements.missing_program(below, "./here") is None
+    own = spec(environment={"PATH": str(tmp_path)})
+    assert requirements.missing_program(own, "here") is None
 
 
 def test_a_disk_without_room_is_a_lack(problems, monkeypatch):

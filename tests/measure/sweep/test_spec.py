@@ -158,9 +158,20 @@ RESOURCES = {
     "by = 'quota'\nlevels = [0]": "distinct positive numbers",
     "by = 'quota'\nlevels = [5, 5.0]": "distinct positive numbers",
     "by = 'ways'\nlevels = [5]\nperiod = '10ms'": "'period' belongs to 'quota'",
-    "by = 'quota'\nlevels = [5]\ndirection = 'read'": "'direction' to 'memguard'",
+    "by = 'quota'\nlevels = [5]\ndirection = 'read'": "'direction' belongs to 'memguard', 'io'",
     "by = 'memguard'\nlevels = [5]\ndirection = 'up'": "read or write",
     "by = 'quota'\nlevel = [5]": "did you mean 'levels'?",
+    "by = 'quota'\nlevels = ['a']": "distinct positive numbers are",
+    "by = 'argument'\nlevels = [1, 'a']": "distinct numbers, or distinct words, are",
+    "by = 'argument'\nlevels = ['a', 'a']": "distinct words, are",
+    "by = 'argument'\nlevels = ['a ', 'b']": "distinct words, are",
+    "by = 'argument'\nlevels = [1]": "'{r}' is nowhere in 'command'",
+    "by = 'environment'\nlevels = [1]": "'name' is ''; that of a variable",
+    "by = 'environment'\nname = 'A=B'\nlevels = [1]": "'name' is 'A=B'",
+    "by = 'cores'\nlevels = [0]": "or distinct words, such as '0-2,5'",
+    "by = 'cores'\nlevels = ['0', 'all']": "such as '0-2,5'",
+    "by = 'hook'\ncommand = 'none'\nlevels = [1]": "an executable file is wanted",
+    "by = 'memory'\ndevice = '/dev/sda'\nlevels = [1]": "'device' belongs to 'io'; drop it",
 }
 
 
@@ -168,6 +179,40 @@ RESOURCES = {
 def test_a_wrong_resource_is_a_sentence(write, lines, sentence):
     with pytest.raises(ProfileError, match=re.escape(sentence)):
         read_spec(write(f"command = ['a']\n[resources.r]\n{lines}\n"))
+
+
+ANY = """
+command = ["{algorithm}", "-{level}", "{print $1}", "{level}{level}"]
+environment = {A = "b", THREADS = "9"}
+[resources.algorithm]
+by = "argument"
+levels = ["xz", "gzip"]
+[resources.level]
+by = "argument"
+units = "B"
+levels = [1000000, -1, 0.5]
+[resources.threads]
+by = "environment"
+name = "THREADS"
+levels = [1, 4]
+[resources.where]
+by = "cores"
+levels = ["0,2-3", "1"]
+"""
+
+
+def test_arguments_and_variables_are_told_to_the_program(write):
+    spec = read_spec(write(ANY))
+    algorithm, level, _, where = spec.resources
+    assert (algorithm.labels, algorithm.levels) == (("xz", "gzip"), (1.0, 2.0))
+    assert (level.labels, level.levels, level.units) == ((), (-1.0, 0.5, 1e6), "B")
+    assert where.core_sets() == {1.0: (0, 2, 3), 2.0: (1,)}
+    context = [2.0, 1e6, 4.0, 1.0]
+    assert spec.command_in(context) == ("gzip", "-1000000", "{print $1}", "10000001000000")
+    assert spec.environment_in(context) == {"A": "b", "THREADS": "4"}
+    assert spec.describe(context) == "algorithm=gzip, level=1000000, threads=4, where=0,2-3"
+    other = read_spec(write(ANY.replace('"xz", "gzip"', '"gzip", "xz"')))
+    assert spec.digest([context], [1]) != other.digest([context], [1])
 
 
 @pytest.mark.parametrize("command", ["[]", "''", "['']", "[1]", '"a \'"', "3", '["a\\u0000"]'])
