@@ -18,7 +18,7 @@ TESTS = Path(__file__).parent
 # Each wing, and the wings that it may import besides itself.
 SHARED = {"core", "data"}
 ENGINE = {"bridge", "trend", "faults", "generate"}
-MODELS = {"bounds", "plan", "evaluate"}
+MODELS = {"bounds", "plan", "evaluate", "compare"}
 SYSTEMS = {"realtime", "runtimes", "machines", "kernels", "graphs"}
 MAY_IMPORT = {
     "core": set(),

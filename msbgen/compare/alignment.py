@@ -1,0 +1,254 @@
+"""Alignment of two versions of a program by what their counters look like.
+
+Work that was inserted or removed shifts all that follows.  Both versions are cut into blocks of
+equal work (instructions), each described by its rates: time and events per instruction, in
+logarithms, averaged over the contexts.  A monotone path matches blocks of both at least cost,
+
+    Σ_matched Σ_q min(|rate_old,q − rate_new,q|² / (2 τ² + 2 s²), cap)  +  Σ_gaps (a + b · length),
+
+where s is how much the rates vary within a sampling interval, which shifts them by its phase; by
+dynamic programming with affine gaps (Gotoh, J. Mol. Biol. 162(3), 1982).  A matched block may be
+slower or miss more, at bounded cost; a gap is inserted or removed work.  The alternative without
+gaps scales the progress of both to equal totals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
+
+Floats = NDArray[np.float64]
+
+# Blocks of the old version, and those of the coarse search that comes first.  Rates closer than τ,
+# in logarithms, look equal.  Bound of the cost of a rate; cost of a gap, and of 1/200 of the work
+# in it.
+BLOCKS, _COARSE = 800, 200
+_TAU, _CAP = 0.05, 3.0
+_GAP, _EXTENSION = 24.0, 2.0
+# Share of matched rates at the bound of their cost from which the programs are different ones.
+_DIFFERENT = 0.5
+# The most that one version may be shifted against the other, as a share of the work.
+_BAND = 0.35
+# A span of work shorter than this is empty.
+_EMPTY = 1e-9
+_MATCH, _INSERT, _REMOVE = range(3)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Work without a match in the other version: begin and end as shares of either work."""
+
+    old: tuple[float, float]
+    new: tuple[float, float]
+
+    @property
+    def kind(self) -> str:
+        """``"inserted"`` or ``"removed"`` if one version has nothing there, else ``"replaced"``."""
+        lengths = self.old[1] - self.old[0], self.new[1] - self.new[0]
+        if lengths[0] < _EMPTY:
+            return "inserted"
+        return "removed" if lengths[1] < _EMPTY else "replaced"
+
+    @property
+    def length(self) -> float:
+        """The longer of both spans."""
+        return max(self.old[1] - self.old[0], self.new[1] - self.new[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """A monotone map of progress.
+
+    Attributes
+    ----------
+    old, new : (k,)
+        Matching knots in the progress of both versions, from 0 to 1; linear in between.
+    gaps : tuple of Gap
+        Inserted, removed and replaced work.
+    mismatch : float
+        Share of the matched rates that differ beyond the bound of their cost.
+    """
+
+    old: Floats
+    new: Floats
+    gaps: tuple[Gap, ...]
+    mismatch: float
+
+    @property
+    def is_same_program(self) -> bool:
+        """Whether most of the matched work looks alike."""
+        return self.mismatch < _DIFFERENT
+
+    def to_new(self, places: Floats) -> Floats:
+        """Progress of the new version that matches the old one's, (n,)."""
+        return np.interp(places, self.old, self.new)
+
+
+def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
+    """Alignment of two versions from the rates of their blocks.
+
+    Parameters
+    ----------
+    old, new : (n, k)
+        Logarithms of the rates of both versions, in n blocks of equal shares of their work.
+    work : float
+        Work of the new version over that of the old one, in total.
+    reach : float
+        Sampling interval as a share of the work.
+    """
+    first, second = _Rates.of(old, reach), _Rates.of(new, reach)
+    coarse = _search(first, second, work, _COARSE, None)
+    if coarse is None:
+        identity = np.array([0.0, 1.0])
+        return Alignment(identity, identity, (), _mismatch(first, second))
+    before = np.array([part / part[-1] for part in _places(coarse)])
+    fine = _search(first, second, work, BLOCKS, before)
+    return _from_steps(coarse if fine is None else fine, first, second, work)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rates:
+    """Logarithms of rates, and how much they vary within a sampling interval, (n, k) each."""
+
+    value: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, value: Floats, reach: float) -> _Rates:
+        size = 2 * round(reach * len(value) / 2) + 1
+        high = maximum_filter1d(value, size, axis=0, mode="nearest")
+        return cls(value, (high - minimum_filter1d(value, size, axis=0, mode="nearest")) / 2)
+
+    def blocks(self, n: int) -> _Rates:
+        """Rates of n blocks by interpolation between the centres of those here."""
+        return _Rates(_sampled(self.value, n), _sampled(self.spread, n))
+
+    def rows(self, indices: NDArray[np.int64]) -> _Rates:
+        """Some of the blocks."""
+        return _Rates(self.value[indices], self.spread[indices])
+
+
+def _search(
+    old: _Rates, new: _Rates, work: float, n: int, path: Floats | None
+) -> NDArray[np.int8] | None:
+    """Steps of the cheapest path with n blocks of the old version; None if it has no gap.
+
+    With the shares of both works along a `path` (2, k), only its neighbourhood is searched.
+    """
+    n_new = max(round(work * n), 1)
+    blocks, others = old.blocks(n), new.blocks(n_new)
+    scale = _COARSE / n
+    costs = scale * _costs(blocks, others)
+    if path is None:
+        width = max(int(_BAND * max(n, n_new)), abs(n_new - n)) + 2
+        centre = np.arange(n + 1)
+    else:
+        shares = np.interp(np.arange(n + 1) / n, path[0], path[1])
+        centre = np.round(shares * n_new).astype(np.int64)
+        width = 4 * n // _COARSE + int(np.abs(np.diff(centre)).max())
+    steps, cost = _best_path(costs, scale * _EXTENSION, centre, width)
+    if path is None:
+        plain = float(np.trace(scale * _costs(blocks, new.blocks(n))))
+        # programs whose work differs have one gap at least; further ones must lower the cost
+        needed = _GAP + scale * _EXTENSION * abs(n_new - n) if n_new != n else 0.0
+        if cost - needed >= plain:
+            return None
+    return None if (steps == _MATCH).all() else steps
+
+
+def _sampled(rates: Floats, n: int) -> Floats:
+    """Rates of n blocks by interpolation between the centres of given blocks, (n, k)."""
+    centres = (np.arange(len(rates)) + 0.5) / len(rates)
+    asked = (np.arange(n) + 0.5) / n
+    return np.stack([np.interp(asked, centres, column) for column in rates.T], axis=1)
+
+
+def _costs(old: _Rates, new: _Rates) -> Floats:
+    """Cost of matching each pair of blocks, (n_old, n_new)."""
+    variance = _TAU**2 + old.spread[:, None] ** 2 + new.spread[None] ** 2
+    square = (old.value[:, None] - new.value[None]) ** 2 / (2 * variance)
+    return np.minimum(square, _CAP).sum(axis=2)
+
+
+def _mismatch(old: _Rates, new: _Rates) -> float:
+    """Share of matched rates (n, k) that differ beyond the bound of their cost."""
+    variance = _TAU**2 + old.spread**2 + new.spread**2
+    return float(((old.value - new.value) ** 2 / (2 * variance) >= _CAP).mean())
+
+
+def _best_path(
+    costs: Floats, extension: float, centre: NDArray[np.int64], width: int
+) -> tuple[NDArray[np.int8], float]:
+    """Steps of the cheapest monotone path through all blocks of both, and its cost.
+
+    Row i is searched within `width` blocks of `centre` (n_old + 1,).
+    """
+    n, m = costs.shape
+    total = np.full((3, n + 1, m + 1), np.inf)
+    back = np.zeros((3, n + 1, m + 1), dtype=np.int8)
+    total[_MATCH, 0, 0] = 0.0
+    open_gap = np.full(3, _GAP + extension)
+    for i in range(n + 1):
+        for j in range(max(0, centre[i] - width), min(m, centre[i] + width) + 1):
+            if i and j:
+                before = total[:, i - 1, j - 1]
+                k = int(before.argmin())
+                total[_MATCH, i, j] = before[k] + costs[i - 1, j - 1]
+                back[_MATCH, i, j] = k
+            for gap, a, b in ((_INSERT, i, j - 1), (_REMOVE, i - 1, j)):
+                if a < 0 or b < 0:
+                    continue
+                before = total[:, a, b] + open_gap
+                before[gap] -= _GAP
+                k = int(before.argmin())
+                total[gap, i, j] = before[k]
+                back[gap, i, j] = k
+    steps, i, j = [], n, m
+    state = int(total[:, n, m].argmin())
+    cost = float(total[state, n, m])
+    while i or j:
+        steps.append(state)
+        state, i, j = int(back[state, i, j]), i - (state != _INSERT), j - (state != _REMOVE)
+    return np.array(steps[::-1], dtype=np.int8), cost
+
+
+def _places(steps: NDArray[np.int8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Blocks of either version that lie before each step, (len(steps) + 1,)."""
+    at_old = np.concatenate([[0], np.cumsum(steps != _INSERT)])
+    return at_old, np.concatenate([[0], np.cumsum(steps != _REMOVE)])
+
+
+def _from_steps(steps: NDArray[np.int8], old: _Rates, new: _Rates, work: float) -> Alignment:
+    """The map of a path, with its gaps; matching work takes equally long in both versions."""
+    at_old, at_new = _places(steps)
+    knots = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1, [len(steps)]])
+    kinds = steps[knots[:-1]]
+    length_old, length_new = (np.diff(at[knots]) / at[-1] for at in (at_old, at_new))
+    # blocks round the lengths: the longest gap takes the difference
+    matching = kinds == _MATCH
+    longer = length_new if work >= 1 else length_old
+    wanted = _INSERT if work >= 1 else _REMOVE
+    if (kinds == wanted).any():
+        widest = int(np.where(kinds == wanted, longer, -1.0).argmax())
+        if work >= 1:
+            length_new[matching] = length_old[matching] / work
+        else:
+            length_old[matching] = length_new[matching] * work
+        longer[widest] = max(longer[widest] + 1.0 - longer.sum(), 0.0)
+    places = [np.append(0.0, np.cumsum(part)) for part in (length_old, length_new)]
+    places = [part / part[-1] for part in places]
+    gaps: list[Gap] = []
+    for i in np.flatnonzero(~matching):
+        old_span, new_span = ((float(part[i]), float(part[i + 1])) for part in places)
+        if gaps and i and not matching[i - 1]:  # removed and inserted at one place
+            before = gaps.pop()
+            old_span, new_span = (before.old[0], old_span[1]), (before.new[0], new_span[1])
+        gaps.append(Gap(old_span, new_span))
+    matched = np.flatnonzero(steps == _MATCH)
+    pairs = old.blocks(int(at_old[-1])).rows(at_old[matched])
+    others = new.blocks(int(at_new[-1])).rows(at_new[matched])
+    mismatch = _mismatch(pairs, others) if len(matched) else 1.0
+    return Alignment(places[0], places[1], tuple(gaps), mismatch)

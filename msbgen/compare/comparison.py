@@ -1,0 +1,370 @@
+"""The comparison of two versions of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from msbgen.compare.alignment import BLOCKS, Alignment, Gap, align
+from msbgen.compare.pairs import Pair, VersionRuns, pair_profiles
+from msbgen.compare.ratio import Differences, Ratio, equal_weights
+from msbgen.compare.stretches import ContextGroup, Labelled, context_groups, find_stretches
+from msbgen.core.errors import ArgumentError
+from msbgen.data.schema import checked_contexts, resource_names
+from msbgen.generate.clock import uniform_knots
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Verdict = Literal["slower", "faster", "same", "undecided"]
+
+# Share of a program's amounts per block that is added before logarithms are taken.
+_FLOOR = 0.02
+# Shorter work without a match is not reported: blocks round by as much.
+_LEAST_GAP = 0.005
+# Share of the work beside inserted and removed work that is not compared.
+_GAP_MARGIN = 0.025
+# The ratio of the works must differ from 1 by so many standard errors, and by this share.
+_WORK_ERRORS, _WORK_SHARE = 4.0, 0.002
+
+
+@dataclass(frozen=True)
+class CompareSettings:
+    """Settings of a comparison."""
+
+    # changes of execution time below this share are no change
+    tolerance: float = 0.01
+    confidence: float = 0.95
+    bins: int = 100  # of progress, in which stretches are located
+    permutations: int = 999
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < 1:
+            raise ArgumentError(
+                f"tolerance is {self.tolerance}; a share above 0 and below 1 is wanted."
+            )
+        if not 0.5 <= self.confidence < 1:
+            raise ArgumentError(f"confidence is {self.confidence}; 0.5 to below 1 is wanted.")
+        if not (self.bins >= 10 and self.permutations >= 99):
+            raise ArgumentError(
+                f"bins is {self.bins} and permutations {self.permutations}; at least 10 and 99 "
+                f"are wanted."
+            )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A stretch of the work that changed.
+
+    Attributes
+    ----------
+    old, new : (float, float)
+        Begin and end in the work of either version, shares from 0 to 1.
+    quantity : str
+        Where the change is clearest: ``"time"`` or a counter; ``"inserted"``, ``"removed"`` or
+        ``"replaced"`` for work that has no match.
+    ratios : dict of str to Ratio
+        NEW/OLD of every quantity in the stretch, over the contexts of `group`; empty for inserted
+        and removed work.
+    group : ContextGroup
+        The contexts in which the change is clearest.
+    p_value : float
+        Adjusted for all stretches, quantities and groups of contexts; NaN for inserted and removed
+        work, which is found by alignment.
+    """
+
+    old: tuple[float, float]
+    new: tuple[float, float]
+    quantity: str
+    ratios: dict[str, Ratio]
+    group: ContextGroup
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Result of :func:`compare_profiles`.
+
+    Attributes
+    ----------
+    verdict : {"slower", "faster", "same", "undecided"}
+        Of the execution time over all contexts.
+    time : Ratio
+        NEW/OLD of the execution time, the weighted geometric mean over contexts.
+    detectable : float
+        Smallest relative change of it that these runs would have found 9 times in 10.
+    more_runs : int
+        Further runs of each version in every context that would decide; 0 if decided.
+    totals : dict of str to Ratio
+        NEW/OLD of the totals of the counters, over all contexts.
+    resources : tuple of str
+        Names of the columns of `contexts`.
+    contexts : (n, m)
+        Compared contexts.
+    value, low, high : (n,)
+        NEW/OLD of the execution time in each context, and the band that holds all at once.
+    changes : tuple of Change
+        Stretches of the work that changed, the clearest first.
+    same_program : bool
+        Whether the counters of most of the work look alike in both versions.
+    stretched_runs : (int, int)
+        Runs of either version of which a part was slowed down; they are left out.
+    stretched_p : float
+        Of their numbers being alike (Fisher's exact test).
+    paired_runs : (int, int)
+        Number of runs of either version that were compared.
+    from_neighbours : bool
+        Whether noise is known from neighbouring contexts only.
+    notes : tuple of str
+        What limits the comparison, a sentence each.
+    """
+
+    verdict: Verdict
+    time: Ratio
+    detectable: float
+    more_runs: int
+    totals: dict[str, Ratio]
+    resources: tuple[str, ...]
+    contexts: Floats
+    value: Floats
+    low: Floats
+    high: Floats
+    changes: tuple[Change, ...]
+    same_program: bool
+    stretched_runs: tuple[int, int]
+    stretched_p: float
+    runs: tuple[int, int]
+    from_neighbours: bool
+    notes: tuple[str, ...]
+    settings: CompareSettings = field(default_factory=CompareSettings)
+
+
+def compare_profiles(
+    old: xr.Dataset,
+    new: xr.Dataset,
+    *,
+    weights: ArrayLike | None = None,
+    contexts: ArrayLike | None = None,
+    settings: CompareSettings = CompareSettings(),
+    rng: np.random.Generator | int = 0,
+) -> Comparison:
+    """Whether a program became slower, in which contexts, and in which stretches of its work.
+
+    Parameters
+    ----------
+    old, new : xarray.Dataset
+        Measured profiles of both versions; the contexts that both have are compared.
+    weights : array_like, (n,)
+        Weights of the contexts of `old` in the ratio over all contexts; default: equal.
+    contexts : array_like, (q, m)
+        Contexts of which the ratio is wanted; default: the compared ones.
+    settings : CompareSettings
+        Tolerance, confidence, resolution and number of permutations.
+    rng : numpy.random.Generator or int
+        Permutations and draws, or their seed; equal seeds give equal results.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ProfileError
+        The files differ in resources, units or the measure of progress.
+    MeasurementError
+        No context is shared, faults leave none, or the noise cannot be estimated.
+    ArgumentError
+        Weights or contexts of another shape.
+    """
+    pair = pair_profiles(old, new)
+    draws = np.random.default_rng(rng)
+    share = _weights(weights, old, pair)
+    differences = Differences.of(pair.contexts, pair.old.duration, pair.new.duration)
+    time = differences.mean(share, settings.confidence)
+    totals = {
+        name: Differences.of(pair.contexts[rows], first[rows], second[rows]).mean(
+            share[rows] / share[rows].sum(), settings.confidence
+        )
+        for name, first, second, rows in _totals(pair)
+    }
+    aligned = _aligned(pair, totals)
+    targets = pair.contexts if contexts is None else checked_contexts(contexts, resource_names(old))
+    band = differences.everywhere(targets, settings.confidence, draws)
+    changes: tuple[Change, ...] = ()
+    if aligned.is_same_program:
+        changes = (*_gaps(aligned.gaps, pair), *_stretches(pair, aligned, settings, draws))
+    n_runs = tuple(int(np.isfinite(v.duration).sum()) for v in (pair.old, pair.new))
+    stretched = pair.old.stretched, pair.new.stretched
+    table = [[s, n] for s, n in zip(stretched, n_runs)]
+    return Comparison(
+        _verdict(time, settings.tolerance),
+        time,
+        time.detectable(settings.confidence),
+        _more_runs(time, settings, n_runs, len(pair.contexts)),
+        totals,
+        tuple(resource_names(old)),
+        targets,
+        *band,
+        changes,
+        aligned.is_same_program,
+        stretched,
+        float(np.asarray(stats.fisher_exact(table))[1]),
+        (n_runs[0], n_runs[1]),
+        differences.from_neighbours,
+        pair.notes,
+        settings,
+    )
+
+
+def _weights(weights: ArrayLike | None, old: xr.Dataset, pair: Pair) -> Floats:
+    """Weights of the compared contexts, which sum to 1."""
+    if weights is None:
+        return equal_weights(len(pair.contexts))
+    given = np.asarray(weights, dtype=float)
+    if given.shape != (old.sizes["context"],) or not np.all((given >= 0) & (given < np.inf)):
+        raise ArgumentError(
+            f"weights have shape {given.shape}; one finite number ≥ 0 for each of the "
+            f"{old.sizes['context']} contexts of the old version is wanted."
+        )
+    used = given[pair.rows]
+    if used.sum() <= 0:
+        raise ArgumentError("weights of all compared contexts are 0; a positive one is wanted.")
+    return used / used.sum()
+
+
+def _totals(pair: Pair) -> Iterator[tuple[str, Floats, Floats, Bools]]:
+    """Totals of each counter in both versions, and the contexts in which both have them."""
+    for k, name in enumerate(pair.counters):
+        first, second = pair.old.total[..., k], pair.new.total[..., k]
+        rows = np.asarray(
+            (np.nan_to_num(first).sum(axis=1) > 0) & (np.nan_to_num(second).sum(axis=1) > 0)
+        )
+        if rows.any():
+            yield name, first, second, rows
+
+
+def _aligned(pair: Pair, totals: dict[str, Ratio]) -> Alignment:
+    """Alignment of both versions' work by the rates of their counters."""
+    knots = uniform_knots(BLOCKS)
+    rates = [_rates(version, knots, pair.clock) for version in (pair.old, pair.new)]
+    work = 1.0
+    if pair.clock:
+        ratio = totals[pair.counters[pair.clock - 1]]
+        change = np.log(ratio.value)
+        if abs(change) > max(_WORK_ERRORS * ratio.error, _WORK_SHARE):
+            work = ratio.value
+    return align(rates[0], rates[1], work=work, reach=float(_reach(pair).mean()))
+
+
+def _reach(pair: Pair) -> Floats:
+    """The longer sampling interval as a share of the runs' time, (n,)."""
+    shares = [v.interval / np.nanmean(v.duration, axis=1) for v in (pair.old, pair.new)]
+    return np.minimum(np.maximum(*shares), 1.0)
+
+
+def _rates(version: VersionRuns, knots: Floats, clock: int) -> Floats:
+    """Logarithms of the amounts per unit of work in blocks of progress, means over contexts."""
+    amounts = np.nanmean(version.amounts(knots, clock), axis=1)  # (n, blocks, q)
+    work = version.total[..., clock - 1] if clock else version.duration
+    floor = _FLOOR * amounts.mean(axis=1, keepdims=True)
+    per_work = (amounts + floor + 1e-300) / np.nanmean(work, axis=1)[:, None, None]
+    return np.nanmean(np.log(per_work), axis=0)
+
+
+def _gaps(gaps: tuple[Gap, ...], pair: Pair) -> list[Change]:
+    """Inserted and removed work as changes."""
+    everywhere = ContextGroup(tuple(range(len(pair.contexts))))
+    return [
+        Change(gap.old, gap.new, gap.kind, {}, everywhere, np.nan)
+        for gap in gaps
+        if gap.length >= _LEAST_GAP
+    ]
+
+
+def _stretches(
+    pair: Pair, aligned: Alignment, settings: CompareSettings, rng: np.random.Generator
+) -> list[Change]:
+    """Stretches of matching work that changed."""
+    knots = uniform_knots(settings.bins)
+    old = pair.old.amounts(knots, pair.clock)
+    new = pair.new.amounts(aligned.to_new(knots), pair.clock)
+    compared = np.ones(settings.bins, dtype=bool)
+    for gap in aligned.gaps:
+        # sampling intervals at its ends hold work of both sides, and its place is not exact
+        first, last = (round(place * settings.bins) for place in gap.old)
+        margin = max(round(_GAP_MARGIN * settings.bins), 1)
+        compared[max(first - margin, 0) : last + margin] = False
+    runs = Labelled.of(old, new, _reach(pair))
+    if aligned.gaps:
+        # shifted work meets the sampling intervals in another phase, in all runs of a context
+        # alike: contexts are permuted, not runs
+        runs = Labelled.of(_mean_run(old), _mean_run(new), _reach(pair))
+    found = find_stretches(
+        runs,
+        context_groups(pair.contexts),
+        compared=compared,
+        level=1 - settings.confidence,
+        permutations=settings.permutations,
+        rng=rng,
+    )
+    changes = []
+    for stretch in found:
+        bins = slice(round(stretch.begin * settings.bins), round(stretch.end * settings.bins))
+        rows = np.array(stretch.group.members)
+        ratios = {}
+        for q, name in enumerate(pair.quantities):
+            sums = old[rows, :, bins, q].sum(axis=2), new[rows, :, bins, q].sum(axis=2)
+            both = np.all([np.nan_to_num(part).sum(axis=1) > 0 for part in sums], axis=0)
+            if both.any():
+                differences = Differences.of(
+                    pair.contexts[rows[both]], *(part[both] for part in sums)
+                )
+                weights = equal_weights(int(both.sum()))
+                ratios[name] = differences.mean(weights, settings.confidence)
+        place = aligned.to_new(np.array([stretch.begin, stretch.end])).tolist()
+        changes.append(
+            Change(
+                (stretch.begin, stretch.end),
+                (place[0], place[1]),
+                pair.quantities[stretch.quantity],
+                ratios,
+                stretch.group,
+                stretch.p_value,
+            )
+        )
+    return changes
+
+
+def _mean_run(amounts: Floats) -> Floats:
+    """Mean over the runs of each context, (n, runs, bins, q) -> (n, 1, bins, q)."""
+    present = np.isfinite(amounts).all(axis=2, keepdims=True)
+    sums = np.where(present, amounts, 0.0).sum(axis=1, keepdims=True)
+    n_runs = present.sum(axis=1, keepdims=True)
+    return np.where(n_runs > 0, sums / np.maximum(n_runs, 1), np.nan)
+
+
+def _verdict(time: Ratio, tolerance: float) -> Verdict:
+    if time.low > 1:
+        return "slower"
+    if time.high < 1:
+        return "faster"
+    if time.low > 1 - tolerance and time.high < 1 + tolerance:
+        return "same"
+    return "undecided"
+
+
+def _more_runs(time: Ratio, settings: CompareSettings, runs: tuple[int, ...], contexts: int) -> int:
+    """Further runs of each version in every context after which the interval would decide."""
+    if _verdict(time, settings.tolerance) != "undecided":
+        return 0
+    half = np.log(time.high / time.value)
+    change = abs(np.log(time.value))
+    # the interval must exclude 1, or lie within the tolerance
+    needed = max(change, np.log1p(settings.tolerance) - change)
+    each = min(runs) / contexts
+    return max(int(np.ceil(each * ((half / needed) ** 2 - 1))), 1)

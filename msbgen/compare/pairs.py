@@ -1,0 +1,276 @@
+"""The runs of two versions of a program, matched by context and by counter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import MeasurementError, ProfileError
+from msbgen.data.check import validate_profiles
+from msbgen.data.schema import (
+    clock_name,
+    complete_array,
+    context_table,
+    count_array,
+    counter_names,
+    describe_context,
+    duration_array,
+    file_of,
+    resource_names,
+    same_level,
+    sampling_interval,
+    started_array,
+)
+from msbgen.faults.findings import Findings, StretchedRun
+from msbgen.generate.clock import to_progress
+from msbgen.generate.faults import describe_faults, known_faults, without_faults
+from msbgen.generate.runs import usable_runs
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class VersionRuns:
+    """Runs of one version in the shared contexts.
+
+    Attributes
+    ----------
+    counts : (n, runs, times, k)
+        Events per sampling interval of the shared counters.
+    duration : (n, runs)
+        Execution times [s]; NaN for runs that are missing, faulty or cut.
+    interval : float
+        Sampling interval [s].
+    total : (n, runs, k)
+        Events of whole runs.
+    stretched : int
+        Number of runs that were left out because a part of them was slowed down.
+    """
+
+    counts: Floats
+    duration: Floats
+    interval: float
+    total: Floats
+    stretched: int
+
+    def amounts(self, knots: Floats, clock: int) -> Floats:
+        """Amounts between knots of progress of every quantity but the clock, (n, runs, bins, k)."""
+        used = np.isfinite(self.duration)
+        counts = np.where(used[..., None, None], self.counts, np.nan)
+        runs = to_progress(counts, self.duration, self.interval, knots=knots, clock=clock)
+        return np.where(usable_runs(runs.total, clock)[..., None, None], runs.state, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two versions of a program in the contexts that both were measured in.
+
+    Attributes
+    ----------
+    contexts : (n, m)
+        Shared contexts that neither version's faults exclude.
+    rows : (n,)
+        Their rows in the old dataset.
+    old, new : VersionRuns
+        Their runs.
+    counters : tuple of str
+        Counters that both versions have.
+    clock : int
+        The measure of progress: 0 for time, 1 + k for counter k.
+    notes : tuple of str
+        What limits the comparison, a sentence each.
+    """
+
+    contexts: Floats
+    rows: Indices
+    old: VersionRuns
+    new: VersionRuns
+    counters: tuple[str, ...]
+    clock: int
+    notes: tuple[str, ...]
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names of the amounts: time, and every counter but the clock."""
+        names = ("time", *self.counters)
+        return (*names[: self.clock], *names[self.clock + 1 :])
+
+
+def check_comparable(old: xr.Dataset, new: xr.Dataset) -> tuple[str, ...]:
+    """Shared counters of two valid profile datasets that can be compared.
+
+    Raises
+    ------
+    ProfileError
+        The resources, the units or the measure of progress differ, or the files hold no runs.
+    """
+    first, second = file_of(old), file_of(new)
+    for dataset in (old, new):
+        if "run" not in dataset.dims:
+            raise ProfileError(
+                f"{file_of(dataset)}: has no measured runs (dimension 'run'); compare measured "
+                f"files, not generated ones."
+            )
+    if set(resource_names(old)) != set(resource_names(new)):
+        raise ProfileError(
+            f"{second}: has the resources {', '.join(resource_names(new))}, {first} has "
+            f"{', '.join(resource_names(old))}; measure both versions over the same resources."
+        )
+    for name in resource_names(old):
+        _check_equal_units(name, old, new)
+    if clock_name(old) != clock_name(new):
+        raise ProfileError(
+            f"{second}: measures progress by '{clock_name(new)}', {first} by '{clock_name(old)}'; "
+            f"set the attribute 'progress' of both files to one of them."
+        )
+    shared = tuple(name for name in counter_names(old) if name in counter_names(new))
+    if clock_name(old) not in ("time", *shared):
+        raise ProfileError(
+            f"{second}: lacks the counter '{clock_name(old)}' that measures progress in {first}: "
+            f"measure it in both versions."
+        )
+    for name in shared:
+        _check_equal_units(name, old, new)
+    return shared
+
+
+def _check_equal_units(name: str, old: xr.Dataset, new: xr.Dataset) -> None:
+    units = [str(dataset[name].attrs.get("units", "1")) for dataset in (old, new)]
+    if units[0] != units[1]:
+        raise ProfileError(
+            f"{file_of(new)}: '{name}' is in {units[1]!r}, in {file_of(old)} in {units[0]!r}; "
+            f"convert one of them."
+        )
+
+
+def shared_rows(old: xr.Dataset, new: xr.Dataset) -> tuple[Indices, Indices]:
+    """Rows of the contexts that both datasets have, in the order of the old one."""
+    first = context_table(old)
+    second = context_table(new)[:, [resource_names(new).index(n) for n in resource_names(old)]]
+    same = np.asarray(same_level(first[:, None], second[None]).all(axis=2))
+    rows = np.flatnonzero(same.any(axis=1))
+    return rows, same[rows].argmax(axis=1)
+
+
+def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
+    """Match the runs of two versions by context and counter; faulty ones are left out of both.
+
+    Raises
+    ------
+    ProfileError
+        See :func:`check_comparable`; or a dataset is not valid.
+    MeasurementError
+        No context is shared, or faults leave none.
+    """
+    for dataset in (old, new):
+        validate_profiles(dataset, source=file_of(dataset))
+    counters = check_comparable(old, new)
+    rows = shared_rows(old, new)
+    if not len(rows[0]):
+        raise MeasurementError(
+            f"{file_of(old)} and {file_of(new)} share no context: measure both versions in the "
+            f"same contexts."
+        )
+    findings = known_faults(old), known_faults(new)
+    kept = np.ones(len(rows[0]), dtype=bool)
+    versions = []
+    for dataset, found, own in zip((old, new), findings, rows):
+        version = _version(dataset, found, own, counters)
+        kept &= np.isfinite(version.duration).any(axis=1)
+        versions.append(version)
+    notes = [*_fault_notes(old, findings[0]), *_fault_notes(new, findings[1])]
+    notes += _difference_notes(old, new, rows, counters)
+    if not kept.any():
+        raise MeasurementError(
+            f"no context of {file_of(old)} and {file_of(new)} has complete runs without faults in "
+            f"both: measure them again."
+        )
+    if not kept.all():
+        left_out = ", ".join(describe_context(old, int(i)) for i in rows[0][~kept])
+        notes.append(
+            f"{(~kept).sum()} shared contexts without usable runs in both are left out: {left_out}."
+        )
+    clock = clock_name(old)
+    return Pair(
+        context_table(old)[rows[0][kept]],
+        rows[0][kept],
+        _rows_of(versions[0], kept),
+        _rows_of(versions[1], kept),
+        counters,
+        0 if clock == "time" else 1 + counters.index(clock),
+        tuple(notes),
+    )
+
+
+def _version(
+    dataset: xr.Dataset, found: Findings, rows: Indices, counters: tuple[str, ...]
+) -> VersionRuns:
+    clean = without_faults(dataset, found) if found else dataset
+    names = counter_names(clean)
+    counts = count_array(clean)[rows][..., [names.index(name) for name in counters]]
+    ended = complete_array(dataset)[rows]
+    duration = np.where(ended, duration_array(clean)[rows], np.nan)
+    held = np.isfinite(counts).any(axis=2)
+    total = np.where(held & np.isfinite(duration)[..., None], np.nansum(counts, axis=2), np.nan)
+    stretched = sum(isinstance(f, StretchedRun) and f.contexts[0] in rows for f in found)
+    return VersionRuns(counts, duration, sampling_interval(dataset), total, stretched)
+
+
+def _rows_of(version: VersionRuns, kept: Bools) -> VersionRuns:
+    return VersionRuns(
+        version.counts[kept],
+        version.duration[kept],
+        version.interval,
+        version.total[kept],
+        version.stretched,
+    )
+
+
+def _fault_notes(dataset: xr.Dataset, found: Findings) -> Iterator[str]:
+    for sentence in describe_faults(dataset, found):
+        yield f"{file_of(dataset)}: {sentence}"
+
+
+def _difference_notes(
+    old: xr.Dataset, new: xr.Dataset, rows: tuple[Indices, Indices], counters: tuple[str, ...]
+) -> Iterator[str]:
+    """What else differs between the files, and what that means for the answer."""
+    first, second = file_of(old), file_of(new)
+    tasks = [str(dataset.attrs.get("task", "")) for dataset in (old, new)]
+    if tasks[0] != tasks[1]:
+        yield f"the files name different tasks, {tasks[0]!r} and {tasks[1]!r}."
+    for dataset, other in ((old, new), (new, old)):
+        alone = [name for name in counter_names(dataset) if name not in counters]
+        if alone:
+            yield f"{', '.join(alone)}: only in {file_of(dataset)}, and not compared."
+        missing = dataset.sizes["context"] - len(rows[0])
+        if missing:
+            yield (
+                f"{missing} contexts of {file_of(dataset)} are not in {file_of(other)}, and not "
+                f"compared."
+            )
+    intervals = sampling_interval(old), sampling_interval(new)
+    if not np.isclose(*intervals):
+        yield (
+            f"the sampling intervals are {intervals[0]:g} s and {intervals[1]:g} s; places in the "
+            f"work are as coarse as the longer one."
+        )
+    started = started_array(old)[rows[0]], started_array(new)[rows[1]]
+    if any(np.isnan(times).all() for times in started):
+        yield (
+            "the files do not say when each run started, so that a drift of the machine cannot be "
+            "told from the change: measure both versions as variants of one sweep."
+        )
+    elif np.nanmax(started[0]) < np.nanmin(started[1]) or np.nanmax(started[1]) < np.nanmin(
+        started[0]
+    ):
+        yield (
+            f"{first} and {second} were measured one after the other, so that a drift of the "
+            f"machine cannot be told from the change: measure them as variants of one sweep."
+        )

@@ -1,0 +1,329 @@
+"""Which stretches of the work changed between two versions, and in which quantity.
+
+Windows of progress of many lengths are compared in every quantity (time, and events of every
+counter), over all contexts and over the contexts below or above a level of a resource.  With
+x_c,r the amount of run r in a window over the mean amount of its context c, the statistic is
+
+    T = Σ_c w_c (mean of new x − mean of old x) / √(Σ_c w_c),
+    1/w_c = v_c (1/n_old,c + 1/n_new,c) + u_c²,
+
+where v_c is the variance of all runs of the context, shrunk to the geometric mean over contexts.
+Sampling intervals that reach over an end of the window share their events out by length, which is
+wrong by u_c where the rate is steep; a slower stretch moves the intervals after it.
+
+The largest |T| is compared with its values under permutations of the versions'
+labels within each context (Westfall and Young, 1993).  This controls the familywise error over
+windows, quantities and groups of contexts, whatever the distribution of the runs.  The stretch that
+was found is set aside, and the rest is scanned again with the same permutations (step-down).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+# Lengths of the windows [bins] of a scan; each starts at every quarter of its length.
+_LENGTHS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
+# Degrees of freedom of the usual variance in that of a context.
+_PRIOR_FREEDOM = 6.0
+# The most stretches that are reported; bins beside one that are set aside with it.
+_MOST, _MARGIN = 8, 2
+# An interval with a step, of uniform phase, is shared out with a standard deviation of √(1/12) of
+# the step's amount; in the difference of two versions √2 times that.
+_PHASE = (2 / 12) ** 0.5
+# Windows and quantities whose amounts are this small a share of the whole are not compared.
+_LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class ContextGroup:
+    """Contexts that are compared together: all, or those on one side of a level of a resource."""
+
+    members: tuple[int, ...]
+    resource: int = -1  # -1: all contexts
+    level: float = np.nan  # the group is below it, or at and above it
+    below: bool = False
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of progress that changed.
+
+    Attributes
+    ----------
+    begin, end : float
+        Shares of the old version's work.
+    quantity : int
+        0 for time, 1 + k for the k-th other counter: where the change is clearest.
+    group : ContextGroup
+        The contexts in which the change is clearest.
+    p_value : float
+        Of no change anywhere, adjusted for all windows, quantities and groups.
+    """
+
+    begin: float
+    end: float
+    quantity: int
+    group: ContextGroup
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Runs of both versions, side by side.
+
+    Attributes
+    ----------
+    amounts : (n, runs, bins, q)
+        Amount of each quantity in each bin of progress; NaN throughout for a missing run, and in
+        quantities that the run lacks.
+    new : (n, runs) of bool
+        Whether a run is of the new version.
+    reach : (n,)
+        Sampling interval of each context as a share of the work.
+    """
+
+    amounts: Floats
+    new: Bools
+    reach: Floats
+
+    @classmethod
+    def of(cls, old: Floats, new: Floats, reach: Floats) -> Labelled:
+        """Join the runs (n, runs, bins, q) of both versions."""
+        labels = np.zeros((len(old), old.shape[1] + new.shape[1]), dtype=bool)
+        labels[:, old.shape[1] :] = True
+        return cls(np.concatenate([old, new], axis=1), labels, reach)
+
+
+def context_groups(contexts: Floats) -> list[ContextGroup]:
+    """All contexts, and for each resource those below and above its lower and upper third."""
+    groups = [ContextGroup(tuple(range(len(contexts))))]
+    for r, column in enumerate(contexts.T):
+        levels = np.unique(column)
+        thirds = np.unique([levels[round(len(levels) * share)] for share in (1 / 3, 2 / 3)])
+        for level in thirds[thirds > levels[0]] if len(levels) > 1 else ():
+            for below in (True, False):
+                members = np.flatnonzero((column < level) == below)
+                groups.append(ContextGroup(tuple(members.tolist()), r, float(level), below))
+    return groups
+
+
+def find_stretches(
+    runs: Labelled,
+    groups: Sequence[ContextGroup],
+    *,
+    compared: Bools,
+    level: float,
+    permutations: int,
+    rng: np.random.Generator,
+) -> list[Stretch]:
+    """Stretches that changed, the clearest first.
+
+    Parameters
+    ----------
+    runs : Labelled
+        Runs of both versions.
+    groups : sequence of ContextGroup
+        See :func:`context_groups`.
+    compared : (bins,) of bool
+        Bins that may be compared; windows with another bin are left out.
+    level : float
+        Familywise error.
+    permutations : int
+        Number of permutations; the smallest p-value is 1/(permutations + 1).
+    rng : numpy.random.Generator
+        Draws the permutations.
+
+    Notes
+    -----
+    O(permutations · runs · windows · quantities · groups) in time, blocks of it in memory.
+    """
+    n_bins = runs.amounts.shape[2]
+    windows = _windows(n_bins)
+    scan = _Scan.of(runs, windows)
+    signs = _permuted_signs(runs.new, scan.present, permutations, rng)
+    allowed = compared.copy()
+    found: list[Stretch] = []
+    peaks = scan.largest(signs, groups)  # (windows, q, permutations + 1) summarised by group
+    while len(found) < _MOST:
+        free = np.array([allowed[a:b].all() for a, b in windows])
+        if not free.any():
+            break
+        over = peaks.size[:, free].reshape(len(signs), -1).max(axis=1)
+        p_value = float((over >= over[0] * (1 - 1e-12)).mean())
+        if p_value > level:
+            break
+        flat = int(peaks.size[0, free].argmax())
+        w, q = np.unravel_index(flat, peaks.size[0, free].shape)
+        window = np.flatnonzero(free)[w]
+        group = groups[int(peaks.group[window, q])]
+        begin, end = _refined(runs, group, int(q), windows[window], allowed)
+        found.append(Stretch(begin / n_bins, end / n_bins, int(q), group, p_value))
+        first = min(begin, windows[window][0]) - _MARGIN
+        allowed[max(first, 0) : max(end, windows[window][1]) + _MARGIN] = False
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Peaks:
+    """Largest |T| over the groups of contexts."""
+
+    size: Floats  # (permutations + 1, windows, q); the first is without permutation
+    group: Indices  # (windows, q): where it is without permutation
+
+
+@dataclass(frozen=True, eq=False)
+class _Scan:
+    """Relative amounts of all windows, and the variances of their differences."""
+
+    amounts: Floats  # (n, runs, windows, q): over the mean of the context; 0 where not present
+    present: Bools  # (n, runs, q)
+    variance: Floats  # (n, windows, q); infinite where a window has nothing to compare
+
+    @classmethod
+    def of(cls, runs: Labelled, windows: Sequence[tuple[int, int]]) -> _Scan:
+        whole = runs.amounts
+        present = np.asarray(np.isfinite(whole).all(axis=2))
+        values = np.where(present[:, :, None], whole, 0.0)
+        n_runs = np.maximum(present.sum(axis=1), 1)[:, None]
+        first, last = np.array(windows).T
+        sums = np.concatenate([np.zeros_like(values[:, :, :1]), np.cumsum(values, axis=2)], axis=2)
+        parts = sums[:, :, last] - sums[:, :, first]
+        mean = parts.sum(axis=1) / n_runs
+        total = sums[:, :, -1].sum(axis=1)[:, None] / n_runs
+        enough = mean > _LEAST_SHARE * np.maximum(total, 1e-300)
+        held, divisor = present[:, :, None], np.where(enough, mean, 1.0)
+        relative = parts / divisor[:, None]
+        square = np.where(held, (relative - 1.0) ** 2, 0.0).sum(axis=1)
+        noise = _shrunk(np.where(enough & (n_runs > 1), square, np.nan), n_runs - 1)
+        counts = [(present & side[..., None]).sum(axis=1) for side in (runs.new, ~runs.new)]
+        both = np.all([n > 0 for n in counts], axis=0)[:, None]
+        each = 1.0 / np.maximum(counts[0], 1) + 1.0 / np.maximum(counts[1], 1)
+        blur = _blur(values.sum(axis=1) / n_runs, runs.reach)
+        phase = (blur[:, first] ** 2 + blur[:, last] ** 2) / divisor**2
+        variance = noise * each[:, None] + phase
+        usable = both & np.isfinite(variance) & (variance > 0)
+        return cls(np.where(held, relative, 0.0), present, np.where(usable, variance, np.inf))
+
+    def largest(self, signs: Floats, groups: Sequence[ContextGroup]) -> _Peaks:
+        """Largest |T| over the groups, for signs (permutations + 1, n, runs)."""
+        n, r, w, q = self.amounts.shape
+        weight = 1.0 / self.variance
+        flat = (self.amounts * weight[:, None]).reshape(n, r, w * q)
+        size = np.zeros((len(signs), w * q))
+        best = np.zeros(w * q, dtype=np.int64)
+        for g, group in enumerate(groups):
+            rows = list(group.members)
+            precision = weight[rows].sum(axis=0).reshape(-1)
+            scale = np.where(precision > 0, 1.0 / np.sqrt(np.maximum(precision, 1e-300)), 0.0)
+            sums = signs[:, rows].reshape(len(signs), -1) @ flat[rows].reshape(-1, w * q)
+            values = np.abs(sums) * scale
+            best[values[0] > size[0]] = g
+            np.maximum(size, values, out=size)
+        return _Peaks(size.reshape(-1, w, q), best.reshape(w, q))
+
+
+def _shrunk(square: Floats, free: Indices) -> Floats:
+    """Variances from sums of squares (n, windows, q), shrunk to the geometric mean of contexts."""
+    free = np.maximum(free, 1)
+    raw = square / free
+    logs = np.where(raw > 0, np.log(np.where(raw > 0, raw, 1.0)), 0.0).sum(axis=0)
+    usual = np.exp(logs / np.maximum((raw > 0).sum(axis=0), 1))
+    return (free * raw + _PRIOR_FREEDOM * usual) / (free + _PRIOR_FREEDOM)
+
+
+def _blur(amounts: Floats, reach: Floats) -> Floats:
+    """Error of cumulative amounts by the phase of sampling, (n, bins + 1, q).
+
+    From mean amounts (n, bins, q), and sampling intervals as shares of the work (n,).
+    """
+    out = np.zeros((len(amounts), amounts.shape[1] + 1, amounts.shape[2]))
+    for row, one, share in zip(out, amounts, reach):
+        length = share * len(one)  # of an interval [bins]
+        size = 2 * int(np.ceil(length / 2)) + 1
+        high = maximum_filter1d(one, size, axis=0, mode="nearest")
+        steep = (high - minimum_filter1d(one, size, axis=0, mode="nearest")) * length * _PHASE
+        row[1:-1] = (steep[1:] + steep[:-1]) / 2
+    return out
+
+
+def _windows(n_bins: int) -> list[tuple[int, int]]:
+    """Begin and end of the windows of a scan."""
+    out = []
+    for length in (n for n in _LENGTHS if n <= n_bins):
+        starts = [*range(0, n_bins - length, max(length // 4, 1)), n_bins - length]
+        out += [(start, start + length) for start in starts]
+    return out
+
+
+def _permuted_signs(
+    new: Bools, present: Bools, permutations: int, rng: np.random.Generator
+) -> Floats:
+    """Weights of the runs in the difference of means, (permutations + 1, n, runs).
+
+    1/n_new for runs of the new version, −1/n_old for those of the old one; then with their labels
+    permuted within each context.
+    """
+    some = np.asarray(present.any(axis=2))
+    n_new, n_old = (some & new).sum(axis=1), (some & ~new).sum(axis=1)
+    both = (n_new > 0) & (n_old > 0)
+    signs = np.where(new, 1.0 / np.maximum(n_new, 1)[:, None], -1.0 / np.maximum(n_old, 1)[:, None])
+    signs = np.where(some & both[:, None], signs, 0.0)
+    out = np.empty((permutations + 1, *signs.shape))
+    out[0] = signs
+    # runs that are present come first in `order`, so that labels move among them only
+    order = np.argsort(~some, axis=1, kind="stable")
+    sorted_signs = np.take_along_axis(signs, order, axis=1)
+    n_some = some.sum(axis=1)[:, None]
+    for p in range(1, permutations + 1):
+        keys = rng.random(signs.shape)
+        keys[np.arange(signs.shape[1]) >= n_some] = 2.0
+        drawn = np.take_along_axis(sorted_signs, np.argsort(keys, axis=1), axis=1)
+        np.put_along_axis(out[p], order, drawn, axis=1)
+    return out
+
+
+def _refined(
+    runs: Labelled, group: ContextGroup, q: int, window: tuple[int, int], allowed: Bools
+) -> tuple[int, int]:
+    """Ends of a stretch [bins] that explain the differences best, near a window.
+
+    The pooled difference per bin is a constant within the stretch and 0 outside, with noise of the
+    bins' own variance: the window of largest explained squares is taken.
+    """
+    rows = list(group.members)
+    values, new = runs.amounts[rows, :, :, q], runs.new[rows]
+    held = np.asarray(np.isfinite(values).all(axis=2))
+    mean = np.nanmean(np.where(held[..., None], values, np.nan), axis=(1, 2), keepdims=True)
+    x = np.where(held[..., None], values / np.where(mean > 0, mean, 1.0), np.nan)
+    old_mean = np.nanmean(np.where(new[..., None], np.nan, x), axis=1)
+    new_mean = np.nanmean(np.where(new[..., None], x, np.nan), axis=1)
+    amount = np.nanmean((old_mean + new_mean) / 2, axis=0)
+    difference = np.nanmean(new_mean - old_mean, axis=0)
+    # noise of a bin between contexts, at least a thousandth of its amount
+    noise = np.nanvar(new_mean - old_mean, axis=0) + (1e-3 * amount) ** 2 + 1e-30
+    low, high = window
+    reach = max(3, high - low)
+    first, last = max(0, low - reach), min(len(allowed), high + reach)
+    while first < low and not allowed[first:low].all():
+        first += 1
+    while last > high and not allowed[high:last].all():
+        last -= 1
+    # weighted regression of differences on amounts: gain (Σ d a / v)² / Σ a² / v
+    cross = np.concatenate([[0.0], np.cumsum(difference * amount / noise)])
+    square = np.concatenate([[0.0], np.cumsum(amount**2 / noise)])
+    begins, ends = np.meshgrid(
+        np.arange(first, last), np.arange(first + 1, last + 1), indexing="ij"
+    )
+    gain = (cross[ends] - cross[begins]) ** 2 / np.maximum(square[ends] - square[begins], 1e-300)
+    overlaps = (begins < high) & (ends > low) & (ends > begins)
+    best = int(np.where(overlaps, gain, -1.0).argmax())
+    return int(begins.flat[best]), int(ends.flat[best])
