@@ -115,6 +115,12 @@ def level_labels(dataset: xr.Dataset) -> dict[str, tuple[str, ...]]:
     return {name: labels_of(dataset[name].attrs) for name in resource_names(dataset)}
 
 
+def unordered_resources(dataset: xr.Dataset) -> list[str]:
+    """Resources with more than two words among the contexts, which no trend can put in order."""
+    labels = level_labels(dataset)
+    return [name for name in labels if labels[name] and len(np.unique(dataset[name].values)) > 2]
+
+
 def level_text(value: float, labels: Sequence[str] = ()) -> str:
     """A level as text: its word, or a number without rounding error (1.2 for 1.2000000000000002).
 

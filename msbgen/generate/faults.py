@@ -29,6 +29,7 @@ from msbgen.data.schema import (
     replicate_dim,
     sampling_interval,
     started_array,
+    unordered_resources,
 )
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
@@ -133,7 +134,9 @@ def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset
 
 
 def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
-    """Faults of valid profiles (:func:`find_faults`)."""
+    """Faults of valid profiles (:func:`find_faults`); none where words have no order."""
+    if unordered_resources(dataset):
+        return Findings()
     measurements = Measurements(
         count_array(dataset),
         duration_array(dataset),

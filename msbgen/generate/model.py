@@ -38,12 +38,15 @@ from msbgen.data.schema import (
     file_of,
     inherited_attrs,
     join_profiles,
+    labels_of,
+    level_text,
     lost_array,
     make_profiles,
     resource_attrs,
     same_level,
     sampling_interval,
     started_array,
+    unordered_resources,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.faults.findings import Findings
@@ -393,6 +396,14 @@ class ProfileModel:
         """
         query = checked_contexts(contexts, self.resources)
         check_units(query, self.resources)
+        for i, (name, attrs) in enumerate(self.resources.items()):
+            words, known = labels_of(attrs), self.distribution.contexts[:, i]
+            if words and not (measured := np.isin(query[:, i], known)).all():
+                row = int(np.argmin(measured))
+                raise ArgumentError(
+                    f"context {row} has {name}={level_text(query[row, i], words)}, a word without "
+                    f"runs in the measurements; measure it, or leave out its contexts."
+                )
         away = np.abs(to_unit_range(self.distribution.contexts, query)).max(axis=1)
         if np.any(away > _FAR):
             row = int(np.argmax(away))
@@ -479,6 +490,12 @@ def fit_profiles(
             f"msbgen.PRESETS['paper'], is wanted."
         )
     validate_profiles(dataset, part=True)
+    for name in unordered_resources(dataset):
+        raise MeasurementError(
+            f"{file_of(dataset)}: resource '{name}' has runs with more than two words, which have "
+            f"no order; fit one or two of them, e.g. "
+            f"dataset.isel(context=dataset['{name}'].isin([1, 2]))."
+        )
     try:
         distribution, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
     except MeasurementError as error:

@@ -1,0 +1,83 @@
+"""Levels that are words: from a file with them through the verbs, in tables and in messages."""
+
+import numpy as np
+import pytest
+
+from conftest import MEASURED, synthetic_task
+from msbgen.cli.main import main
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.data.check import validate_profiles
+from msbgen.data.schema import describe_context, describe_profiles
+from msbgen.data.store import read_profiles, write_profiles
+from msbgen.data.tables import read_plan
+from msbgen.generate.model import fit_profiles
+
+LABELS = {"frequency": ("slow", "fast one")}
+
+
+def with_words(task, *words):
+    """The clock of a task as words for 1, 2, …."""
+    attrs = {"levels": [float(i + 1) for i in range(len(words))], "labels": list(words)}
+    task["frequency"].attrs.update(attrs, units="1")
+    return task
+
+
+@pytest.fixture
+def two():
+    return with_words(synthetic_task(MEASURED), "slow", "fast one")
+
+
+def test_a_table_of_words_becomes_profiles_and_bounds_with_words(two, tmp_path, capsys):
+    source, wanted, out = (str(tmp_path / name) for name in ("in.nc", "wanted.csv", "out.nc"))
+    write_profiles(two, source)
+    (tmp_path / "wanted.csv").write_text("frequency,cache_ways\nfast one,3\nslow,6\n")
+    assert main(["generate", source, "-o", out, "--contexts", wanted, "--kind", "mean"]) == 0
+    made = read_profiles(out)
+    assert made["frequency"].values.tolist() == [2, 1]
+    assert made["frequency"].attrs["labels"] == ["slow", "fast one"]
+    assert made["duration"][0] < made["duration"][1]
+    table = str(tmp_path / "bounds.csv")
+    args = ["--contexts", wanted, "--miscoverage", "0.4", "-o", table]
+    assert main(["bound", source, *args]) == 0
+    rows = (tmp_path / "bounds.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in rows] == ["frequency", "fast one", "slow"]
+    assert main(["plan", source, "--budget", "3", "-o", str(tmp_path / "plan.csv")]) == 0
+    planned = read_plan(tmp_path / "plan.csv", ["cache_ways", "frequency"], 1, LABELS)
+    assert set(planned.contexts[:, 1]) <= {1.0, 2.0}
+    assert main(["generate", source, "-o", out, "--contexts", str(tmp_path / "plan.csv")]) == 2
+    capsys.readouterr()
+    (tmp_path / "wanted.csv").write_text("frequency,cache_ways\nquick,3\n")
+    assert main(["generate", source, "-o", out, "--contexts", wanted, "--force"]) == 3
+    assert "has 'quick' in 'frequency'; one of slow, fast one is wanted" in capsys.readouterr().err
+
+
+def test_two_words_have_one_correlation_in_either_order(two):
+    """Words have no order: a model with the words exchanged generates the same."""
+    turned = two.assign_coords(frequency=("context", 3 - two["frequency"].values))
+    turned["frequency"].attrs.update(two["frequency"].attrs)
+    query = np.array([[3.0, 1.0], [5.0, 2.0]])
+    one = fit_profiles(two).generate(query, kind="mean")
+    other = fit_profiles(turned).generate(np.c_[query[:, 0], 3 - query[:, 1]], kind="mean")
+    np.testing.assert_allclose(one["duration"], other["duration"], rtol=1e-2)
+
+
+def test_words_that_a_model_cannot_know_are_refused(two):
+    model = fit_profiles(with_words(two, "slow", "fast", "fastest"))
+    for code, text in ((3.0, "frequency=fastest"), (1.5, "frequency=1.5")):
+        with pytest.raises(ArgumentError, match=f"{text}, a word without runs in the meas"):
+            model.generate([[3.0, code]])
+    contexts = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0, 3.0)])
+    three = with_words(synthetic_task(contexts), "a", "b", "c")
+    with pytest.raises(MeasurementError, match="more than two words, which have no order; fit one"):
+        fit_profiles(three)
+    fit_profiles(three.isel(context=three["frequency"].isin([1, 3])))
+
+
+def test_words_are_shown_and_checked(two):
+    assert describe_context(two, 1) == "context 1 (cache_ways=2, frequency=fast one)"
+    assert "frequency [1]: slow, fast one, 2 values of 2" in describe_profiles(two)
+    validate_profiles(two)
+    for words, message in ((("a",), "has 1 labels, and levels"), (("a", "a"), "a label twice")):
+        two["frequency"].attrs["labels"] = list(words)
+        with pytest.raises(ProfileError, match=message):
+            validate_profiles(two)
