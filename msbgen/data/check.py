@@ -10,14 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError
+from msbgen.data import partial
 from msbgen.data.gaps import interval_counts
-from msbgen.data.partial import (
-    clock_errors,
-    complete_errors,
-    cut_warnings,
-    gap_warnings,
-    measured_errors,
-)
 from msbgen.data.schema import (
     COUNT_UNITS,
     ENERGY_UNITS,
@@ -153,7 +147,7 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
         got = ds["duration"].attrs.get("units")
         if not _is(got, "s"):
             yield f"variable 'duration' has units {_shown(got)}; seconds are wanted, units 's'."
-    yield from complete_errors(ds)
+    yield from partial.complete_errors(ds)
     if not isinstance(ds.attrs.get("task", ""), str):
         yield f"attribute 'task' is {_shown(ds.attrs['task'])}; a text is wanted."
 
@@ -341,7 +335,7 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
     for rows in _context_blocks(ds):
         _check_values(ds.isel(context=rows), violations.of(rows.start))
     yield from violations.sentences()
-    yield from clock_errors(ds)
+    yield from partial.clock_errors(ds)
 
 
 def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
@@ -419,7 +413,7 @@ def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
 
 
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
-    yield from measured_errors(ds)
+    yield from partial.measured_errors(ds)
     for name in counter_names(ds):
         extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
         with np.errstate(over="ignore", under="ignore"):
@@ -458,8 +452,8 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
     yield from _start_warnings(ds)
-    yield from cut_warnings(ds)
-    yield from gap_warnings(ds)
+    yield from partial.cut_warnings(ds)
+    yield from partial.gap_warnings(ds)
     violations = Violations(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)

@@ -21,16 +21,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
+from msbgen.data import schema
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    counter_names,
-    describe_context,
-    ended_durations,
-    resource_names,
-    same_level,
-)
 from msbgen.data.violations import Violations
 
 Floats = NDArray[np.float64]
@@ -81,7 +73,7 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     The corners are the products of each resource's smallest and largest level, or measured value
     where the levels are not listed.
     """
-    names = resource_names(dataset)
+    names = schema.resource_names(dataset)
     if "kind" in dataset.attrs or not names or len(names) > 6:
         return []
     ends = []
@@ -91,8 +83,8 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
         both = np.append(levels, values)
         ends.append(np.unique([both.min(), both.max()]))
     corners = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(names))
-    there = context_table(dataset)
-    missing = [c for c in corners if not same_level(there, c).all(axis=1).any()]
+    there = schema.context_table(dataset)
+    missing = [c for c in corners if not schema.same_level(there, c).all(axis=1).any()]
     if not missing:
         return []
     units = [str(dataset[name].attrs.get("units", "1")) for name in names]
@@ -109,13 +101,13 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
 
 def _totals(ds: xr.Dataset) -> Floats:
     """Events of each run, (context, run, counter), NaN where it was not held until its end."""
-    totals = np.nansum(count_array(ds), axis=2)
-    known = held_counters(ds) & np.isfinite(ended_durations(ds))[..., None]
+    totals = np.nansum(schema.count_array(ds), axis=2)
+    known = held_counters(ds) & np.isfinite(schema.ended_durations(ds))[..., None]
     return np.where(known, totals, np.nan)
 
 
 def _wrapped(ds: xr.Dataset, breaches: Violations) -> None:
-    for name in counter_names(ds):
+    for name in schema.counter_names(ds):
         counts = ds[name].transpose("context", "run", "time").values
         largest = float(np.fmax.reduce(counts, axis=None))
         usual = float(np.nanmedian(counts))
@@ -143,7 +135,7 @@ def _recording(ds: xr.Dataset, breaches: Violations) -> None:
             f"interval is wanted.",
             late > _LATE,
         )
-    for name in counter_names(ds):
+    for name in schema.counter_names(ds):
         found(
             f"counter '{name}' was counted for less than {_COUNTED:.0%} of its time PLACE: its "
             f"counts are estimates; measure fewer events at once.",
@@ -171,7 +163,7 @@ def _of_runs(ds: xr.Dataset, name: str) -> Floats:
 
 def _settings(ds: xr.Dataset, breaches: Violations) -> None:
     """Sentences about resources that were not achieved as set."""
-    for name in resource_names(ds):
+    for name in schema.resource_names(ds):
         wanted = ds[name].values.astype(float)
         had = _of_runs(ds, f"{name}_achieved")
         off = np.abs(had - wanted[:, None])
@@ -188,10 +180,10 @@ def _settings(ds: xr.Dataset, breaches: Violations) -> None:
 
 def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
     """Sentences about contexts whose runs spread, and about outlying runs."""
-    found, duration = breaches.of(0), ended_durations(ds)
+    found, duration = breaches.of(0), schema.ended_durations(ds)
     clock = str(ds.attrs.get("progress", "instructions"))
-    if clock in counter_names(ds):
-        own = totals[..., counter_names(ds).index(clock)]
+    if clock in schema.counter_names(ds):
+        own = totals[..., schema.counter_names(ds).index(clock)]
         own = np.where(_blamed_on_gaps(ds, own, found), np.nan, own)
         found(
             f"totals of '{clock}' spread by more than {_PROGRESS_SPREADS:.0%} between runs PLACE: "
@@ -244,7 +236,7 @@ def _spread(values: Floats) -> Floats:
 
 def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
     """Sentences about runs that are one recording twice."""
-    duration = ended_durations(ds)
+    duration = schema.ended_durations(ds)
     seen: set[tuple[float | None, ...]] = set()
     again = np.zeros(duration.shape, dtype=bool)
     for c, r in np.argwhere(np.isfinite(duration)):
@@ -261,9 +253,9 @@ def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
 
 def _without_effect(ds: xr.Dataset, totals: Floats) -> Iterator[str]:
     """Sentences about resources whose levels change neither durations nor totals significantly."""
-    figures = np.concatenate([ended_durations(ds)[..., None], totals], axis=-1)
-    table = context_table(ds)
-    for column, name in enumerate(resource_names(ds)):
+    figures = np.concatenate([schema.ended_durations(ds)[..., None], totals], axis=-1)
+    table = schema.context_table(ds)
+    for column, name in enumerate(schema.resource_names(ds)):
         groups = _others_equal(table, column)
         if groups and not any(_differs(f, groups) for f in np.moveaxis(figures, -1, 0)):
             yield (
@@ -308,8 +300,8 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
 
 def _not_set(ds: xr.Dataset) -> Iterator[str]:
     """Sentences about contexts that look as if a resource had its largest level."""
-    duration, table = ended_durations(ds), context_table(ds)
-    mean, names = _by_context(np.mean, duration), resource_names(ds)
+    duration, table = schema.ended_durations(ds), schema.context_table(ds)
+    mean, names = _by_context(np.mean, duration), schema.resource_names(ds)
     error = _by_context(np.std, duration)
     for column, name in enumerate(names):
         for rows in _others_equal(table, column):
@@ -324,7 +316,7 @@ def _not_set(ds: xr.Dataset) -> Iterator[str]:
                 slower = between > max(_APART * noise, _FAR * mean[most])
                 if abs(mean[low] - mean[most]) <= 2 * noise and slower.all():
                     yield (
-                        f"{describe_context(ds, int(low))} runs as with {name}="
+                        f"{schema.describe_context(ds, int(low))} runs as with {name}="
                         f"{table[most, column]:g}, while what lies between is slower: see that it "
                         f"was set, and measure it again."
                     )

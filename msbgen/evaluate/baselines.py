@@ -20,22 +20,8 @@ from msbgen.core.contexts import (
     to_unit_range,
 )
 from msbgen.core.errors import MeasurementError
+from msbgen.data import schema
 from msbgen.data.partial import held_counters
-from msbgen.data.schema import (
-    NEGLIGIBLE,
-    checked_contexts,
-    complete_array,
-    context_table,
-    count_array,
-    counter_attrs,
-    duration_array,
-    inherited_attrs,
-    make_profiles,
-    mean_duration,
-    resource_attrs,
-    resource_names,
-    sampling_interval,
-)
 
 Floats = NDArray[np.float64]
 
@@ -50,14 +36,14 @@ def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
     counts zero.  ``duration`` is the mean duration.  Each counter's mean is over the runs that hold
     it, and over runs that were cut until their cut; NaN where there is none.
     """
-    counts, duration = count_array(dataset), duration_array(dataset)
+    counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
     running = np.isfinite(counts)
-    ended = (complete_array(dataset) & np.isfinite(duration))[:, :, None, None]
+    ended = (schema.complete_array(dataset) & np.isfinite(duration))[:, :, None, None]
     known = running | (ended & running.any(axis=2, keepdims=True))
     with np.errstate(invalid="ignore"):
         mean = np.nan_to_num(counts).sum(axis=1) / known.sum(axis=1)
     mean[~running.any(axis=(1, 3))] = np.nan
-    return _labelled(mean, mean_duration(dataset), context_table(dataset), dataset)
+    return _labelled(mean, schema.mean_duration(dataset), schema.context_table(dataset), dataset)
 
 
 def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
@@ -90,7 +76,7 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     error of mean profiles of known contexts, each left out in turn.
     """
     train = _fully_measured(train)
-    known = to_unit_range(context_table(train), context_table(train))
+    known = to_unit_range(schema.context_table(train), schema.context_table(train))
     profiles = np.nan_to_num(_mean_counts(train))
     largest = profiles.max(axis=(0, 1))
     # a counter may be zero in all of a few contexts
@@ -116,21 +102,21 @@ def _interpolate(
 ) -> xr.Dataset:
     """Weighted means of the known mean profiles, by weights (n_query, n_known) of contexts."""
     train = _fully_measured(train)
-    table = context_table(train)
-    query = checked_contexts(contexts, resource_names(train))
+    table = schema.context_table(train)
+    query = schema.checked_contexts(contexts, schema.resource_names(train))
     weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
     profiles = _mean_counts(train)
     running = np.isfinite(profiles).all(axis=2)
     mean = np.tensordot(weights, np.nan_to_num(profiles), axes=1)
-    mean[~(weights @ running >= NEGLIGIBLE)] = np.nan
+    mean[~(weights @ running >= schema.NEGLIGIBLE)] = np.nan
     longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
     length = int(longest[-1]) + 1 if len(longest) else 1
-    return _labelled(mean[:, :length], weights @ mean_duration(train), query, train)
+    return _labelled(mean[:, :length], weights @ schema.mean_duration(train), query, train)
 
 
 def _fully_measured(train: xr.Dataset) -> xr.Dataset:
     """Contexts in which complete runs hold every counter; MeasurementError where there is none."""
-    complete = held_counters(train) & complete_array(train)[..., None]
+    complete = held_counters(train) & schema.complete_array(train)[..., None]
     known = np.asarray(complete.any(axis=1)).all(axis=1)
     if not known.any():
         raise MeasurementError(
@@ -142,7 +128,7 @@ def _fully_measured(train: xr.Dataset) -> xr.Dataset:
 
 def _mean_counts(train: xr.Dataset) -> Floats:
     """Mean profiles of the known contexts, (n_known, n_times, n_counters), NaN after their end."""
-    return count_array(mean_profiles(train))[:, 0]
+    return schema.count_array(mean_profiles(train))[:, 0]
 
 
 def _bracketing_weights(known: Floats, query: Floats) -> Floats:
@@ -210,12 +196,12 @@ def _gaussian_weights(
 
 
 def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Dataset) -> xr.Dataset:
-    return make_profiles(
+    return schema.make_profiles(
         counts,
         duration,
         contexts,
-        interval=sampling_interval(train),
-        resources=resource_attrs(train),
-        counters=counter_attrs(train),
-        attrs=inherited_attrs(train),
+        interval=schema.sampling_interval(train),
+        resources=schema.resource_attrs(train),
+        counters=schema.counter_attrs(train),
+        attrs=schema.inherited_attrs(train),
     )

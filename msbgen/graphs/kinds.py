@@ -14,14 +14,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ProfileError
+from msbgen.data import schema
 from msbgen.data.check import validate_profiles
-from msbgen.data.schema import (
-    context_table,
-    counter_names,
-    duration_array,
-    replicate_dim,
-    resource_names,
-)
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +96,7 @@ def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:
 def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
     where = f"profiles of '{name}'"
     validate_profiles(profiles, source=where, part=True)
-    resources = resource_names(profiles)
+    resources = schema.resource_names(profiles)
     for resource, units in RESOURCES.items():
         if resource not in resources:
             raise ProfileError(
@@ -117,7 +111,7 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
         raise ProfileError(
             f"{where}: no device sheet has '{more[0]}'; profiles without it are wanted."
         )
-    table = context_table(profiles)[:, [resources.index(r) for r in RESOURCES]]
+    table = schema.context_table(profiles)[:, [resources.index(r) for r in RESOURCES]]
     parts = [np.unique(column, return_inverse=True) for column in table.T]
     levels = (parts[0][0], parts[1][0], parts[2][0])
     shape = (len(levels[0]), len(levels[1]), len(levels[2]))
@@ -131,10 +125,10 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
             f"them (msbgen generate --contexts all)."
         )
     seconds, misses = np.empty(shape), np.zeros(shape)
-    durations = duration_array(profiles)
+    durations = schema.duration_array(profiles)
     seconds.ravel()[at] = np.nanmean(durations, axis=1)
-    if MISSES in counter_names(profiles):
-        run = replicate_dim(profiles)
+    if MISSES in schema.counter_names(profiles):
+        run = schema.replicate_dim(profiles)
         counted = profiles[MISSES].transpose("context", *([run] if run else []), "time")
         total = np.nansum(counted.values, axis=-1).reshape(durations.shape)
         misses.ravel()[at] = np.nanmean(np.where(np.isfinite(durations), total, np.nan), axis=1)

@@ -9,17 +9,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data import schema
 from msbgen.data.columns import ColumnMap as ColumnMap
 from msbgen.data.columns import Table
 from msbgen.data.columns import read_column_map as read_map
 from msbgen.data.energy import energy_counter, energy_counters, total_energy
-from msbgen.data.schema import (
-    context_table,
-    counter_names,
-    duration_array,
-    resource_attrs,
-    resource_names,
-)
 from msbgen.kernels.dataset import RESERVED
 from msbgen.kernels.dataset import join as join_kernels
 from msbgen.kernels.dataset import make as make_kernels
@@ -140,24 +134,24 @@ def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
         task = dataset.attrs.get("task")
         if not isinstance(task, str) or not task:
             raise ArgumentError("profiles have no attribute 'task'; a name of the task is wanted.")
-        seconds = duration_array(dataset)
+        seconds = schema.duration_array(dataset)
         context, run = np.nonzero(np.isfinite(seconds))
         joules, sums = energy_counters(dataset), {}
-        for name in (n for n in counter_names(dataset) if n not in joules):
+        for name in (n for n in schema.counter_names(dataset) if n not in joules):
             total = dataset[name].transpose("context", ..., "time").sum("time", dtype=float).values
             sums[name] = total.reshape(seconds.shape)[context, run]
         power: Floats | None = None
         if joules:
             energy_counter(dataset)  # of several that are not called so none is the energy
             power = (total_energy(dataset) / seconds)[context, run]
-        attrs = resource_attrs(dataset)
-        levels = context_table(dataset)[context]
+        attrs = schema.resource_attrs(dataset)
+        levels = schema.context_table(dataset)[context]
         known = {n: np.atleast_1d(a["levels"]).tolist() for n, a in attrs.items() if "levels" in a}
         found.append(
             make_kernels(
                 [task] * len(run),
                 seconds[context, run],
-                resources=dict(zip(resource_names(dataset), levels.T)),
+                resources=dict(zip(schema.resource_names(dataset), levels.T)),
                 counters=sums,
                 power=power,
                 run=run,
@@ -269,6 +263,6 @@ def _only(dataset: xr.Dataset, rows: NDArray[np.bool_], path: Path, name: str) -
     if not rows.any():
         raise ProfileError(f"{path.name}: there is no measurement of {name!r}; correct the name.")
     found = dataset.isel(measurement=np.flatnonzero(rows))
-    for name in resource_names(found):
+    for name in schema.resource_names(found):
         found[name].attrs["levels"] = np.unique(found[name].values).tolist()
     return found

@@ -16,13 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.schema import (
-    count_array,
-    counter_names,
-    mean_duration,
-    resource_names,
-    sampling_interval,
-)
+from msbgen.data import schema
 from msbgen.report.data import SampleSpread, Unavailable
 from msbgen.report.formatting import unit_of
 
@@ -155,11 +149,11 @@ def embedded(
 
     Counts are bytes, as shares of the largest of their context; numbers as in the JSON file.
     """
-    counts = count_array(profiles)[:, 0]
+    counts = schema.count_array(profiles)[:, 0]
     n, k = len(counts), counts.shape[2]
     points = int(np.clip(_MOST_COUNTS // (_CURVES * n * k), _FEWEST_POINTS, _MOST_POINTS))
     points = min(points, counts.shape[1])
-    duration, interval = mean_duration(profiles), sampling_interval(profiles)
+    duration, interval = schema.mean_duration(profiles), schema.sampling_interval(profiles)
     drawn = [resampled(counts, duration, interval, points)]
     if isinstance(spread, SampleSpread):
         edges = (spread.lowest, spread.highest)
@@ -169,7 +163,7 @@ def embedded(
     return {
         "resources": [
             {"name": name, "unit": unit_of(str(profiles[name].attrs.get("units", "1")))}
-            for name in resource_names(profiles)
+            for name in schema.resource_names(profiles)
         ],
         "levels": [axis.tolist() for axis in grid.levels],
         "axes": list(grid.axes),
@@ -182,7 +176,7 @@ def embedded(
         "beyond": "".join(map(str, numbers["beyond"])),
         "measured": "".join(map(str, measured)),
         "miscoverage": numbers["bounds"].get("miscoverage"),
-        "counters": counter_names(profiles),
+        "counters": schema.counter_names(profiles),
         "points": points,
         "peak": [[float(f"{x:.4g}") for x in row] for row in peak],
         "profiles": mean,

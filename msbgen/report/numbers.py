@@ -10,17 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.contexts import squared_distances, to_unit_range
+from msbgen.data import schema
 from msbgen.data.partial import describe_partial, held_counters, partial_attrs
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    counter_names,
-    duration_array,
-    ended_durations,
-    mean_duration,
-    resource_names,
-    sampling_interval,
-)
 from msbgen.report.data import Bounds, HeldOutScores, ReportData, Unavailable
 from msbgen.report.maps import shades_of
 
@@ -84,15 +75,15 @@ def is_simulated(measured: xr.Dataset) -> bool:
 
 
 def _measured(measured: xr.Dataset) -> dict[str, Any]:
-    duration, ended = duration_array(measured), ended_durations(measured)
+    duration, ended = schema.duration_array(measured), schema.ended_durations(measured)
     present, held = np.isfinite(duration), held_counters(measured)
-    mean = mean_duration(measured)
+    mean = schema.mean_duration(measured)
     least, most = (f.reduce(ended, axis=1) for f in (np.fmin, np.fmax))
     again = np.isfinite(ended).sum(axis=1) > 1  # one run says nothing of how runs differ
     spread = ((most - least) / mean)[again]
     totals = {}
-    for k, name in enumerate(counter_names(measured)):
-        total = np.nansum(count_array(measured[[name, "duration"]])[..., 0], axis=2)
+    for k, name in enumerate(schema.counter_names(measured)):
+        total = np.nansum(schema.count_array(measured[[name, "duration"]])[..., 0], axis=2)
         totals[name] = total[held[..., k] & np.isfinite(ended)]
     return {
         "contexts": len(duration),
@@ -101,7 +92,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "runs_most": int(present.sum(axis=1).max()),
         "runs_ended": int(np.isfinite(ended).sum()),
         "partial": _partial(measured),
-        "interval": sampling_interval(measured),
+        "interval": schema.sampling_interval(measured),
         "seconds": float(duration[present].sum()),
         "shortest": float(np.nanmin(ended)),
         "longest": float(np.nanmax(ended)),
@@ -113,7 +104,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
                 "units": str(measured[name].attrs.get("units", "1")),
                 **_levels(measured[name]),
             }
-            for name in resource_names(measured)
+            for name in schema.resource_names(measured)
         ],
         "n_counters": len(totals),
         "counters": [
@@ -126,7 +117,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
             }
             for name, total in totals.items()
         ],
-        "context": context_table(measured).tolist(),
+        "context": schema.context_table(measured).tolist(),
         "duration": mean.tolist(),
         "duration_least": least.tolist(),
         "duration_most": most.tolist(),
@@ -165,12 +156,12 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
         for name in (held.method, _BASELINE)
         if name in methods
     }
-    table = context_table(held.truth)
-    durations, ended = duration_array(held.truth), ended_durations(held.truth)
+    table = schema.context_table(held.truth)
+    durations, ended = schema.duration_array(held.truth), schema.ended_durations(held.truth)
     bounds = held.bounds
     missing = isinstance(bounds, Unavailable)
     exceeded = None if isinstance(bounds, Unavailable) else _exceeded(bounds, ended)
-    apart = _distance(context_table(measured), table)
+    apart = _distance(schema.context_table(measured), table)
     return {
         "how": held.how,
         "method": held.method,
@@ -208,7 +199,7 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
         "extrapolated": held.extrapolated.astype(int).tolist(),
         "context_error": error.tolist(),
         "context_time": time.tolist(),
-        "duration": mean_duration(held.truth).tolist(),
+        "duration": schema.mean_duration(held.truth).tolist(),
         "bound": [] if missing else bounds.duration.tolist(),
         "context_exceeded": [] if exceeded is None else exceeded.tolist(),
     }
@@ -341,11 +332,11 @@ def _regions(
     truth: xr.Dataset, error: Floats, time: Floats, bound: Floats | None
 ) -> list[dict[str, Any]]:
     """Mean errors and exceeded bounds by low, middle and high levels of each resource."""
-    durations = ended_durations(truth)
+    durations = schema.ended_durations(truth)
     runs = np.isfinite(durations).sum(axis=1)
     over = None if bound is None else (durations > bound[:, None]).sum(axis=1)
     regions = []
-    for name in resource_names(truth):
+    for name in schema.resource_names(truth):
         values = truth[name].values.astype(float)
         for group in thirds(np.unique(values)):
             inside = np.isin(values, group) & np.isfinite(error)
@@ -401,13 +392,13 @@ def loose_region(held_out: dict[str, Any]) -> int | None:
 def _everywhere(data: ReportData) -> dict[str, Any]:
     everywhere = data.everywhere
     profiles, bounds = everywhere.profiles, everywhere.bounds
-    table = context_table(profiles)
-    measured = {tuple(row) for row in context_table(data.measured).tolist()}
+    table = schema.context_table(profiles)
+    measured = {tuple(row) for row in schema.context_table(data.measured).tolist()}
     outside = profiles["extrapolated"].values.astype(int)
-    duration = mean_duration(profiles)
+    duration = schema.mean_duration(profiles)
     missing = isinstance(bounds, Unavailable)
     return {
-        "resources": resource_names(profiles),
+        "resources": schema.resource_names(profiles),
         "contexts": len(table),
         "measured": [int(tuple(row) in measured) for row in table.tolist()],
         "shortest": float(duration.min()),

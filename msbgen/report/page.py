@@ -15,17 +15,8 @@ from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, replace_file, write_json
 from msbgen.data.schema import count_array, counter_names, ended_durations, sampling_interval
-from msbgen.report import figures, maps
+from msbgen.report import figures, formatting, maps
 from msbgen.report.data import HeldOutScores, ReportData, Unavailable
-from msbgen.report.formatting import (
-    FORMS,
-    Numbers,
-    as_level,
-    labelled_unit,
-    plain,
-    shortened,
-    unit_of,
-)
 from msbgen.report.numbers import loose_region, numbers_of, worst_region
 from msbgen.report.verdict import verdict_of
 
@@ -80,8 +71,8 @@ def write_report(
         check_output(file, overwrite=overwrite)
     check_extra()
     found = numbers_of(data)
-    sentences = verdict_of(Numbers(found))
-    found["verdict"] = [plain(sentence) for sentence in sentences]
+    sentences = verdict_of(formatting.Numbers(found))
+    found["verdict"] = [formatting.plain(sentence) for sentence in sentences]
     text = render(data, found, numbers.name)
     with replace_file(page, overwrite=overwrite) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -105,7 +96,9 @@ def check_extra() -> None:
 
 def verdict(data: ReportData) -> list[str]:
     """The three sentences of the verdict."""
-    return [plain(sentence) for sentence in verdict_of(Numbers(numbers_of(data)))]
+    return [
+        formatting.plain(sentence) for sentence in verdict_of(formatting.Numbers(numbers_of(data)))
+    ]
 
 
 def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
@@ -119,15 +112,15 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    look_up = Numbers(numbers)
+    look_up = formatting.Numbers(numbers)
     environment.globals.update(number=look_up, zip=zip)
     environment.filters.update(
-        short=shortened,
-        unit=unit_of,
+        short=formatting.shortened,
+        unit=formatting.unit_of,
         unwieldy=lambda text: any(len(word) > _LONGEST_WORD for word in text.split()),
-        unit_label=labelled_unit,
-        level=as_level,
-        form=lambda value, name: FORMS[name](value),
+        unit_label=formatting.labelled_unit,
+        level=formatting.as_level,
+        form=lambda value, name: formatting.FORMS[name](value),
     )
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

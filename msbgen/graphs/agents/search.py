@@ -15,15 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.constrained_choice import (
-    NO_LIMITS,
-    Choice,
-    ContextPredictions,
-    Limits,
-    Objective,
-    choose,
-    costs_by,
-)
+from msbgen.core import constrained_choice
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.agents.worlds import Cost, State, World
 from msbgen.graphs.devices import Device
@@ -32,13 +24,13 @@ from msbgen.graphs.forecast import Forecast, Forecaster
 Floats = NDArray[np.float64]
 
 
-def context_predictions(forecast: Forecast) -> ContextPredictions:
+def context_predictions(forecast: Forecast) -> constrained_choice.ContextPredictions:
     """A forecast in the form that :func:`msbgen.core.constrained_choice.choose` takes.
 
     The bound of the power is the bound of the energy over the expected time: errors of time and
     energy are correlated, and only the energy heats the device.
     """
-    return ContextPredictions(
+    return constrained_choice.ContextPredictions(
         forecast.time,
         forecast.energy,
         forecast.time_bound,
@@ -51,11 +43,12 @@ def context_predictions(forecast: Forecast) -> ContextPredictions:
 def choose_context(
     forecast: Forecast,
     *,
-    objective: Objective | Callable[[ContextPredictions], Floats] = "energy",
-    limits: Limits = NO_LIMITS,
+    objective: constrained_choice.Objective
+    | Callable[[constrained_choice.ContextPredictions], Floats] = "energy",
+    limits: constrained_choice.Limits = constrained_choice.NO_LIMITS,
     cap: float | None = None,
     name: Callable[[int], str] = "context {}".format,
-) -> Choice:
+) -> constrained_choice.Choice:
     """Choose the context of least cost whose upper bounds keep the limits.
 
     `objective`, `limits` and `name` are as of :func:`msbgen.core.constrained_choice.choose`.  The
@@ -72,13 +65,15 @@ def choose_context(
             f"bound of the coolest one ({name(at)})."
         )
     whole = context_predictions(forecast)
-    part = ContextPredictions(*(values[kept] for values in vars(whole).values()))
+    part = constrained_choice.ContextPredictions(*(values[kept] for values in vars(whole).values()))
     if callable(objective):
-        costs = costs_by(objective, whole)[kept]
+        costs = constrained_choice.costs_by(objective, whole)[kept]
         objective = lambda _: costs  # noqa: E731 - choose takes a function
-    best = choose(part, objective=objective, limits=limits, name=lambda i: name(int(kept[i])))
+    best = constrained_choice.choose(
+        part, objective=objective, limits=limits, name=lambda i: name(int(kept[i]))
+    )
     at = int(kept[best.context])
-    return Choice(at, best.time, best.time_bound, best.energy, best.energy_bound)
+    return constrained_choice.Choice(at, best.time, best.time_bound, best.energy, best.energy_bound)
 
 
 @dataclass(frozen=True, eq=False)

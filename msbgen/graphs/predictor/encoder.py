@@ -15,19 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.graphs.boards import (
-    CLUSTER,
-    END,
-    ON,
-    RANK,
-    SPEED,
-    START,
-    Board,
-    Indices,
-    PreparedGraph,
-    placements,
-    prepare_graph,
-)
+from msbgen.graphs import boards
 from msbgen.graphs.dataset import EDGE_TYPES, edges_of
 from msbgen.graphs.predictor.features import GraphShape
 from msbgen.graphs.predictor.network import Batch
@@ -43,12 +31,12 @@ class GraphEncoder:
     """A graph on a board, to be encoded in any context."""
 
     dataset: xr.Dataset
-    board: Board
+    board: boards.Board
 
     @cached_property
-    def graph(self) -> PreparedGraph:
+    def graph(self) -> boards.PreparedGraph:
         """The graph in the arrays of a schedule."""
-        return prepare_graph(self.dataset, self.board.kinds)
+        return boards.prepare_graph(self.dataset, self.board.kinds)
 
     @cached_property
     def tasks(self) -> Floats:
@@ -71,7 +59,7 @@ class GraphEncoder:
         sink = self.dataset["distance_to_sink"].values.astype(float)
         loops = self.dataset["loops"].values if "loops" in self.dataset else np.zeros(n)
         whole = [n, shape.seconds.sum(), shape.span]
-        rank = np.log(-graph.amounts[0, place, RANK])
+        rank = np.log(-graph.amounts[0, place, boards.RANK])
         return np.column_stack(
             [
                 *(amounts, rank, depth, sink, depth / (depth + sink + 1), np.log1p(into)),
@@ -81,7 +69,7 @@ class GraphEncoder:
         )
 
     @cached_property
-    def links(self) -> tuple[Indices, Floats]:
+    def links(self) -> tuple[boards.Indices, Floats]:
         """Edges between tasks, (2, n_edges), and their features, (n_edges, 5)."""
         types = self.dataset["type"].values.astype(str)
         one_hot = [types == name for name in EDGE_TYPES]
@@ -90,12 +78,12 @@ class GraphEncoder:
         return edges_of(self.dataset).T, weights.reshape(-1, len(EDGE_TYPES) + 2)
 
     @cached_property
-    def cluster(self) -> Indices:
+    def cluster(self) -> boards.Indices:
         """Cluster of each core."""
         clusters = self.board.device.clusters
         return np.repeat(np.arange(len(clusters)), [c.cores for c in clusters])
 
-    def batch(self, row: Indices, temperature: float, *, telemetry: bool = True) -> Batch:
+    def batch(self, row: boards.Indices, temperature: float, *, telemetry: bool = True) -> Batch:
         """Encode the graph in one context, a row of :meth:`~msbgen.graphs.boards.Board.rows`.
 
         Without telemetry, cores do not have the temperature at the start [°C] as a feature.
@@ -146,27 +134,27 @@ class GraphEncoder:
             n=1,
         )
 
-    def _cores(self, row: Indices, temperature: float, active: NDArray[np.bool_]) -> Floats:
+    def _cores(self, row: boards.Indices, temperature: float, active: NDArray[np.bool_]) -> Floats:
         """Features of each core, (n_cores, 12)."""
         board, device, home = self.board, self.board.device, self.cluster
         n_cores, clock = row[1::2], row[2::2]
         at = clock[home]
-        speed = board.clusters[SPEED][home, at]
+        speed = board.clusters[boards.SPEED][home, at]
         clusters = [device.clusters[c] for c in home]
         activity = np.array([float(c.activity(c.clocks[i])) for c, i in zip(clusters, at)])
         power = np.array([c.power for c in clusters]) * activity
         top = np.array([len(c.clocks) - 1 for c in clusters])
-        capacity = (n_cores * board.clusters[SPEED][np.arange(len(n_cores)), clock]).sum()
+        capacity = (n_cores * board.clusters[boards.SPEED][np.arange(len(n_cores)), clock]).sum()
         return np.column_stack(
             [
                 *(active, speed, np.log(speed), at / np.maximum(top, 1), home, power),
                 *np.broadcast_to([[temperature], [device.cap - temperature]], (2, len(home))),
-                *(board.clusters[ON][home, at], n_cores[home]),
+                *(board.clusters[boards.ON][home, at], n_cores[home]),
                 *(np.full(len(home), n_cores.sum()), np.full(len(home), np.log(capacity))),
             ]
         ).astype(float)
 
-    def _memories(self, row: Indices) -> tuple[Floats, Indices]:
+    def _memories(self, row: boards.Indices) -> tuple[Floats, boards.Indices]:
         """Features of each cache and of the memory, (n_caches + 1, 5); the cache of each core."""
         device, n_cores = self.board.device, row[1::2]
         total = n_cores.sum()
@@ -187,14 +175,14 @@ class GraphEncoder:
         return memory, self.cluster if by_cluster else np.zeros_like(self.cluster)
 
     def _placed(
-        self, row: Indices, temperature: float, active: NDArray[np.bool_]
-    ) -> tuple[Indices, Floats]:
+        self, row: boards.Indices, temperature: float, active: NDArray[np.bool_]
+    ) -> tuple[boards.Indices, Floats]:
         """Core of each task by a list schedule, and the task's share of the makespan."""
-        trace = placements(self.graph, self.board.arrays, row, temperature)
+        trace = boards.placements(self.graph, self.board.arrays, row, temperature)
         free_at = np.where(active, 0.0, np.inf)
         placed = np.empty(len(trace), dtype=np.int64)
-        for task in np.argsort(trace[:, START], kind="stable"):
-            candidates = np.where(self.cluster == trace[task, CLUSTER], free_at, np.inf)
+        for task in np.argsort(trace[:, boards.START], kind="stable"):
+            candidates = np.where(self.cluster == trace[task, boards.CLUSTER], free_at, np.inf)
             core = int(candidates.argmin())
-            placed[task], free_at[core] = core, trace[task, END]
-        return placed, (trace[:, END] - trace[:, START]) / trace[:, END].max()
+            placed[task], free_at[core] = core, trace[task, boards.END]
+        return placed, (trace[:, boards.END] - trace[:, boards.START]) / trace[:, boards.END].max()

@@ -19,22 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.graphs.boards import (
-    DISPATCH,
-    IDLE,
-    ON,
-    SPEED,
-    TOTAL_LAST,
-    TOTAL_ON,
-    TOTAL_PEAK,
-    TOTAL_SPREAD,
-    TOTAL_TIME,
-    Arrays,
-    Board,
-    Indices,
-    PreparedGraph,
-    schedule,
-)
+from msbgen.graphs import boards
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +59,7 @@ class Factors:
         """Factors of 1: the sheet as it is."""
         return cls(np.zeros(n_clusters + len(OTHERS)))
 
-    def applied(self, board: Board) -> Arrays:
+    def applied(self, board: boards.Board) -> boards.Arrays:
         """The device's arrays with the factors applied."""
         n = len(board.device.clusters)
         dispatch, always, cycles, stalls, misses = np.exp(self.values[n:])
@@ -85,18 +70,18 @@ class Factors:
         seconds = wide * working + waiting
         joules = cycles * wide * core + stalls * stall + misses * miss
         clusters = board.clusters.copy()
-        clusters[SPEED] /= computing[:, None]
-        clusters[DISPATCH] *= dispatch
-        clusters[[ON, IDLE]] *= always
+        clusters[boards.SPEED] /= computing[:, None]
+        clusters[boards.DISPATCH] *= dispatch
+        clusters[[boards.ON, boards.IDLE]] *= always
         cooling = board.cooling.copy()
         cooling[0] *= always
         return seconds, joules, clusters, cooling
 
 
 def estimate(
-    graph: PreparedGraph,
-    arrays: Arrays,
-    rows: Indices,
+    graph: boards.PreparedGraph,
+    arrays: boards.Arrays,
+    rows: boards.Indices,
     temperature: Floats,
     *,
     ranked: bool = False,
@@ -106,13 +91,13 @@ def estimate(
     The spread is the standard deviation of the time over the orders of tasks, divided by the mean.
     The peak is the highest temperature after the start in any order.
     """
-    totals = schedule(graph, arrays, rows, temperature, ranked=ranked)
-    time, estimates = totals[:, TOTAL_TIME], np.empty((len(totals), 5))
+    totals = boards.schedule(graph, arrays, rows, temperature, ranked=ranked)
+    time, estimates = totals[:, boards.TOTAL_TIME], np.empty((len(totals), 5))
     # written into columns: stacking them costs a fifth of the schedule
     estimates[:, 0] = time
-    estimates[:, 1] = arrays[3][0] * time + totals[:, TOTAL_ON:].sum(axis=1)
-    estimates[:, 2], estimates[:, 4] = totals[:, TOTAL_LAST], totals[:, TOTAL_PEAK]
-    estimates[:, 3] = totals[:, TOTAL_SPREAD] / time
+    estimates[:, 1] = arrays[3][0] * time + totals[:, boards.TOTAL_ON :].sum(axis=1)
+    estimates[:, 2], estimates[:, 4] = totals[:, boards.TOTAL_LAST], totals[:, boards.TOTAL_PEAK]
+    estimates[:, 3] = totals[:, boards.TOTAL_SPREAD] / time
     return estimates
 
 
@@ -124,19 +109,19 @@ class DeviceRuns:
     temperature at the start [°C] (n,), and the logarithms of time [s] and energy [J], (n, 2).
     """
 
-    graphs: Sequence[PreparedGraph]
-    graph: Indices
-    rows: Indices
+    graphs: Sequence[boards.PreparedGraph]
+    graph: boards.Indices
+    rows: boards.Indices
     temperature: Floats
     log: Floats
 
-    def some(self, at: Indices) -> DeviceRuns:
+    def some(self, at: boards.Indices) -> DeviceRuns:
         """The runs at these indices."""
         return DeviceRuns(
             self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at]
         )
 
-    def estimates(self, arrays: Arrays, *, ranked: bool = False) -> Floats:
+    def estimates(self, arrays: boards.Arrays, *, ranked: bool = False) -> Floats:
         """As :func:`estimate` for each run, with logarithms of time and energy, (n, 5)."""
         estimates = np.empty((len(self.graph), 5))
         for g in np.unique(self.graph):
@@ -149,7 +134,7 @@ class DeviceRuns:
 
 def fit_factors(
     runs: DeviceRuns,
-    board: Board,
+    board: boards.Board,
     prior: Factors,
     *,
     ranked: bool = False,

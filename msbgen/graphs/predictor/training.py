@@ -21,27 +21,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
-from msbgen.graphs.predictor.evidential import (
-    Evidence,
-    evidential_loss,
-    overconfidence,
-    ranking_loss,
-    widening,
-)
-from msbgen.graphs.predictor.network import (
-    RELATIONS,
-    TYPES,
-    Batch,
-    Layer,
-    NetworkSettings,
-    attend,
-    forward,
-    joined,
-    new_network,
-    numbers_of,
-    on_tensors,
-    tensors_of,
-)
+from msbgen.graphs.predictor import evidential, network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,11 +82,11 @@ class Scaling:
     unit: dict[str, Floats]
 
     @classmethod
-    def of(cls, batches: Sequence[Batch], outputs: Floats) -> Scaling:
+    def of(cls, batches: Sequence[network.Batch], outputs: Floats) -> Scaling:
         """Means and standard deviations of training graphs."""
         shift, unit = {}, {}
-        groups = {name: [b.features[name] for b in batches] for name in TYPES}
-        groups |= {name: [b.weights[name] for b in batches] for name in RELATIONS}
+        groups = {name: [b.features[name] for b in batches] for name in network.TYPES}
+        groups |= {name: [b.weights[name] for b in batches] for name in network.RELATIONS}
         for name, parts in {**groups, "output": [outputs]}.items():
             rows = np.concatenate(parts)
             if len(rows) == 0:
@@ -117,7 +97,7 @@ class Scaling:
             unit[name] = np.where(constant, 1.0, deviation)
         return cls(shift, unit)
 
-    def scaled(self, batch: Batch) -> Batch:
+    def scaled(self, batch: network.Batch) -> network.Batch:
         """The batch with scaled features."""
         return replace(
             batch,
@@ -136,50 +116,52 @@ class TrainedNetwork:
 
     arrays: dict[str, NDArray[np.float32]]
     scaling: Scaling
-    settings: NetworkSettings
+    settings: network.NetworkSettings
     rate: float
     tau: Floats
-    layer: Layer = attend
+    layer: network.Layer = network.attend
 
     @cached_property
     def _parameters(self) -> dict[str, Tensor]:
-        return tensors_of(self.arrays)
+        return network.tensors_of(self.arrays)
 
-    def predict(self, batches: Sequence[Batch]) -> Evidence:
+    def predict(self, batches: Sequence[network.Batch]) -> evidential.Evidence:
         """Evidence of each graph, in units of the outputs."""
         return self._evidence(batches)
 
-    def predict_dropped(self, batches: Sequence[Batch], seed: int) -> Floats:
+    def predict_dropped(self, batches: Sequence[network.Batch], seed: int) -> Floats:
         """One draw of γ of each graph with dropout (Monte Carlo dropout), (n, n_outputs)."""
         return self._evidence(batches, _dropout(self.settings.dropout, seed)).gamma
 
-    def interval(self, batches: Sequence[Batch]) -> tuple[Floats, Floats]:
+    def interval(self, batches: Sequence[network.Batch]) -> tuple[Floats, Floats]:
         """Lower and upper ends of the widened intervals, (n, n_outputs) each."""
         evidence = self.predict(batches)
         half = self.tau * evidence.half_width(self.rate)
         return evidence.gamma - half, evidence.gamma + half
 
     def _evidence(
-        self, batches: Sequence[Batch], drop: Callable[[Tensor], Tensor] | None = None
-    ) -> Evidence:
+        self, batches: Sequence[network.Batch], drop: Callable[[Tensor], Tensor] | None = None
+    ) -> evidential.Evidence:
         parameters, settings, layer = self._parameters, self.settings, self.layer
         scaled = _evaluate(parameters, batches, settings, layer, scaling=self.scaling, drop=drop)
         unit = self.scaling.unit["output"]
         gamma = scaled.gamma * unit + self.scaling.shift["output"]
-        return Evidence(gamma, scaled.nu, scaled.alpha, scaled.beta * unit**2)
+        return evidential.Evidence(gamma, scaled.nu, scaled.alpha, scaled.beta * unit**2)
 
 
 def fit_network(
-    batches: Sequence[Batch],
+    batches: Sequence[network.Batch],
     outputs: Floats,
     held_back: NDArray[np.bool_],
     *,
-    settings: NetworkSettings | None = None,
+    settings: network.NetworkSettings | None = None,
     training: NetworkTraining | None = None,
     miscoverage: float = 0.05,
     seed: int = 0,
-    layer: Layer = attend,
-    start: Callable[[NetworkSettings, dict[str, int], int, int], dict[str, Tensor]] = new_network,
+    layer: network.Layer = network.attend,
+    start: Callable[
+        [network.NetworkSettings, dict[str, int], int, int], dict[str, Tensor]
+    ] = network.new_network,
     progress: OnProgress | None = None,
 ) -> TrainedNetwork:
     """Train a network on batches of one graph each, with outputs (n, n_outputs).
@@ -191,7 +173,7 @@ def fit_network(
     :class:`ArgumentError`: torch is not installed; arrays of other lengths.
     :class:`MeasurementError`: no graph to train on, or no held-back graph.
     """
-    settings, training = settings or NetworkSettings(), training or NetworkTraining()
+    settings, training = settings or network.NetworkSettings(), training or NetworkTraining()
     n = len(batches)
     if outputs.shape[:1] != (n,) or held_back.shape != (n,):
         raise ArgumentError(
@@ -209,22 +191,24 @@ def fit_network(
     parameters = start(settings, scaled[0].sizes, outputs.shape[1], seed)
     trainer = _Trainer(parameters, settings, training, layer, np.random.default_rng(seed), seed)
     for stage, epochs in enumerate((training.epochs, training.evidential_epochs)):
-        best, kept = np.inf, numbers_of(parameters)
+        best, kept = np.inf, network.numbers_of(parameters)
         trainer.begin(stage, epochs * -(-len(train) // training.rows))
         for epoch in range(epochs):
             trainer.epoch([scaled[i] for i in train], target[train])
             evidence = trainer.evaluate([scaled[i] for i in test])
             error = trainer.score(evidence, target[test])
             if error < best:
-                best, kept = error, numbers_of(parameters)
+                best, kept = error, network.numbers_of(parameters)
             if progress:
                 done = epoch + 1 + stage * training.epochs
                 progress(done, training.epochs + training.evidential_epochs)
         if epochs:
             trainer.restore(kept)
     evidence = trainer.evaluate([scaled[i] for i in test])
-    tau = widening(evidence, target[test], miscoverage)
-    return TrainedNetwork(numbers_of(parameters), scaling, settings, miscoverage, tau, layer)
+    tau = evidential.widening(evidence, target[test], miscoverage)
+    return TrainedNetwork(
+        network.numbers_of(parameters), scaling, settings, miscoverage, tau, layer
+    )
 
 
 class _Trainer:
@@ -233,9 +217,9 @@ class _Trainer:
     def __init__(
         self,
         parameters: dict[str, Tensor],
-        settings: NetworkSettings,
+        settings: network.NetworkSettings,
         training: NetworkTraining,
-        layer: Layer,
+        layer: network.Layer,
         rng: np.random.Generator,
         seed: int,
     ) -> None:
@@ -254,15 +238,17 @@ class _Trainer:
             self.optimiser, max(steps, 1), eta_min=rate / 10
         )
 
-    def epoch(self, batches: Sequence[Batch], target: Floats) -> None:
+    def epoch(self, batches: Sequence[network.Batch], target: Floats) -> None:
         """Train on every graph once."""
         import torch
 
         order = self.rng.permutation(len(batches))
         for rows in np.split(order, range(self.training.rows, len(order), self.training.rows)):
-            batch = on_tensors(self._disturbed(joined([batches[i] for i in rows.tolist()])))
+            batch = network.on_tensors(
+                self._disturbed(network.joined([batches[i] for i in rows.tolist()]))
+            )
             y = torch.as_tensor(target[rows], dtype=torch.float32)
-            outputs = forward(
+            outputs = network.forward(
                 self.parameters, batch, self.settings, layer=self.layer, drop=self.drop
             )
             loss = self._loss(y, outputs)
@@ -280,13 +266,13 @@ class _Trainer:
         training = self.training
         scale = (beta * (1.0 + nu) / (nu * alpha)).sqrt()
         return (
-            evidential_loss(y, gamma, nu, alpha, beta).mean()
+            evidential.evidential_loss(y, gamma, nu, alpha, beta).mean()
             + training.squares * squares
-            + training.charge * overconfidence(y, gamma, nu, alpha, beta).mean()
-            + training.ranking * ranking_loss(y[:, 0], (gamma + 2.0 * scale)[:, 0])
+            + training.charge * evidential.overconfidence(y, gamma, nu, alpha, beta).mean()
+            + training.ranking * evidential.ranking_loss(y[:, 0], (gamma + 2.0 * scale)[:, 0])
         )
 
-    def _disturbed(self, batch: Batch) -> Batch:
+    def _disturbed(self, batch: network.Batch) -> network.Batch:
         """The batch with noise on the features of nodes and dropped edges between tasks."""
         training, rng = self.training, self.rng
         features = {
@@ -300,11 +286,11 @@ class _Trainer:
             edges[name], weights[name] = edges[name][:, kept], weights[name][kept]
         return replace(batch, features=features, edges=edges, weights=weights)
 
-    def evaluate(self, scaled: Sequence[Batch]) -> Evidence:
+    def evaluate(self, scaled: Sequence[network.Batch]) -> evidential.Evidence:
         """Evidence of scaled graphs, in units of the scaled outputs."""
         return _evaluate(self.parameters, scaled, self.settings, self.layer)
 
-    def score(self, evidence: Evidence, target: Floats) -> float:
+    def score(self, evidence: evidential.Evidence, target: Floats) -> float:
         """Loss that chooses the best epoch: absolute error, in stage two the evidential loss."""
         if self.stage == 0:
             return float(np.abs(evidence.gamma - target).mean())
@@ -321,26 +307,26 @@ class _Trainer:
 
 def _evaluate(
     parameters: dict[str, Tensor],
-    batches: Sequence[Batch],
-    settings: NetworkSettings,
-    layer: Layer,
+    batches: Sequence[network.Batch],
+    settings: network.NetworkSettings,
+    layer: network.Layer,
     *,
     scaling: Scaling | None = None,
     drop: Callable[[Tensor], Tensor] | None = None,
-) -> Evidence:
+) -> evidential.Evidence:
     """Evidence of each graph, evaluated in parts; inputs are scaled where a scaling is given."""
     import torch
 
     parts = []
     for first in range(0, len(batches), _ROWS):
-        whole = joined(list(batches[first : first + _ROWS]))
-        inputs = on_tensors(whole if scaling is None else scaling.scaled(whole))
+        whole = network.joined(list(batches[first : first + _ROWS]))
+        inputs = network.on_tensors(whole if scaling is None else scaling.scaled(whole))
         with torch.inference_mode():
-            outputs = forward(
+            outputs = network.forward(
                 parameters, inputs, settings, layer=layer, drop=drop or (lambda value: value)
             )
         parts.append([output.double().numpy() for output in outputs])
-    return Evidence(*map(np.concatenate, zip(*parts)))
+    return evidential.Evidence(*map(np.concatenate, zip(*parts)))
 
 
 def _dropout(share: float, seed: int) -> Callable[[Tensor], Tensor]:

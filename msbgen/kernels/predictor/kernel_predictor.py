@@ -24,16 +24,7 @@ from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import counter_names, resource_names
-from msbgen.kernels.dataset import (
-    check_same_units,
-    has_power,
-    kernels_of,
-    parameter_names,
-    parameter_table,
-    powers_of,
-    runtimes_of,
-    units_of,
-)
+from msbgen.kernels import dataset
 from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.predictor.intervals import Scores, half_width
 from msbgen.kernels.predictor.law_and_residual import ModelParts
@@ -145,15 +136,17 @@ class KernelPredictor(Parameters):
         """
         validate_kernels(runs)
         self.resources_ = tuple(resource_names(runs))
-        self.parameters_ = tuple(parameter_names(runs))
-        self.units_ = {n: u for n, u in units_of(runs).items() if n not in counter_names(runs)}
+        self.parameters_ = tuple(dataset.parameter_names(runs))
+        self.units_ = {
+            n: u for n, u in dataset.units_of(runs).items() if n not in counter_names(runs)
+        }
         self.levels_ = {
             n: np.unique(runs[n].values.astype(float)).tolist() for n in self.resources_
         }
-        words, table = runs["kind"].values.astype(str), parameter_table(runs)
+        words, table = runs["kind"].values.astype(str), dataset.parameter_table(runs)
         shapes, configurations = shapes_of(runs), self._configurations(runs)
-        kernel = kernels_of(runs).of
-        power = powers_of(runs) if has_power(runs) else np.full(len(kernel), np.nan)
+        kernel = dataset.kernels_of(runs).of
+        power = dataset.powers_of(runs) if dataset.has_power(runs) else np.full(len(kernel), np.nan)
         self.kinds_: dict[str, KindModel] = {}
         kinds = list(dict.fromkeys(words.tolist()))
         parts = self.parts or ModelParts()
@@ -164,7 +157,7 @@ class KernelPredictor(Parameters):
             if len(rows) < FEWEST:
                 continue
             work, of = shapes.some(rows), _numbered(kernel[rows])
-            levels, seconds = configurations[rows], runtimes_of(runs)[rows]
+            levels, seconds = configurations[rows], dataset.runtimes_of(runs)[rows]
             seed = self.random_state
             runtime = fit_runtime(work, levels, seconds, of, parts, seed)
             powers: tuple[PowerModel, ...] = ()
@@ -272,7 +265,7 @@ class KernelPredictor(Parameters):
         columns in the order of :attr:`resources_`. Powers are NaN where power was not measured.
         """
         self._check_wanted(launches)
-        check_same_units(launches, {name: self.units_[name] for name in self.parameters_})
+        dataset.check_same_units(launches, {name: self.units_[name] for name in self.parameters_})
         table = self._configured(configurations)
         seconds = np.empty((launches["kind"].size, len(table)))
         watts = np.full_like(seconds, np.nan)
@@ -328,7 +321,7 @@ class KernelPredictor(Parameters):
                 f"resources are {', '.join(resource_names(runs))}; {', '.join(self.resources_)} "
                 f"are wanted."
             )
-        check_same_units(runs, self.units_)
+        dataset.check_same_units(runs, self.units_)
         table = np.stack([runs[n].values.astype(float) for n in self.resources_], axis=1)
         return self._positive(table)
 
@@ -374,7 +367,7 @@ class KernelPredictor(Parameters):
     def _check_wanted(self, wanted: xr.Dataset) -> None:
         self._check_kinds(wanted)
         words, known = wanted["kind"].values.astype(str), list(self.parameters_)
-        names, table = parameter_names(wanted), np.isfinite(parameter_table(wanted))
+        names, table = dataset.parameter_names(wanted), np.isfinite(dataset.parameter_table(wanted))
         for kind in np.unique(words):
             rows, given = np.flatnonzero(words == kind), self.kinds_[str(kind)].given
             share = dict(zip(known, given.tolist()))
@@ -433,7 +426,7 @@ def cross_predict(
 def kernel_folds(runs: xr.Dataset, folds: int, random_state: int) -> Indices:
     """Fold of every measurement, (n,); kernels stay whole.  Errors as :func:`cross_predict`."""
     rng = np.random.default_rng([7, random_state])
-    return group_folds(kernels_of(runs).of, folds, rng, unit="kernels")
+    return group_folds(dataset.kernels_of(runs).of, folds, rng, unit="kernels")
 
 
 def _numbered(kernel: Indices) -> Indices:
