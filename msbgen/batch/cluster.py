@@ -93,13 +93,9 @@ class DaskPool:
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         return self._distributed.LocalCluster(
-            n_workers=self._local,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        )
+            n_workers=self._local, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address=None, silence_logs=logging.CRITICAL,
+        )  # fmt: skip
 
     def _connect(self) -> Any:
         if self._cluster is not None:

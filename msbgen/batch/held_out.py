@@ -181,17 +181,13 @@ def score_left_out(
         )
 
     return HeldOutScores(
-        how=f"the {n} measured contexts, {size} left out at a time",
-        truth=truth,
-        method=MEAN,
-        scores=together,
-        summary=evaluate.summarise(together),
-        counters=by_counter,
+        how=f"the {n} measured contexts, {size} left out at a time", truth=truth, method=MEAN,
+        scores=together, summary=evaluate.summarise(together), counters=by_counter,
         halves=_halves(measured, truth, together),
         extrapolated=np.concatenate([part.outside for part in results])[place],
         bounds=_joined([part.bounds for part in results], place),
         shown=tuple(shown(*one) for one in _places(together, MEAN)),
-    )
+    )  # fmt: skip
 
 
 def check_leave_out(size: int | None, n: int) -> None:

@@ -48,14 +48,9 @@ def _is_record(record: Any) -> bool:
 
 
 FORMAT = JournalFormat(
-    "batch",
-    VERSION,
-    "a batch",
-    "msbgen batch",
-    "running a batch",
-    "remove that line; --resume repeats its unit",
-    _is_record,
-)
+    "batch", VERSION, "a batch", "msbgen batch", "running a batch",
+    "remove that line; --resume repeats its unit", _is_record,
+)  # fmt: skip
 
 
 def open_manifest(

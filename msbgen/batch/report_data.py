@@ -165,18 +165,10 @@ def collect_report_data(
         *_other_rates(miscoverage, everywhere, held_out),
     ]
     return ReportData(
-        source=source,
-        measured=measured,
-        warnings=tuple(warnings),
-        held_out=held_out,
-        everywhere=everywhere,
-        convergence=convergence,
-        next=planned,
-        seed=seed,
-        command=command,
-        settings=asdict(model.distribution.settings),
-        versions=_versions(),
-    )
+        source=source, measured=measured, warnings=tuple(warnings), held_out=held_out,
+        everywhere=everywhere, convergence=convergence, next=planned, seed=seed, command=command,
+        settings=asdict(model.distribution.settings), versions=_versions(),
+    )  # fmt: skip
 
 
 def _convergence(model: ProfileModel) -> Convergence | Unavailable:

@@ -82,17 +82,12 @@ def report(job: Job) -> StepResult:
     """The report of the task, ``report.html``, with its numbers beside it."""
     settings = job.task.settings
     data = collect_report_data(
-        job.measured(),
-        source=job.task.measured.name,
-        path=str(job.task.measured),
+        job.measured(), source=job.task.measured.name, path=str(job.task.measured),
         truth=job.truth() if job.task.truth is not None else None,
         leave_out=None if job.task.truth is not None else _left_out(job),
-        contexts=None if settings.contexts == "all" else job.contexts(),
-        model=job.model(),
-        miscoverage=settings.miscoverage,
-        budget=settings.budget,
-        seed=settings.seed,
-    )
+        contexts=None if settings.contexts == "all" else job.contexts(), model=job.model(),
+        miscoverage=settings.miscoverage, budget=settings.budget, seed=settings.seed,
+    )  # fmt: skip
     return StepResult(
         [path.name for path in write_report(job.folder / REPORT, data, overwrite=True)]
     )

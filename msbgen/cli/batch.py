@@ -83,16 +83,10 @@ def run(options: argparse.Namespace) -> None:
     )  # fmt: skip
     with Progress("tasks") as step:
         batch = batches.run_batch(
-            wanted,
-            options.out,
-            config,
-            scheduler=options.scheduler,
-            resume=options.resume,
-            zarr=options.format == "zarr",
-            models=options.models,
-            block=options.block,
+            wanted, options.out, config, scheduler=options.scheduler, resume=options.resume,
+            zarr=options.format == "zarr", models=options.models, block=options.block,
             progress=step,
-        )
+        )  # fmt: skip
     shared.show(f"{options.out}: {batch.describe()}")
     batch.complete()
 

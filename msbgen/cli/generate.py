@@ -83,13 +83,9 @@ def run(options: argparse.Namespace) -> None:
         model.prepare(options.kind, progress=step)
     with Progress("generating") as step:
         blocks = model.stream(
-            contexts,
-            kind=options.kind,
-            times=options.interval,
-            n_samples=options.samples,
-            rng=sample_rng,
-            progress=step,
-        )
+            contexts, kind=options.kind, times=options.interval, n_samples=options.samples,
+            rng=sample_rng, progress=step,
+        )  # fmt: skip
         extrapolated = 0
 
         def labelled() -> Iterator[xr.Dataset]:

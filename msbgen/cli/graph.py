@@ -183,16 +183,10 @@ def run_simulate(options: argparse.Namespace) -> None:
         simulated_device = simulator.Simulator(device, profiles)
     with Progress("simulating") as step:
         runs = simulator.label_runs(
-            graph,
-            simulated_device,
-            table,
-            order=options.order,
-            runs=options.runs,
-            temperature=options.temperature,
-            noise=not options.no_noise,
-            rng=options.seed,
+            graph, simulated_device, table, order=options.order, runs=options.runs,
+            temperature=options.temperature, noise=not options.no_noise, rng=options.seed,
             progress=step,
-        )
+        )  # fmt: skip
     write_graph_runs(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {summary(runs, device)}")
     stretched = int(runs["stretched"].values.sum())

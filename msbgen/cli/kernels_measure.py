@@ -48,13 +48,9 @@ def run(options: argparse.Namespace) -> None:
         return
     with Progress("measuring") as step:
         result = run_campaign.measure_kernels(
-            wanted,
-            out,
-            resume=options.resume,
-            overwrite=options.force,
-            within=options.within,
+            wanted, out, resume=options.resume, overwrite=options.force, within=options.within,
             progress=step,
-        )
+        )  # fmt: skip
     shared.show(f"{out}:\n{kernels.describe(result.kernels)}")
     shared.show(f"{run_campaign.workloads_path(out)}: {result.workloads.sizes['launch']} launches")
     result.check_complete()

@@ -57,13 +57,9 @@ def run(options: argparse.Namespace) -> None:
         return
     with Progress("measuring") as step:
         measured = measure.measure(
-            spec,
-            out,
-            first=options.onto,
-            resume=options.resume,
-            overwrite=options.force,
+            spec, out, first=options.onto, resume=options.resume, overwrite=options.force,
             progress=step,
-        )
+        )  # fmt: skip
     for sentence in measured.warnings:
         shared.print_message(f"warning: {sentence}")
     head, *clocks = measured.describe()

@@ -41,13 +41,9 @@ def run(options: argparse.Namespace) -> None:
 
     names = [str(path) for path in options.tables]
     allocator = Allocator(
-        {name: read_phases(name) for name in dict.fromkeys(names)},
-        options.capacity,
-        cores,
-        method=options.allocator,
-        objective=options.objective,
-        slack=options.slack,
-    )
+        {name: read_phases(name) for name in dict.fromkeys(names)}, options.capacity, cores,
+        method=options.allocator, objective=options.objective, slack=options.slack,
+    )  # fmt: skip
     contexts = allocator.decide(names, options.progress)
     tasks = [path.stem for path in options.tables] + ["(idle)"] * (cores - len(names))
     rows = [[task, *(f"{x:.12g}" for x in context)] for task, context in zip(tasks, contexts)]

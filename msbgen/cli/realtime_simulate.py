@@ -68,14 +68,9 @@ def run(options: argparse.Namespace) -> None:
 
     def allocator(slack: float) -> Allocator:
         return Allocator(
-            tables,
-            chosen.capacity,
-            chosen.cores,
-            method=options.allocator,
-            objective=options.objective,
-            minima=chosen.minima,
-            slack=slack,
-        )
+            tables, chosen.capacity, chosen.cores, method=options.allocator,
+            objective=options.objective, minima=chosen.minima, slack=slack,
+        )  # fmt: skip
 
     with shared.errors_from(options.file.name):
         slack = options.slack
@@ -87,15 +82,9 @@ def run(options: argparse.Namespace) -> None:
                 chosen, allocator, profiled, horizon=options.horizon, rng=options.seed + 1
             )
         result = simulate_task_set(
-            chosen,
-            tables,
-            truth,
-            allocator=options.allocator,
-            objective=options.objective,
-            slack=slack,
-            horizon=options.horizon,
-            rng=options.seed,
-        )
+            chosen, tables, truth, allocator=options.allocator, objective=options.objective,
+            slack=slack, horizon=options.horizon, rng=options.seed,
+        )  # fmt: skip
     store.save_netcdf(result, options.out, overwrite=options.force)
     ratio = result["response_time"] / (result["deadline"] - result["release"])
     clock = "" if slack is None else f", slack {slack:.3g}"

@@ -57,19 +57,11 @@ def run(options: argparse.Namespace) -> None:
         wanted = shared.contexts_like(measured, options.contexts)
     with Progress("computing the report") as step:
         data = report_data.collect_report_data(
-            measured,
-            source=options.measured.name,
-            path=str(options.measured),
-            truth=truth,
+            measured, source=options.measured.name, path=str(options.measured), truth=truth,
             generated={name: store.read_profiles(path) for name, path in generated.items()},
-            leave_out=options.leave_out,
-            contexts=wanted,
-            miscoverage=options.miscoverage,
-            budget=options.budget,
-            seed=options.seed,
-            command=_command(options),
-            progress=step,
-        )
+            leave_out=options.leave_out, contexts=wanted, miscoverage=options.miscoverage,
+            budget=options.budget, seed=options.seed, command=_command(options), progress=step,
+        )  # fmt: skip
     written = page.write_report(options.out, data, overwrite=options.force)
     for sentence in page.verdict(data):
         shared.show(sentence)

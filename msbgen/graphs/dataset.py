@@ -85,11 +85,7 @@ SCHEMA = Schema(
     (
         Variable("task", ("task",), "text", meaning="names", coordinate=True),
         Variable(
-            "kind",
-            ("task",),
-            "text",
-            meaning="task whose profile has the rates",
-            filled=True,
+            "kind", ("task",), "text", meaning="task whose profile has the rates", filled=True,
             remedy="name its profile",
         ),
         replace(_task("work", "1", "runs of the kind's profile", 1e-12), optional=False),
@@ -108,7 +104,7 @@ SCHEMA = Schema(
     check=_problems,
     remedy="make the graph again",
     compression=0,
-)
+)  # fmt: skip
 
 
 def make(

@@ -87,16 +87,11 @@ class GraphRecords:
         numbers = [amount for amount in amounts if amount is not None]
         try:
             return make_graph(
-                kinds,
-                work,
-                list(pairs),
-                names=[task.name for task in self.tasks],
+                kinds, work, list(pairs), names=[task.name for task in self.tasks],
                 types=[edge.type for edge in pairs.values()],
                 edge_bytes=numbers if numbers and len(numbers) == len(amounts) else None,
-                name=self.name or self.source.partition(".")[0],
-                family=self.family,
-                **columns,
-            )
+                name=self.name or self.source.partition(".")[0], family=self.family, **columns,
+            )  # fmt: skip
         except ArgumentError as error:
             raise ProfileError(f"{self.source}: {error}") from None
 

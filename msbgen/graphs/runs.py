@@ -49,16 +49,9 @@ def _number(name: str, unit: str, meaning: str, least: float, optional: bool = T
 
 def _temperature(name: str, meaning: str, optional: bool = True) -> Variable:
     return Variable(
-        name,
-        _OF,
-        "number",
-        "degC",
-        meaning,
-        -100.0,
-        _HOTTEST,
-        remedy="0 °C are 273.15 K",
+        name, _OF, "number", "degC", meaning, -100.0, _HOTTEST, remedy="0 °C are 273.15 K",
         optional=optional,
-    )
+    )  # fmt: skip
 
 
 def _problems(runs: xr.Dataset) -> Iterator[str]:
@@ -89,20 +82,15 @@ SCHEMA = Schema(
         _temperature("last_temperature", "temperature at the end"),
         _number("throttled", "s", "time with clocks stepped down", 0.0),
         Variable(
-            "stretched",
-            _OF,
-            "count",
-            meaning="1 where profiles were stretched beyond their clocks",
-            least=0,
-            most=1,
-            optional=True,
-            dtype="int8",
+            "stretched", _OF, "count",
+            meaning="1 where profiles were stretched beyond their clocks", least=0, most=1,
+            optional=True, dtype="int8",
         ),
         Variable("", _OF, coordinate=True, role="resource"),
     ),
     check=_problems,
     compression=0,
-)
+)  # fmt: skip
 # Numbers of a run, by name.
 NUMBERS = {v.name: v for v in SCHEMA.variables if v.kind == "number" and v.name}
 

@@ -289,15 +289,10 @@ class Simulator:
         clusters = device.cluster_table
         first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
         return _kernels.simulate(
-            self._graph(program),
-            (rates.first_phase, rates.share),
-            (rates.rates, rates.watts),
-            (*(np.ascontiguousarray(x) for x in clusters[[0, 1, 4, 2, 3]]), first),
-            device.cooling,
-            contexts,
-            queue,
-            outputs,
-        )
+            self._graph(program), (rates.first_phase, rates.share), (rates.rates, rates.watts),
+            (*(np.ascontiguousarray(x) for x in clusters[[0, 1, 4, 2, 3]]), first), device.cooling,
+            contexts, queue, outputs,
+        )  # fmt: skip
 
 
 def simulate_graph(
@@ -319,15 +314,9 @@ def simulate_graph(
     of the first context, then of the next...
     """
     return label_runs(
-        graph,
-        Simulator(device, profiles),
-        contexts,
-        order=order,
-        runs=runs,
-        temperature=temperature,
-        noise=noise,
-        rng=rng,
-    )
+        graph, Simulator(device, profiles), contexts, order=order, runs=runs,
+        temperature=temperature, noise=noise, rng=rng,
+    )  # fmt: skip
 
 
 def label_runs(
@@ -359,32 +348,22 @@ def label_runs(
         starts = start[some] if apart else start
         parts.append(
             simulator.run(
-                program,
-                table[some],
-                order=order,
-                runs=runs,
-                temperature=starts,
-                rng=noise,
+                program, table[some], order=order, runs=runs, temperature=starts, rng=noise,
                 **settings,
             )
-        )
+        )  # fmt: skip
         steps(min(first + at_once, len(table)), len(table))
     outcome = SimulatedRuns(*map(np.concatenate, zip(*(vars(part).values() for part in parts))))
     n = len(table) * runs
     return make_graph_runs(
-        device,
-        np.repeat(table, runs, axis=0),
-        graph=[graph_name(graph)] * n,
-        family=[str(graph.attrs.get("family", ""))] * n,
-        makespan=outcome.makespan.ravel(),
+        device, np.repeat(table, runs, axis=0), graph=[graph_name(graph)] * n,
+        family=[str(graph.attrs.get("family", ""))] * n, makespan=outcome.makespan.ravel(),
         energy=outcome.energy.ravel(),
         start_temperature=np.repeat(np.broadcast_to(start, len(table)), runs),
-        peak_temperature=outcome.peak.ravel(),
-        last_temperature=outcome.last.ravel(),
-        throttled=outcome.throttled.ravel(),
-        stretched=np.repeat(simulator.stretched(table), runs),
+        peak_temperature=outcome.peak.ravel(), last_temperature=outcome.last.ravel(),
+        throttled=outcome.throttled.ravel(), stretched=np.repeat(simulator.stretched(table), runs),
         attrs={"order": order if isinstance(order, str) else "keys"},
-    )
+    )  # fmt: skip
 
 
 def _check_size(contexts: int, runs: int, each: float) -> None:

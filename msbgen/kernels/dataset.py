@@ -62,33 +62,18 @@ SCHEMA = Schema(
     _OF,
     (
         Variable(
-            "kind",
-            _OF,
-            "text",
-            meaning="what ran, as conv2d; the part before a '/' is its family",
-            filled=True,
-            remedy="say what ran",
+            "kind", _OF, "text", meaning="what ran, as conv2d; the part before a '/' is its family",
+            filled=True, remedy="say what ran",
         ),
         Variable("node", _OF, "text", meaning="which of several equal machines it ran on"),
         Variable("run", _OF, "whole", meaning="session or repetition", dtype="int32"),
         Variable(
-            "runtime",
-            _OF,
-            unit="s",
-            meaning="time of one run",
-            least=1e-12,
-            most=1e12,
+            "runtime", _OF, unit="s", meaning="time of one run", least=1e-12, most=1e12,
             remedy="measure it again or drop it",
         ),
         Variable(
-            "power",
-            _OF,
-            unit="W",
-            meaning="mean power while it ran",
-            least=POSITIVE,
-            most=1e9,
-            missing="no meter was read",
-            optional=True,
+            "power", _OF, unit="W", meaning="mean power while it ran", least=POSITIVE, most=1e9,
+            missing="no meter was read", optional=True,
         ),
         Variable("", _OF, least=0, missing="the kind has none of it", role="parameter"),
         Variable("", _OF, least=0, missing="it was not counted", role="counter"),
@@ -96,7 +81,7 @@ SCHEMA = Schema(
     ),
     check=_problems,
     label="kind",
-)
+)  # fmt: skip
 
 
 def make(

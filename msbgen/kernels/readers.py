@@ -149,16 +149,12 @@ def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
         known = {n: np.atleast_1d(a["levels"]).tolist() for n, a in attrs.items() if "levels" in a}
         found.append(
             make_kernels(
-                [task] * len(run),
-                seconds[context, run],
-                resources=dict(zip(schema.resource_names(dataset), levels.T)),
-                counters=sums,
-                power=power,
-                run=run,
-                units={name: str(given["units"]) for name, given in attrs.items()},
-                levels=known,
+                [task] * len(run), seconds[context, run],
+                resources=dict(zip(schema.resource_names(dataset), levels.T)), counters=sums,
+                power=power, run=run,
+                units={name: str(given["units"]) for name, given in attrs.items()}, levels=known,
             )
-        )
+        )  # fmt: skip
     return validate_kernels(join_kernels(found))
 
 

@@ -122,15 +122,10 @@ def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
     anderson, anderson_p = _anderson(samples)
     kolmogorov, kolmogorov_p = _kolmogorov(samples)
     return Variability(
-        reference=reference,
-        difference=every / reference - 1.0,
-        medians=medians / reference - 1.0,
-        spread=np.array(spread),
-        anderson=anderson,
-        anderson_p=anderson_p,
-        kolmogorov=kolmogorov,
+        reference=reference, difference=every / reference - 1.0, medians=medians / reference - 1.0,
+        spread=np.array(spread), anderson=anderson, anderson_p=anderson_p, kolmogorov=kolmogorov,
         kolmogorov_p=kolmogorov_p,
-    )
+    )  # fmt: skip
 
 
 def repeatability(medians: ArrayLike) -> float:

@@ -326,17 +326,11 @@ class RelativePredictor(Parameters):
                 prior[used, s] = mean + self.features_.log_work(part, name)[:, None]
                 spread[used, s] = deviation
         return PartPredictions(
-            seconds=seconds,
-            ratio=ratio,
-            kriged=kriged,
-            prior=prior,
-            spread=spread,
-            context=self.features_.words(runs),
-            covariance=self.covariance_[None],
+            seconds=seconds, ratio=ratio, kriged=kriged, prior=prior, spread=spread,
+            context=self.features_.words(runs), covariance=self.covariance_[None],
             fit=np.zeros(len(log), dtype=np.int64),
-            parts=PARTS if self.parts == "all" else (self.parts,),
-            source_time=self.source_time,
-        )
+            parts=PARTS if self.parts == "all" else (self.parts,), source_time=self.source_time,
+        )  # fmt: skip
 
     def _check_and_predict(
         self, runs: xr.Dataset, source: str | Sequence[str]

@@ -92,17 +92,13 @@ def from_runtimes(
     split = [_program_and_scale(name) for name in names]
     counters, groups = _opcodes(dataset)
     made = make_relative(
-        times[workload, place],
-        list(chosen),
-        program=[split[w][0] for w in workload],
-        input=[names[w] for w in workload],
-        scale=[split[w][1] for w in workload],
+        times[workload, place], list(chosen), program=[split[w][0] for w in workload],
+        input=[names[w] for w in workload], scale=[split[w][1] for w in workload],
         configuration=[configurations[c] for c in place],
-        counters={name: values[workload] for name, values in counters.items()},
-        groups=groups,
+        counters={name: values[workload] for name, values in counters.items()}, groups=groups,
         work=WORK if counters else None,
         attrs={k: v for k, v in dataset.attrs.items() if k in ("source", "licence", "credit")},
-    )
+    )  # fmt: skip
     return validate_relative(made)
 
 

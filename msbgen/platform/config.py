@@ -136,16 +136,9 @@ class PlatformConfig:
         share of the noise in the spread between runs.
         """
         return replace(
-            self,
-            speed_noise=0.0,
-            memory_noise=0.0,
-            phase_noise=0.0,
-            tick_rate=0.0,
-            preemption_rate=0.0,
-            start_offset=0.0,
-            reading_jitter=0.0,
-            random_phases=False,
-        )
+            self, speed_noise=0.0, memory_noise=0.0, phase_noise=0.0, tick_rate=0.0,
+            preemption_rate=0.0, start_offset=0.0, reading_jitter=0.0, random_phases=False,
+        )  # fmt: skip
 
 
 def platform_contexts(

@@ -168,15 +168,9 @@ class Allocator:
             self._running[s] = self._index[name]
             self._progress[s] = share
         _kernels.decide(
-            self._method,
-            self._running,
-            self._progress,
-            len(tasks),
-            self._phase_table,
-            self._table,
-            self._work,
-            self._chosen,
-        )
+            self._method, self._running, self._progress, len(tasks), self._phase_table, self._table,
+            self._work, self._chosen,
+        )  # fmt: skip
         np.take(self.grid.contexts, self._chosen, axis=0, out=self._contexts)
         return self._contexts
 

@@ -203,14 +203,9 @@ def _simulate_edf(
     )
     period = np.array([task.period for task in task_set.tasks])
     _simulate_interruptibly(
-        (period, profile, table, jobs.first, jobs.run),
-        (truth.seconds, truth.power),
-        phases,
-        prepared,
-        (float(timer), stop),
-        (completion, energy, counters),
-        log,
-    )
+        (period, profile, table, jobs.first, jobs.run), (truth.seconds, truth.power), phases,
+        prepared, (float(timer), stop), (completion, energy, counters), log,
+    )  # fmt: skip
     outcome = EdfResult(jobs, completion, energy, int(counters[0]))
     return outcome, int(counters[1]), Decisions(*log)
 

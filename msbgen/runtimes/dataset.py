@@ -53,43 +53,26 @@ SCHEMA = Schema(
             "platform_index", ("observation",), "whole", least=0, index_of="platform", dtype="int32"
         ),
         Variable(
-            "beside",
-            ("observation", "slot"),
-            "whole",
-            meaning="workloads that ran at the same time, -1 for none",
-            least=-1,
-            index_of="workload",
+            "beside", ("observation", "slot"), "whole",
+            meaning="workloads that ran at the same time, -1 for none", least=-1,
+            index_of="workload", dtype="int32",
+        ),
+        Variable(
+            "run", ("observation",), "whole", meaning="observations of one run were made together",
             dtype="int32",
         ),
         Variable(
-            "run",
-            ("observation",),
-            "whole",
-            meaning="observations of one run were made together",
-            dtype="int32",
+            "workload_features", ("workload", "workload_feature"), unit="1",
+            meaning="such as log(1 + opcode count)", remedy="fill it in or drop the feature",
+            optional=True, any_order=True, dtype="float32",
         ),
         Variable(
-            "workload_features",
-            ("workload", "workload_feature"),
-            unit="1",
-            meaning="such as log(1 + opcode count)",
-            remedy="fill it in or drop the feature",
-            optional=True,
-            any_order=True,
-            dtype="float32",
-        ),
-        Variable(
-            "platform_features",
-            ("platform", "platform_feature"),
-            unit="1",
-            remedy="fill it in or drop the feature",
-            optional=True,
-            any_order=True,
-            dtype="float32",
+            "platform_features", ("platform", "platform_feature"), unit="1",
+            remedy="fill it in or drop the feature", optional=True, any_order=True, dtype="float32",
         ),
     ),
     check=_name_problems,
-)
+)  # fmt: skip
 
 
 def make(

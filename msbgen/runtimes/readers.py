@@ -61,17 +61,13 @@ def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[st
     by = (table["i_workload"], run, first[run], table["i_platform"])
     kept = kept[np.lexsort((*(column[kept] for column in by), degree))]
     dataset = make_runtimes(
-        1e-6 * table["t"][kept].astype(float),
-        table["i_workload"][kept],
-        table["i_platform"][kept],
-        near[kept],
-        _renumbered(run[kept]),
-        workloads=list(map(str, alone["n_workload"])),
+        1e-6 * table["t"][kept].astype(float), table["i_workload"][kept], table["i_platform"][kept],
+        near[kept], _renumbered(run[kept]), workloads=list(map(str, alone["n_workload"])),
         platforms=list(map(str, alone["n_platform"])),
         workload_features=dict(zip(map(str, alone["f_workload"]), alone["d_workload"].T)),
         platform_features=dict(zip(map(str, alone["f_platform"]), alone["d_platform"].T)),
         attrs={"source": f"imported from {folder.name}"},
-    )
+    )  # fmt: skip
     return validate_runtimes(dataset, source=str(folder)), remarks
 
 
@@ -111,15 +107,10 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         for run, line in zip(table.texts("run"), table.lines)
     ]
     dataset = make_runtimes(
-        seconds,
-        rows[:, 0],
-        rows[:, 1],
-        rows[:, 2:],
-        np.unique(runs, return_inverse=True)[1],
-        workloads=list(names["workload"]),
-        platforms=list(names["platform"]),
+        seconds, rows[:, 0], rows[:, 1], rows[:, 2:], np.unique(runs, return_inverse=True)[1],
+        workloads=list(names["workload"]), platforms=list(names["platform"]),
         attrs={"source": f"imported from {table.file}"},
-    )
+    )  # fmt: skip
     return validate_runtimes(dataset, source=table.file)
 
 

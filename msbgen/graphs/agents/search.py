@@ -31,13 +31,9 @@ def context_predictions(forecast: Forecast) -> constrained_choice.ContextPredict
     energy are correlated, and only the energy heats the device.
     """
     return constrained_choice.ContextPredictions(
-        forecast.time,
-        forecast.energy,
-        forecast.time_bound,
-        forecast.energy_bound,
-        forecast.energy_bound / forecast.time,
-        np.ones(len(forecast.time)),
-    )
+        forecast.time, forecast.energy, forecast.time_bound, forecast.energy_bound,
+        forecast.energy_bound / forecast.time, np.ones(len(forecast.time)),
+    )  # fmt: skip
 
 
 def choose_context(

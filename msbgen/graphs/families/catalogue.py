@@ -140,12 +140,7 @@ def family_graph(
         raise ArgumentError(f"size is {size}; a whole number ≥ 1 is wanted, as {middle}.")
     program = shape.draw(n, np.random.default_rng(rng), _MOST_TASKS)
     return make_graph(
-        program.kinds,
-        scale * np.array(program.works),
-        program.edges,
-        names=program.names,
-        types=program.types,
-        loops=np.array(program.loops, dtype=float),
-        name=f"{family}-{n}",
+        program.kinds, scale * np.array(program.works), program.edges, names=program.names,
+        types=program.types, loops=np.array(program.loops, dtype=float), name=f"{family}-{n}",
         family=family,
-    )
+    )  # fmt: skip

@@ -107,15 +107,10 @@ class NetworkPredictor(BaseGraphPredictor):
         some = np.random.default_rng([10, self.random_state]).permutation(len(encoded))[: self.runs]
         batches = [encoder.batch(row, t) for encoder, row, t in (encoded[i] for i in some)]
         self.network_: TrainedNetwork = fit_network(
-            batches,
-            outputs[some],
-            np.arange(len(some)) % _HELD_BACK == 0,
-            settings=self.network,
-            training=self.training,
-            miscoverage=self.miscoverage,
-            seed=self.random_state,
+            batches, outputs[some], np.arange(len(some)) % _HELD_BACK == 0, settings=self.network,
+            training=self.training, miscoverage=self.miscoverage, seed=self.random_state,
             progress=progress,
-        )
+        )  # fmt: skip
         self.devices_ = {device.name: device for device in sheets}
         return self
 

@@ -338,13 +338,9 @@ class GraphPredictor(BaseGraphPredictor):
             sheet = Factors.none(len(device.clusters))
             fitted = FittedDevice(board, sheet, _OTHER_DEVICE, _NO_SCORES)
         return GraphOnDevice(
-            prepare_graph(graph, self.kinds_),
-            fitted,
-            self._ranked,
-            self.residual_,
-            self.calibration_,
-            device.name in self.devices_,
-        )
+            prepare_graph(graph, self.kinds_), fitted, self._ranked, self.residual_,
+            self.calibration_, device.name in self.devices_,
+        )  # fmt: skip
 
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise the errors of :meth:`predict_interval` for the device and the rate."""

@@ -108,19 +108,12 @@ class Campaign:
         available = sorted(os.sched_getaffinity(0))
         return Spec(
             command=(sys.executable, "-m", "msbgen.kernels.measure.session", self.to_json()),
-            resources=tuple(resources),
-            task="kernels",
-            folder=self.folder,
-            environment={**_ALLOCATOR, **_path()},
-            interval=_PERIOD,
-            runs=self.sessions,
-            warmups=0,
-            retries=self.retries,
-            seed=self.seed,
-            cores=self.cores or tuple(available[-max(self.threads) :]),
-            cooldown=self.cooldown,
+            resources=tuple(resources), task="kernels", folder=self.folder,
+            environment={**_ALLOCATOR, **_path()}, interval=_PERIOD, runs=self.sessions, warmups=0,
+            retries=self.retries, seed=self.seed,
+            cores=self.cores or tuple(available[-max(self.threads) :]), cooldown=self.cooldown,
             timeout=self.timeout,
-        )
+        )  # fmt: skip
 
 
 def _path() -> dict[str, str]:

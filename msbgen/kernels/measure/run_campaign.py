@@ -74,15 +74,9 @@ def measure_kernels(
     files = files or SystemFiles()
     plan, spec = make_plan(campaign), campaign.spec()
     records = sweep(
-        spec,
-        out,
-        resume=resume,
-        overwrite=overwrite,
-        files=files,
-        recorder=SessionRecorder(spec, plan),
-        within=within,
-        progress=progress,
-    )
+        spec, out, resume=resume, overwrite=overwrite, files=files,
+        recorder=SessionRecorder(spec, plan), within=within, progress=progress,
+    )  # fmt: skip
     runs = [record for record in records if record["event"] == "run"]
     actuators = make_actuators(spec, KernelSettings(files, lambda record: None), "msbgen")
     kernels = collect(campaign, plan, spec, runs, places.recordings, actuators, records[0])

@@ -95,18 +95,10 @@ def _conv2d(args: dict[str, Any]) -> Point | None:
         padding = sides if padding == "same" else [0, 0]
     high, wide = _pair(padding)
     return Point.of(
-        "conv2d",
-        **_shape(x),
-        filters=weight.shape[0],
-        kernel_height=weight.shape[2],
-        kernel_width=weight.shape[3],
-        stride=stride[0],
-        padding_height=high,
-        padding_width=wide,
-        dilation=dilation[0],
-        groups=args["groups"],
-        bias=args["bias"] is not None,
-    )
+        "conv2d", **_shape(x), filters=weight.shape[0], kernel_height=weight.shape[2],
+        kernel_width=weight.shape[3], stride=stride[0], padding_height=high, padding_width=wide,
+        dilation=dilation[0], groups=args["groups"], bias=args["bias"] is not None,
+    )  # fmt: skip
 
 
 def _product(args: dict[str, Any], left: str, right: str, *, transposed: bool) -> Point | None:

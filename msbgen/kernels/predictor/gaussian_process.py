@@ -96,14 +96,9 @@ def fit_gaussian_process(
     bounds = [_BOUNDS[0], *[_BOUNDS[1]] * d, _BOUNDS[2]]
     squares = (standard[some].T[:, :, None] - standard[some].T[:, None, :]) ** 2
     optimum = minimize(
-        _negative_log_posterior,
-        start,
-        args=(squares, scaled_target[some]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": _MAX_ITER},
-    ).x
+        _negative_log_posterior, start, args=(squares, scaled_target[some]), jac=True,
+        method="L-BFGS-B", bounds=bounds, options={"maxiter": _MAX_ITER},
+    ).x  # fmt: skip
     length = np.exp(optimum[1:-1])
     variance, noise = float(np.exp(2 * optimum[0])), float(np.exp(2 * optimum[-1]))
     variance, noise = variance * size**2, noise * size**2
