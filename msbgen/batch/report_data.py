@@ -26,18 +26,10 @@ from msbgen.batch.held_out import (
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
-from msbgen.data import quality
+from msbgen.data import quality, schema
 from msbgen.data.check import inspect_profiles
 from msbgen.data.groups import clock_among, group_counters
 from msbgen.data.partial import doubt_total, most_at_once
-from msbgen.data.schema import (
-    clock_name,
-    context_table,
-    counter_names,
-    describe_context,
-    duration_array,
-    resource_names,
-)
 from msbgen.data.shipped import shipped_file
 from msbgen.data.tables import Groups
 from msbgen.evaluate.scores import describe_excluded
@@ -197,7 +189,7 @@ def _everywhere(
     calibrated: BoundsOf,
     seed: int,
 ) -> AllContexts:
-    most = most_contexts(len(counter_names(measured)))
+    most = most_contexts(len(schema.counter_names(measured)))
     notes = []
     if wanted is not None:
         table = wanted
@@ -205,7 +197,7 @@ def _everywhere(
             table = table[np.linspace(0, len(table) - 1, most).round().astype(int)]
             notes.append(f"{most} of the {len(wanted)} given contexts are shown.")
     else:
-        resources = [measured[name] for name in resource_names(measured)]
+        resources = [measured[name] for name in schema.resource_names(measured)]
         levels = [np.unique(np.asarray(r.attrs.get("levels", r), dtype=float)) for r in resources]
         unlisted = [str(r.name) for r in resources if "levels" not in r.attrs]
         if unlisted:
@@ -240,7 +232,7 @@ def _spread(
 
 def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
     """Smallest and largest counts of random runs, (2, n, times, n_counters)."""
-    names = counter_names(runs)
+    names = schema.counter_names(runs)
     ends = np.zeros((2, runs.sizes["context"], times, len(names)), dtype=np.float32)
     for k, name in enumerate(names):
         drawn = np.nan_to_num(runs[name].transpose("context", "sample", "time").values[..., :times])
@@ -307,10 +299,10 @@ def _command_to_measure(measured: xr.Dataset, trace: str) -> tuple[str, str]:
 
 def _groups(measured: xr.Dataset) -> Groups:
     """Groups of counters of the planned runs; empty where all counters fit into one run."""
-    most, names = most_at_once(measured), counter_names(measured)
+    most, names = most_at_once(measured), schema.counter_names(measured)
     if most == len(names):
         return ()
-    return group_counters(names, most, clock=clock_among(names, clock_name(measured)))
+    return group_counters(names, most, clock=clock_among(names, schema.clock_name(measured)))
 
 
 def _planned(
@@ -368,7 +360,7 @@ def _warnings(
     yield from inspect_profiles(measured, source=source).warnings
     sound = without_absurd_counts(measured, model.findings)
     yield from quality.doubt_measurements(sound, source=source)
-    runs = np.isfinite(duration_array(measured)).sum(axis=1)
+    runs = np.isfinite(schema.duration_array(measured)).sum(axis=1)
     if runs.max() == 1:
         yield "Every context has one run, so that the noise is unknown; measure some again."
     yield from quality.note_design(measured, source=source)
@@ -421,7 +413,7 @@ def _percent(rate: float) -> str:
 def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
     """Levels of a resource where marked contexts (n,) are most frequent, in words."""
     found = []
-    for name in resource_names(profiles):
+    for name in schema.resource_names(profiles):
         values = profiles[name].values.astype(float)
         groups = thirds(np.unique(values))
         for group in groups if len(groups) > 1 else ():
@@ -445,11 +437,12 @@ def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
     if len(lost):
         context, run = (int(i) for i in lost[0])
         row = int(
-            np.abs(context_table(measured) - distribution.contexts[context]).sum(axis=1).argmin()
+            np.abs(schema.context_table(measured) - distribution.contexts[context])
+            .sum(axis=1)
+            .argmin()
         )
-        example = (
-            f"run {run} of {describe_context(measured, row)} {doubt_total(measured, row, run)}"
-        )
+        place, doubt = schema.describe_context(measured, row), doubt_total(measured, row, run)
+        example = f"run {run} of {place} {doubt}"
         yield example if len(lost) == 1 else f"{len(lost)} runs are left out, such as {example}"
 
 

@@ -36,14 +36,7 @@ from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import (
-    ENERGY_BOUND,
-    ENERGY_UNITS,
-    context_table,
-    count_array,
-    counter_names,
-    duration_array,
-)
+from msbgen.data import schema
 from msbgen.generate.model import ProfileModel
 
 Floats = NDArray[np.float64]
@@ -134,7 +127,7 @@ class CalibratedModel(ProfileModel):
         names = [
             name
             for name, attrs in self.counters.items()
-            if attrs.get("units") == ENERGY_UNITS and name in self.calibration.quantities
+            if attrs.get("units") == schema.ENERGY_UNITS and name in self.calibration.quantities
         ]
         return ["energy"] if "energy" in names else names
 
@@ -170,7 +163,7 @@ class CalibratedModel(ProfileModel):
         }
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
-            columns[ENERGY_BOUND] = (joules, ENERGY_UNITS, f"energy {exceeded}")
+            columns[schema.ENERGY_BOUND] = (joules, schema.ENERGY_UNITS, f"energy {exceeded}")
         known, outside = (
             self.distribution.contexts,
             "context lies outside the hull of the measured ones",
@@ -253,15 +246,16 @@ def calibrate_model(
     MeasurementError
         The clock is wall time; a single context.
     """
-    counts, duration = count_array(dataset), duration_array(dataset)
+    counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:
-        counts = model.findings.repair(counts, duration, context_table(dataset)).counts
+        counts = model.findings.repair(counts, duration, schema.context_table(dataset)).counts
     same = whole and counts.shape[:2] == model.distribution.duration.shape
-    if not same or counter_names(dataset) != list(model.counters):
+    if not same or schema.counter_names(dataset) != list(model.counters):
         raise ArgumentError(
             f"the dataset holds {counts.shape[0]} contexts × {counts.shape[1]} runs of "
-            f"{', '.join(counter_names(dataset))}; the one that the model was fitted to is wanted."
+            f"{', '.join(schema.counter_names(dataset))}; the one that the model was fitted to is "
+            f"wanted."
         )
     return _calibrated(
         model, leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)

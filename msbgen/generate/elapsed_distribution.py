@@ -15,13 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bridge.condition import (
-    Segment,
-    conditional_mean,
-    conditional_mode,
-    conditional_sample,
-    make_segment,
-)
+from msbgen.bridge import condition
 from msbgen.bridge.paths import outcome_of
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.core.arrays import NOT_NEGATIVE, StoredArrays
@@ -329,13 +323,13 @@ class ElapsedDistribution:
         interior = [snapshot.row for snapshot in self.snapshots[1:-1]]
         last = int(np.searchsorted(interior, n_rows - 1, side="right"))
 
-        def fill(segment: Segment, row: int, lam: float, uniform: Floats) -> None:
+        def fill(segment: condition.Segment, row: int, lam: float, uniform: Floats) -> None:
             if kind == "mean":
-                counts[..., row, :] = conditional_mean(segment, lam, scaled)[0]
+                counts[..., row, :] = condition.conditional_mean(segment, lam, scaled)[0]
             elif kind == "max_likelihood":
-                counts[..., row, :] = conditional_mode(segment, lam, scaled)
+                counts[..., row, :] = condition.conditional_mode(segment, lam, scaled)
             else:
-                counts[..., row, :] = conditional_sample(segment, lam, scaled, uniform)
+                counts[..., row, :] = condition.conditional_sample(segment, lam, scaled, uniform)
 
         # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
         # spreads over the cores itself: threads around them would only slow them down.
@@ -361,10 +355,10 @@ class ElapsedDistribution:
         stop = n_rows if j == len(self.potentials) - 1 else min(end, n_rows)
         return [(row, max((end - row) / (end - start), 0.0)) for row in range(start, stop)]
 
-    def _segment(self, j: int) -> Segment:
+    def _segment(self, j: int) -> condition.Segment:
         first, second = self.snapshots[j], self.snapshots[j + 1]
         start, end = (_scaled_points(s, self.contexts, self.settings) for s in (first, second))
-        return make_segment(
+        return condition.make_segment(
             (start, end),
             self.potentials[j],
             self.settings.epsilon,

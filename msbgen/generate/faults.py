@@ -14,23 +14,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.data import schema
 from msbgen.data.energy import energy_counters
 from msbgen.data.gaps import CARRIED
-from msbgen.data.schema import (
-    clock_name,
-    complete_array,
-    context_table,
-    count_array,
-    counter_names,
-    describe_context,
-    duration_array,
-    file_of,
-    missing_array,
-    replicate_dim,
-    sampling_interval,
-    started_array,
-    unordered_resources,
-)
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
 from msbgen.faults.findings import (
@@ -94,8 +80,8 @@ def known_faults(dataset: xr.Dataset) -> Findings:
     """
     if "kind" in dataset.attrs or dataset.sizes["context"] > MOST_KNOWN:
         return NOTHING
-    clock = clock_name(dataset)
-    index = 0 if clock == "time" else 1 + counter_names(dataset).index(clock)
+    clock = schema.clock_name(dataset)
+    index = 0 if clock == "time" else 1 + schema.counter_names(dataset).index(clock)
     return dataset_faults(dataset, index)
 
 
@@ -105,24 +91,24 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     Slowed runs and all runs of faulty contexts are NaN; impossible counts are replaced.  The times
     of a machine that drifted stay as measured.
     """
-    kept = np.ones(duration_array(dataset).shape, dtype=bool)
+    kept = np.ones(schema.duration_array(dataset).shape, dtype=bool)
     for fault in findings:
         if isinstance(fault, StretchedRun):
             kept[fault.contexts[0], fault.run] = False
         elif not isinstance(fault, WrongCount):
             kept[list(fault.contexts)] = False
-    dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
+    dims = [dim for dim in ("context", schema.replicate_dim(dataset)) if dim]
     mask = xr.DataArray(kept.reshape([dataset.sizes[dim] for dim in dims]), dims=dims)
     repaired = without_absurd_counts(dataset, findings)
-    names = *counter_names(dataset), "duration"
+    names = *schema.counter_names(dataset), "duration"
     return repaired.assign({name: repaired[name].where(mask) for name in names})
 
 
 def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     """Profiles with impossible counts replaced by the mean of their neighbours in time."""
-    dims = [dim for dim in ("context", replicate_dim(dataset), "time") if dim]
+    dims = [dim for dim in ("context", schema.replicate_dim(dataset), "time") if dim]
     out = {}
-    for k, name in enumerate(counter_names(dataset)):
+    for k, name in enumerate(schema.counter_names(dataset)):
         cells = [f for f in findings if isinstance(f, WrongCount) and f.counter == k]
         if cells:
             values = dataset[name].transpose(*dims)
@@ -135,28 +121,28 @@ def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset
 
 def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
     """Faults of valid profiles (:func:`find_faults`); none where words have no order."""
-    if unordered_resources(dataset):
+    if schema.unordered_resources(dataset):
         return Findings()
     measurements = Measurements(
-        count_array(dataset),
-        duration_array(dataset),
-        context_table(dataset),
-        sampling_interval(dataset),
+        schema.count_array(dataset),
+        schema.duration_array(dataset),
+        schema.context_table(dataset),
+        schema.sampling_interval(dataset),
         clock,
-        complete=complete_array(dataset),
+        complete=schema.complete_array(dataset),
     )
     return find_faults(
         measurements,
-        started=started_array(dataset),
+        started=schema.started_array(dataset),
         missing=_missing_samples(dataset),
-        time_driven=np.isin(counter_names(dataset), energy_counters(dataset)),
+        time_driven=np.isin(schema.counter_names(dataset), energy_counters(dataset)),
     )
 
 
 def _missing_samples(dataset: xr.Dataset) -> Bools:
     """Samples in gaps, and samples that include those of a gap before them, (n, runs, times)."""
-    gaps = np.asarray(missing_array(dataset).any(axis=3))
-    carried = np.asarray(missing_array(dataset, kinds=(CARRIED,)).any(axis=3))
+    gaps = np.asarray(schema.missing_array(dataset).any(axis=3))
+    carried = np.asarray(schema.missing_array(dataset, kinds=(CARRIED,)).any(axis=3))
     gaps[..., 1:] |= carried[..., :-1]
     return gaps
 
@@ -467,9 +453,11 @@ def _variance(totals: Floats, held: Bools, means: Floats) -> Floats:
 def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
     """Log a warning for each fault of a dataset, with the name of its file."""
     for sentence in describe_faults(dataset, findings):
-        _log.warning("%s: %s", file_of(dataset), sentence)
+        _log.warning("%s: %s", schema.file_of(dataset), sentence)
 
 
 def describe_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:
     """One sentence for each fault of a dataset: the fault, its correction, and what to do."""
-    return findings.sentences(lambda i: describe_context(dataset, i), counter_names(dataset))
+    return findings.sentences(
+        lambda i: schema.describe_context(dataset, i), schema.counter_names(dataset)
+    )

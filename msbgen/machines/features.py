@@ -15,14 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
-from msbgen.machines.dataset import (
-    counter_names_of,
-    counter_units_of,
-    counters_of,
-    machines_of,
-    runtimes_of,
-    words_of,
-)
+from msbgen.machines import dataset
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +59,7 @@ class FeatureMap:
 
     def check_units(self, runs: xr.Dataset) -> None:
         """Raise :class:`MeasurementError` for counters in other units than those of the fit."""
-        given = counter_units_of(runs)
+        given = dataset.counter_units_of(runs)
         for name, unit in zip(self.counters, self.units):
             if given.get(name, unit) != unit:
                 raise MeasurementError(
@@ -112,7 +105,7 @@ class FeatureMap:
 
     def words(self, runs: xr.Dataset) -> Floats:
         """Indicators of configurations, (n, n_configurations)."""
-        words = words_of(runs, "configuration")
+        words = dataset.words_of(runs, "configuration")
         return (words[:, None] == np.array(self.configurations, dtype=str)[None]).astype(float)
 
     def where(self, source: str, runs: xr.Dataset) -> Floats:
@@ -128,15 +121,15 @@ class FeatureMap:
         if bad.any():
             row = int(np.argmax(bad))
             raise MeasurementError(
-                f"run {row}, of program '{words_of(runs, 'program')[row]}', has {work[row]:g} "
-                f"{self.work} on machine '{source}'; a positive number is wanted: count it again "
-                f"or drop the run."
+                f"run {row}, of program '{dataset.words_of(runs, 'program')[row]}', has "
+                f"{work[row]:g} {self.work} on machine '{source}'; a positive number is wanted: "
+                f"count it again or drop the run."
             )
         return np.log(work)
 
     def _counters(self, runs: xr.Dataset, source: str) -> Floats:
         """Counters in the order of the fit, NaN where the runs lack one, (n, n_counters)."""
-        there, table = counter_names_of(runs), counters_of(runs, source)
+        there, table = dataset.counter_names_of(runs), dataset.counters_of(runs, source)
         missing = np.full(runs.sizes["run"], np.nan)
         columns = [table[:, there.index(c)] if c in there else missing for c in self.counters]
         return np.stack(columns, axis=1) if columns else np.empty((runs.sizes["run"], 0))
@@ -168,7 +161,7 @@ class FeatureMap:
 
 def learn_features(runs: xr.Dataset) -> FeatureMap:
     """Feature map of training runs (``msbgen-relative/1``)."""
-    names, machines = counter_names_of(runs), machines_of(runs)
+    names, machines = dataset.counter_names_of(runs), dataset.machines_of(runs)
     group_of = [str(g) for g in runs["group"].values] if names else []
     work = str(runs.attrs.get("work", ""))
     # shares need work, and a group of one counter equals the counter
@@ -177,18 +170,18 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
     shape = {
         "machines": tuple(machines),
         "counters": tuple(names),
-        "units": tuple(counter_units_of(runs).values()),
+        "units": tuple(dataset.counter_units_of(runs).values()),
         "groups": tuple(sorted(many)),
         "group_of": tuple(group_of),
         "work": work,
-        "configurations": tuple(np.unique(words_of(runs, "configuration")).tolist()),
+        "configurations": tuple(np.unique(dataset.words_of(runs, "configuration")).tolist()),
         "per_machine": per_machine,
     }
     columns = len(many) + len(names)
     plain = FeatureMap(**shape, fill=np.empty((0, 0)), kept=np.empty(0, dtype=bool))
     fills, tables = [], []
     for source in machines if per_machine else machines[:1]:
-        ran = np.isfinite(runtimes_of(runs)[:, machines.index(source)]) | (not per_machine)
+        ran = np.isfinite(dataset.runtimes_of(runs)[:, machines.index(source)]) | (not per_machine)
         rates = plain._rates(runs.isel(run=np.flatnonzero(ran)), source)
         known = np.isfinite(rates)
         middle = np.array([np.median(c[k]) if k.any() else 0.0 for c, k in zip(rates.T, known.T)])

@@ -13,14 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.core.errors import ArgumentError
+from msbgen.data import schema
 from msbgen.data.files import check_output, replace_file
-from msbgen.data.schema import (
-    context_table,
-    counter_names,
-    describe_context,
-    replicate_dim,
-    resource_names,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,8 +54,8 @@ def profile_figure(
     rows = _checked_rows(contexts, truth)
     for label, dataset in generated.items():
         _check_beside(label, dataset, truth)
-    names = counter_names(truth)
-    dim = replicate_dim(truth)
+    names = schema.counter_names(truth)
+    dim = schema.replicate_dim(truth)
     figure = Figure(figsize=(6 * len(rows), 2.1 * len(names) + 0.8), layout="constrained")
     axes = figure.subplots(len(names), len(rows), sharex="col", sharey="row", squeeze=False)
     for column, context in enumerate(rows):
@@ -80,7 +74,7 @@ def profile_figure(
             if column == 0:
                 label = str(truth[name].attrs.get("long_name", name))
                 axis.set_ylabel(f"{label}\nper interval", fontsize=9, parse_math=False)
-        title = describe_context(truth, int(context))
+        title = schema.describe_context(truth, int(context))
         # names with a dollar are not TeX
         axes[0, column].set_title(title, fontsize=10, parse_math=False)
         axes[-1, column].set_xlabel("time [s]")
@@ -114,20 +108,21 @@ def _checked_rows(contexts: ArrayLike, truth: xr.Dataset) -> NDArray[np.int64]:
 
 
 def _check_beside(label: str, dataset: xr.Dataset, truth: xr.Dataset) -> None:
-    if replicate_dim(dataset):
+    if schema.replicate_dim(dataset):
         raise ArgumentError(
-            f"'{label}' is a dataset of {replicate_dim(dataset)}s; one profile a context is wanted."
+            f"'{label}' is a dataset of {schema.replicate_dim(dataset)}s; one profile a context is "
+            f"wanted."
         )
     for what, names, wanted in (
-        ("counters", counter_names(dataset), counter_names(truth)),
-        ("resources", resource_names(dataset), resource_names(truth)),
+        ("counters", schema.counter_names(dataset), schema.counter_names(truth)),
+        ("resources", schema.resource_names(dataset), schema.resource_names(truth)),
     ):
         if names != wanted:
             raise ArgumentError(
                 f"'{label}' is a dataset with {what} {', '.join(names)}; those of the truth, "
                 f"{', '.join(wanted)}, are wanted."
             )
-    if not np.array_equal(context_table(dataset), context_table(truth)):
+    if not np.array_equal(schema.context_table(dataset), schema.context_table(truth)):
         raise ArgumentError(
             f"'{label}' is a dataset of other contexts than the truth; the same, in the same "
             f"order, are wanted."
@@ -139,8 +134,8 @@ def two_far_contexts(train: xr.Dataset, truth: xr.Dataset) -> NDArray[np.int64]:
 
     Distances with every resource divided by its measured range.
     """
-    measured = to_unit_range(context_table(train), context_table(train))
-    unseen = to_unit_range(context_table(train), context_table(truth))
+    measured = to_unit_range(schema.context_table(train), schema.context_table(train))
+    unseen = to_unit_range(schema.context_table(train), schema.context_table(truth))
     distance = squared_distances(unseen, measured).min(axis=1) + 1e-30
     first = int(distance.argmax())
     apart = squared_distances(unseen, unseen[[first]])[:, 0]

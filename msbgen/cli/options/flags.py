@@ -7,18 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msbgen.cli.options import values
 from msbgen.cli.options.messages import show
-from msbgen.cli.options.values import (
-    amounts,
-    count,
-    csv_output,
-    duration,
-    folds,
-    number,
-    output,
-    rate,
-    seed,
-)
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -104,24 +94,26 @@ def add_force(verb: argparse.ArgumentParser) -> None:
 def add_seed(verb: argparse.ArgumentParser) -> None:
     """``--seed``: seed of all random draws."""
     text = "seed of all random draws (%(default)s)"
-    verb.add_argument("--seed", type=seed, default=0, metavar="N", help=text)
+    verb.add_argument("--seed", type=values.seed, default=0, metavar="N", help=text)
 
 
 def add_out(verb: argparse.ArgumentParser, metavar: str, text: str, **options: Any) -> None:
     """``-o``: the file or folder to write."""
-    verb.add_argument("-o", "--out", **{"type": output, **options}, metavar=metavar, help=text)
+    verb.add_argument(
+        "-o", "--out", **{"type": values.output, **options}, metavar=metavar, help=text
+    )
 
 
 def add_table_out(verb: argparse.ArgumentParser, metavar: str, what: str) -> None:
     """``-o``: the table to write; without it, the table is printed."""
     text = f"write {what} here, as CSV; without it, or with '-', to stdout"
-    add_out(verb, metavar, text, type=csv_output)
+    add_out(verb, metavar, text, type=values.csv_output)
 
 
 def add_folds(verb: argparse.ArgumentParser, default: int, text: str) -> None:
     """``--folds``: number of parts of a cross-validation."""
     text = f"{text} (%(default)s)"
-    verb.add_argument("--folds", type=folds, default=default, metavar="K", help=text)
+    verb.add_argument("--folds", type=values.folds, default=default, metavar="K", help=text)
 
 
 def add_held_out(verb: argparse.ArgumentParser, default: str = "") -> None:
@@ -130,7 +122,7 @@ def add_held_out(verb: argparse.ArgumentParser, default: str = "") -> None:
     text = "measured profiles of other contexts, to score against"
     unseen.add_argument("--truth", type=Path, metavar="TRUTH.nc", help=text)
     text = f"leave out K of the measured contexts at a time {default}"
-    unseen.add_argument("--leave-out", type=count, metavar="K", help=text.strip())
+    unseen.add_argument("--leave-out", type=values.count, metavar="K", help=text.strip())
     text = "also score this generated file (with --truth; repeatable)"
     verb.add_argument(
         "--generated", type=Path, action="append", default=[], metavar="FILE.nc", help=text
@@ -140,16 +132,16 @@ def add_held_out(verb: argparse.ArgumentParser, default: str = "") -> None:
 def add_miscoverage(verb: argparse.ArgumentParser, text: str, default: float | None = None) -> None:
     """``--miscoverage``: probability that a run is not covered; without a default, no interval."""
     text += "" if default is None else " (%(default)s)"
-    verb.add_argument("--miscoverage", type=rate, default=default, metavar="A", help=text)
+    verb.add_argument("--miscoverage", type=values.rate, default=default, metavar="A", help=text)
 
 
 def add_limits(verb: argparse.ArgumentParser) -> None:
     """``--latency`` and ``--power``: limits of a run in the chosen context."""
     none = float("inf")
     text = "longest time of a run, such as 20ms"
-    verb.add_argument("--latency", type=duration, default=none, metavar="TIME", help=text)
+    verb.add_argument("--latency", type=values.duration, default=none, metavar="TIME", help=text)
     text = "highest mean power of a run"
-    verb.add_argument("--power", type=number, default=none, metavar="WATTS", help=text)
+    verb.add_argument("--power", type=values.number, default=none, metavar="WATTS", help=text)
 
 
 def add_contexts(
@@ -168,7 +160,9 @@ def add_contexts(
 def add_capacity(verb: argparse.ArgumentParser) -> None:
     """``--capacity``: total of each shared resource."""
     text = "total of each shared resource, as cache_ways=20,bandwidth=1400"
-    verb.add_argument("--capacity", type=amounts, required=True, metavar="NAME=X,...", help=text)
+    verb.add_argument(
+        "--capacity", type=values.amounts, required=True, metavar="NAME=X,...", help=text
+    )
 
 
 def add_allocator(verb: argparse.ArgumentParser) -> None:
