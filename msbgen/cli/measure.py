@@ -21,15 +21,22 @@ def add(verbs: Verbs) -> None:
     text = "earlier measurements by the same spec: their runs are added"
     verb.add_argument("--with", dest="onto", type=Path, metavar="FIRST.nc", help=text)
     verb.add_argument("--resume", action="store_true", help="continue an interrupted sweep")
-    text = "print plan, commands, time and changes to the machine, without measuring"
+    text = "print plan, commands, changes and time, for which the program runs once without limits"
     verb.add_argument("--dry-run", action="store_true", help=text)
+    text = "print a commented spec of what this machine can vary"
+    verb.add_argument("--template", action="store_true", help=text)
     text = "only restore the machine after a killed sweep, and end its processes"
     verb.add_argument("--restore", type=Path, metavar="JOURNAL", help=text)
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, or restore the machine after a killed sweep."""
+    """Measure, restore the machine after a killed sweep, or print a template."""
+    if options.template:
+        from msbgen.measure.sweep import template
+
+        shared.show("".join(template.describe_template()).rstrip("\n"))
+        return
     if options.restore is not None:
         if options.spec or options.out:
             raise UsageError("--restore takes no SPEC.toml and no -o; drop them.")
@@ -45,16 +52,18 @@ def run(options: argparse.Namespace) -> None:
 
     from dataclasses import replace
 
-    from msbgen.measure.sweep import dry_run, measure
+    from msbgen.measure.sweep import dry_run, measure, requirements
     from msbgen.measure.sweep import spec as specs
 
     spec = specs.read_spec(options.spec)
     if options.contexts:
         spec = replace(spec, contexts=options.contexts)
     if options.dry_run or out is None:
-        for line in dry_run.describe_dry_run(spec, folder=out.parent if out else Path()):
+        folder = out.parent if out else Path()
+        for line in dry_run.describe_dry_run(spec, folder=folder, trial=True):
             shared.show(line)
         return
+    shared.print_message(requirements.describe_progress(spec))
     with Progress("measuring") as step:
         measured = measure.measure(
             spec, out, first=options.onto, resume=options.resume, overwrite=options.force,

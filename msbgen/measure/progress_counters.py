@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import MeasurementError
 from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
+    clock_name,
     complete_array,
     count_array,
     counter_names,
@@ -24,6 +25,9 @@ STEP = 0.01
 _TOO_COARSE = 0.1
 # Number of runs for the median resolution, evenly chosen from all.
 _N_RUNS = 300
+# Another counter is recommended if its error is less than this share of the present one's; so noise
+# does not recommend one counter in one file, and another in the next.
+_CLEARLY = 0.5
 # Errors that differ by less are regarded as equal; then the resolution decides.
 _EQUAL = 0.002
 
@@ -118,10 +122,13 @@ def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
         f"a run at most"
         for counter in counters
     ]
-    best = suggest_progress_counter(counters).name
-    default = "instructions" if "instructions" in counter_names(dataset) else "time"
-    used = str(dataset.attrs.get("progress", default))
-    better = "" if best == used else f"; {best} measures it better (attribute 'progress')"
+    best, used = suggest_progress_counter(counters), clock_name(dataset)
+    present = {counter.name: counter for counter in counters}.get(used)
+    kept = present is not None and (
+        best.name == used
+        or (present.resolution <= _TOO_COARSE and _CLEARLY * present.error <= best.error + _EQUAL)
+    )
+    better = "" if kept else f"; {best.name} measures it better (attribute 'progress')"
     return [*lines, f"progress  {used}{better}"]
 
 

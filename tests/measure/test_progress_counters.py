@@ -123,6 +123,19 @@ def test_clocks_are_described_and_one_is_suggested():
     )
 
 
+def test_a_counter_that_is_hardly_better_is_not_recommended():
+    """Two counters with noise of a percent and more: neither replaces the other."""
+    rng = np.random.default_rng(1)
+    counts = [np.full((3, 4, 50), 100.0) * rng.normal(1, s, (3, 4, 1)) for s in (0.01, 0.013)]
+    measured = dataset(counts)
+    for name in ("a", "b"):
+        line = describe_progress_counters(measured.assign_attrs(progress=name))[-1]
+        assert line == f"progress  {name}"
+    noisy = dataset([counts[0], 100 * rng.normal(1, 0.1, (3, 4, 1)) * np.ones((3, 4, 50))])
+    line = describe_progress_counters(noisy.assign_attrs(progress="b"))[-1]
+    assert line == "progress  b; a measures it better (attribute 'progress')"
+
+
 def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
     whole = synthetic_task([(2.0, 1.0), (4.0, 1.0), (2.0, 2.0)], n_runs=4)
     spreads = {

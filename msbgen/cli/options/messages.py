@@ -1,8 +1,9 @@
-"""Output to the user: results to stdout, messages to stderr, progress on a terminal."""
+"""Output to the user: results to stdout, messages and progress to stderr."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from msbgen.core.machine import OnProgress
 
+# Time between two lines of progress if stderr is no terminal [s].
+_LINE_EVERY = 60.0
 # Control characters as escapes: names from files must not control the terminal.
 _CONTROLS = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
 
@@ -54,22 +57,26 @@ def print_message(message: object) -> None:
 
 
 class Progress:
-    """A progress line on stderr, on a terminal only; removed when the work ends."""
+    """Progress on stderr: on a terminal one line, removed at the end; else a line a minute."""
 
     def __init__(self, label: str):
         self._label = label
-        self._shown = sys.stderr.isatty()
+        self._on_terminal = sys.stderr.isatty()
+        self._next = time.monotonic() + _LINE_EVERY
 
     def __enter__(self) -> OnProgress:
         return self._step
 
     def _step(self, done: int, total: int) -> None:
-        if self._shown:
-            share = 100 * done // max(total, 1)
+        share = 100 * done // max(total, 1)
+        if self._on_terminal:
             print(f"\r{self._label}: {share:3d} %", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() >= self._next:
+            print_message(f"{self._label}: {share} % ({done} of {total})")
+            self._next = time.monotonic() + _LINE_EVERY
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
+        if self._on_terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 

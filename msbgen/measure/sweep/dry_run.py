@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shlex
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +18,11 @@ from msbgen.measure.actuators.kernel_files import DryRunFiles, KernelFiles, Syst
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.actuators import make_actuators, other_cores, program_cores
 from msbgen.measure.sweep.order import run_order
+from msbgen.measure.sweep.perf_stat import error_text
+from msbgen.measure.sweep.process import kill_leftovers, paused_process
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
-from msbgen.measure.sweep.requirements import check_machine
-from msbgen.measure.sweep.spec import Spec
+from msbgen.measure.sweep.requirements import check_machine, describe_progress
+from msbgen.measure.sweep.spec import NO_LIMITS, Spec
 
 # Runs that are listed.
 _SHOWN = 5
@@ -28,11 +34,14 @@ def describe_dry_run(
     recorder: Recorder | None = None,
     *,
     folder: Path = Path(),
+    trial: bool = False,
 ) -> Iterator[str]:
     """Lines with the plan, the commands, the time, the changes and how they are restored.
 
     By default, the files are those of the running kernel, and perf records.  The disk of `folder`,
-    that of the output, must have room.  Errors are those of the sweep before its first run.
+    that of the output, must have room.  With `trial` and without
+    `seconds` in the spec, the program runs once at the highest levels of its arguments, variables
+    and cores, without limits.  Errors are those of the sweep before its first run.
     """
     recorder = recorder or PerfRecorder(spec)
     order = run_order(spec)
@@ -57,7 +66,15 @@ def describe_dry_run(
     shares_cores = bool(set(other_cores(cores)) & set(cores))
     events = order.slots[0].events or spec.events
     yield from recorder.describe(other_cores(cores), shares_cores, events)
-    yield _time_estimate(spec, order.contexts, order.runs)
+    if recorder.name == "perf":
+        yield describe_progress(spec)
+    if spec.seconds is not None:
+        seconds, source = spec.seconds, f"a run is taken to last {spec.seconds:g} s"
+    elif trial:
+        seconds, source = _trial(spec, order.contexts.max(axis=0).tolist(), cores)
+    else:
+        seconds, source = None, "unknown without 'seconds' in the spec"
+    yield _time_estimate(replace(spec, seconds=seconds), order.contexts, order.runs, source)
     for actuator, level in zip(actuators, order.slots[0].context):
         actuator.apply(level)
     n_changes = len(dry_files.commands)
@@ -68,19 +85,43 @@ def describe_dry_run(
     yield from (f"  {command}" for command in dry_files.commands[n_changes:])
 
 
-def _time_estimate(spec: Spec, contexts: np.ndarray, runs: np.ndarray) -> str:
-    """Estimated time of the sweep, if durations are inversely proportional to each resource."""
+def _trial(spec: Spec, context: Sequence[float], cores: Sequence[int]) -> tuple[float | None, str]:
+    """Duration of one run [s], and a text about it; None if the run failed."""
+    with tempfile.TemporaryDirectory(prefix="msbgen-trial-") as scratch:
+        stderr, tag = Path(scratch, "err"), secrets.token_hex(8)
+        with paused_process(
+            spec.command_in(context),
+            folder=spec.folder,
+            stdin=spec.stdin,
+            stderr=stderr,
+            environment=spec.environment_in(context),
+            tag=tag,
+        ) as process:
+            os.sched_setaffinity(process.pid, cores)
+            ended = process.run(spec.timeout)
+            kill_leftovers(process.pid, tag)
+        if not ended.in_time:
+            return None, f"unknown, as a run did not end within {spec.timeout:g} s"
+        if ended.status:
+            message = error_text(stderr)
+            return None, f"unknown, as a run exited with {ended.status} ({message})"
+    return ended.wall, f"a run without limits took {ended.wall:.3g} s"
+
+
+def _time_estimate(spec: Spec, contexts: np.ndarray, runs: np.ndarray, source: str) -> str:
+    """Estimated time of the sweep, if durations are inversely proportional to each limit."""
     n_runs = int(runs.sum())
     if spec.seconds is None:
         attempts = n_runs * (1 + spec.retries) + spec.warmups
         longest = _clock(attempts * (spec.timeout + spec.cooldown))
-        return f"time: unknown without 'seconds' in the spec; at most {longest}, and start-up times"
+        return f"time: {source}; at most {longest}, and start-up times"
     highest = np.array([resource.levels[-1] for resource in spec.resources])
-    slowdown = np.prod(highest / contexts, axis=1)
+    limits = [r.by not in NO_LIMITS and not r.labels for r in spec.resources]
+    slowdown = np.prod(np.where(limits, highest / np.where(limits, contexts, 1.0), 1.0), axis=1)
     seconds = np.minimum(spec.seconds * slowdown, spec.timeout) @ runs
     seconds += spec.warmups * min(spec.seconds, spec.timeout)
     pauses = (n_runs + spec.warmups) * spec.cooldown
-    return f"time: about {_clock(float(seconds) + pauses)} or less, if no run fails"
+    return f"time: about {_clock(float(seconds) + pauses)} or less, if no run fails ({source})"
 
 
 def _clock(seconds: float) -> str:

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from numpy.typing import NDArray
 
+from msbgen.data.groups import clock_among
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.sweep.actuators import program_cores
 from msbgen.measure.sweep.perf_stat import error_text
@@ -153,6 +155,21 @@ def event_problems(spec: Spec) -> Iterator[str]:
             if code or "<not supported>" in output.read_text(errors="replace"):
                 reason = error_text(stderr_file) if code else "not supported on this machine"
                 yield _event_problem(event, reason)
+
+
+def describe_progress(spec: Spec) -> str:
+    """Which event will measure progress, and whether this machine counts a better one."""
+    events = spec.events
+    chosen = spec.progress or clock_among(events) or "time"
+    text = f"progress: {chosen} measures it"
+    if spec.progress or any(event.startswith("instructions") for event in events):
+        return text
+    if any(event_problems(replace(spec, events=("instructions",)))):
+        return (
+            f"{text}, as this machine counts no 'instructions'; of its software events, CPU time "
+            f"is the best, and 'time' for a program that waits"
+        )
+    return f"{text}; this machine counts 'instructions', which is better: add it to 'events'"
 
 
 def _event_problem(event: str, reason: str) -> str:

@@ -51,6 +51,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
 # Actuators whose levels may be words, and those whose numbers may be zero or negative.
 _TAKE_WORDS = ("argument", "environment", "cores", "priority", "hook")
 _TAKE_ANY_NUMBER = ("argument", "environment", "priority", "hook")
+# Actuators of which a lower level does not make a run longer in proportion.
+NO_LIMITS = (*_TAKE_ANY_NUMBER, "memory")
 _MOST = 1_000_000
 # Keys that change no run. The digest holds the contexts themselves, not the key's text.
 _NOT_IN_DIGEST = ("contexts", "progress", "seconds", "at_once")

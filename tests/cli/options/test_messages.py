@@ -15,10 +15,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown_on_terminals_only_and_is_gone_at_the_end():
-    for stream, shown in ((Terminal(), "\rfitting:  50 %\r\033[K"), (io.StringIO(), "")):
+def test_progress_is_a_line_on_terminals_and_a_line_a_minute_elsewhere(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(options.messages.time, "monotonic", lambda: now[0])
+    lines = "msbgen: fitting: 50 % (2 of 4)\nmsbgen: fitting: 100 % (4 of 4)\n"
+    on_terminal = "".join(f"\rfitting: {share:3d} %" for share in (25, 50, 75, 100))
+    for stream, shown in ((Terminal(), f"{on_terminal}\r\033[K"), (io.StringIO(), lines)):
         with contextlib.redirect_stderr(stream), options.Progress("fitting") as step:
-            step(1, 2)
+            for done in range(1, 5):
+                now[0] += 35
+                step(done, 4)
         assert stream.getvalue() == shown
 
 

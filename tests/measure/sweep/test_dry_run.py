@@ -1,5 +1,6 @@
 """A dry run shows everything and changes nothing."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -56,6 +57,24 @@ def test_the_time_is_of_all_that_may_be_run(tmp_path, given, message):
         s for s in describe_dry_run(spec(**given), machine(tmp_path)) if s.startswith("time: ")
     ]
     assert message in line
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("sleep", "0.{n}"), r"about 0 min 01 s .* \(a run without limits took 0\.2\d* s\)"),
+        (("sh", "-c", "echo {n} >&2; exit 3"), r"unknown, as a run exited with 3 \(2\); at most"),
+        (("sleep", "6{n}"), r"unknown, as a run did not end within 0.5 s; at most"),
+    ],
+)
+def test_the_program_runs_once_to_estimate_the_time(tmp_path, command, message):
+    """Longer arguments make no run shorter: 6 runs of 0.2 s."""
+    size = ResourceSpec("n", "argument", (1.0, 2.0))
+    one = spec(*command, resources=(size,), timeout=0.5, runs=3, retries=0)
+    (line,) = [
+        s for s in describe_dry_run(one, machine(tmp_path), trial=True) if s.startswith("time: ")
+    ]
+    assert re.search(message, line)
 
 
 def test_settings_that_outlive_a_group_are_put_back_by_value(tmp_path):
