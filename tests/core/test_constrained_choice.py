@@ -16,13 +16,14 @@ CONTEXTS = st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=12)
 
 
 def predictions(rows):
+    """Times are bounded by themselves and a third number."""
     time, energy, more = np.array(rows).T
-    return replace(ContextPredictions.exact(time, energy), time_bound=time * more)
+    return replace(ContextPredictions.exact(time, energy), time_bound=time + more)
 
 
-@given(CONTEXTS)
+@given(st.just([]) | CONTEXTS)
 def test_the_front_holds_what_nothing_dominates(rows):
-    time, energy = np.array(rows).T[:2]
+    time, energy = np.array(rows).reshape(-1, 3).T[:2]
     front = pareto_front(time, energy).tolist()
 
     def dominated(i):
@@ -37,9 +38,10 @@ def test_the_front_holds_what_nothing_dominates(rows):
     assert (np.diff(energy[front]) < 0).all()
 
 
-@given(CONTEXTS, VALUES, st.sampled_from(["energy", "edp", "time"]))
-def test_the_choice_is_the_least_of_all_that_keep_the_limit(rows, latency, objective):
-    view = predictions(rows)
+# powers of two: their products are exact, so that ties stay ties in any unit
+@given(CONTEXTS, VALUES, st.sampled_from(["energy", "edp", "time"]), st.sampled_from([0.5**30, 1]))
+def test_the_choice_is_the_least_of_all_that_keep_the_limit(rows, latency, objective, unit):
+    view, latency = predictions(unit * np.array(rows)), unit * latency
     cost = {"energy": lambda t, e: e, "edp": lambda t, e: t * e, "time": lambda t, e: t}[objective]
     allowed = [
         (cost(t, e), t, i)
@@ -52,42 +54,6 @@ def test_the_choice_is_the_least_of_all_that_keep_the_limit(rows, latency, objec
             choose(view, objective=objective, limits=limits)
         return
     assert choose(view, objective=objective, limits=limits).context == min(allowed)[2]
-
-
-@given(CONTEXTS, VALUES, VALUES)
-def test_longer_latencies_never_cost_more_energy(rows, latency, other):
-    view, short, long = predictions(rows), *sorted([latency, other])
-    try:
-        first = choose(view, limits=Limits(latency=short))
-    except MeasurementError:
-        return
-    assert choose(view, limits=Limits(latency=long)).energy <= first.energy
-
-
-@given(CONTEXTS, VALUES, st.sampled_from([1e-3, 2.0, 1024.0]), st.sampled_from([1e-6, 3.6e6]))
-def test_units_do_not_matter(rows, latency, seconds, joules):
-    view = predictions(rows)
-    other = ContextPredictions(
-        view.time * seconds, view.energy * joules, view.time_bound * seconds,
-        view.energy_bound * joules, view.power_bound * joules / seconds, view.work,
-    )  # fmt: skip
-    assert np.array_equal(
-        pareto_front(view.time, view.energy), pareto_front(other.time, other.energy)
-    )
-    try:
-        mine = choose(view, limits=Limits(latency=latency))
-    except MeasurementError:
-        with pytest.raises(MeasurementError):
-            choose(other, limits=Limits(latency=latency * seconds))
-        return
-    theirs = choose(other, limits=Limits(latency=latency * seconds))
-    # products of rounded factors may part what was tied
-    assert other.energy[theirs.context] == pytest.approx(other.energy[mine.context])
-
-
-def test_of_equal_costs_the_faster_and_then_the_first_is_chosen():
-    view = ContextPredictions.exact([3.0, 2.0, 2.0], [1.0, 1.0, 1.0])
-    assert choose(view).context == 1
 
 
 def test_work_divides_energy_and_not_latency():
@@ -138,7 +104,3 @@ def test_invalid_predictions_and_arguments_are_refused():
         Limits(latency=np.nan)
     with pytest.raises(ArgumentError, match="one number each"):
         pareto_front([1.0], [1.0, 2.0])
-
-
-def test_a_front_of_nothing_is_empty():
-    assert pareto_front([], []).tolist() == []
