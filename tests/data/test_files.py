@@ -94,19 +94,6 @@ def test_a_file_that_appears_while_writing_is_kept(tmp_path):
     assert path.read_text() == "ours"
 
 
-def test_a_failure_while_writing_leaves_nothing(tmp_path):
-    path = tmp_path / "out.nc"
-
-    def fail_halfway():
-        with replace_file(path) as partial:
-            partial.write_text("half")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail_halfway()
-    assert list(tmp_path.iterdir()) == []
-
-
 @contextmanager
 def writing(path):
     """Another process in the middle of writing `path`."""

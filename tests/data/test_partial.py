@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import partials
+from broken import attr, put
 from msbgen.data.check import inspect_profiles
 from msbgen.data.partial import (
     counter_groups,
@@ -176,71 +177,36 @@ def test_a_counter_that_a_run_does_not_hold_has_no_gap_there(profiles):
     assert partial_attrs(grouped)["gaps"].startswith(f"cache_misses: {100 / held:.2g} % of")
 
 
-def nowhere(ds):
-    ds["cache_misses"][:] = np.nan
-    return ds
+EVERY = list(np.ndindex(9, 4))
 
 
-def without_clock(ds):
-    ds["instructions"][2, 1] = np.nan
-    return ds
+def with_complete(value, dims=("context", "run")):
+    return lambda ds: ds.assign({COMPLETE: (dims, np.full((9, 4)[: len(dims)], value))})
 
 
-def hole(ds):
-    ds["cache_misses"][1, 1, 3] = np.nan
-    return ds
-
-
-def odd_gaps(ds):
-    ds["cache_misses"].attrs["gaps"] = "some"
-    return ds
-
-
-def never_ended(ds):
-    return partials.cut(ds, [(c, r) for c in range(9) for r in range(4)])
-
-
-def one_never_ended(ds):
-    return partials.cut(partials.in_groups(ds), [(c, r) for c in range(9) for r in (1, 3)])
-
-
-def half_complete(ds):
-    ds = partials.cut(ds, [(0, 0)])
-    return ds.assign({COMPLETE: ds[COMPLETE] * 0.5})
-
-
-def unknown_complete(ds):
-    return ds.assign(
-        {COMPLETE: (ds["duration"] * 0 + 1).where(xr.DataArray(np.arange(4) != 2, dims="run"))}
-    )
-
-
-def complete_in_words(ds):
-    return ds.assign({COMPLETE: (("context", "run"), np.full((9, 4), "yes"))})
-
-
-def complete_of_contexts(ds):
-    return ds.assign({COMPLETE: ("context", np.ones(9))})
-
-
+# None of these can be learned from.
 ERRORS = {
-    nowhere: "counter 'cache_misses' is NaN in every run: none holds it",
-    without_clock: "'instructions', the clock of progress, was not measured in context 2",
-    hole: "say in its attribute 'gaps' whether",
-    odd_gaps: "has gaps 'some'; 'carried'",
-    never_ended: "no run went on to its end",
-    one_never_ended: "counter 'cache_misses' is in no run that went on to its end",
-    half_complete: "variable 'complete' is 0.5 in context 0, run 1 and in 34 more runs; 1, for",
-    unknown_complete: "variable 'complete' is nan in context 0, run 2 and in 8 more runs; 1, for",
-    complete_in_words: "variable 'complete' is yes in context 0, run 0 and in 35 more runs; 1, for",
-    complete_of_contexts: "variable 'complete' has dimensions ['context']",
+    "counter 'cache_misses' is NaN in every run: none holds it": put("cache_misses", ..., np.nan),
+    "'instructions', the clock of progress, was not measured in context 2": put(
+        "instructions", (2, 1), np.nan
+    ),
+    "say in its attribute 'gaps' whether": put("cache_misses", (1, 1, 3), np.nan),
+    "has gaps 'some'; 'carried'": attr("cache_misses", "gaps", "some"),
+    "no run went on to its end": lambda ds: partials.cut(ds, EVERY),
+    "counter 'cache_misses' is in no run that went on to its end": lambda ds: partials.cut(
+        partials.in_groups(ds), EVERY[1::2]
+    ),
+    "variable 'complete' is 0.5 in context 0, run 0 and in 35 more runs; 1,": with_complete(0.5),
+    "variable 'complete' is nan in context 0, run 0 and in 35 more": with_complete(np.nan),
+    "variable 'complete' is yes in context 0, run 0 and in 35 more runs": with_complete("yes"),
+    "variable 'complete' has dimensions ['context']": with_complete(1.0, ("context",)),
 }
 
 
-@pytest.mark.parametrize("spoil", ERRORS)
-def test_what_nothing_can_be_learned_from_is_an_error_in_one_sentence(profiles, spoil):
-    (error,) = inspect_profiles(spoil(profiles), source="task.nc").errors
-    assert ERRORS[spoil] in error
+@pytest.mark.parametrize("sentence", ERRORS)
+def test_what_nothing_can_be_learned_from_is_an_error_in_one_sentence(profiles, sentence):
+    (error,) = inspect_profiles(ERRORS[sentence](profiles), source="task.nc").errors
+    assert sentence in error
     assert error.startswith("task.nc: ")
     assert error.endswith(".")
 
@@ -263,7 +229,3 @@ def test_one_run_is_the_longest_anyhow(profiles):
     longest = divmod(int(profiles["duration"].values.argmax()), 4)
     profiles["instructions"][longest] *= 0.9
     assert inspect_profiles(profiles).warnings == []
-
-
-def test_groups_say_nothing_against_a_measurement(profiles):
-    assert doubt_measurements(partials.in_groups(profiles)) == doubt_measurements(partials.whole())

@@ -92,16 +92,6 @@ def test_an_interrupt_between_blocks_leaves_nothing(measured, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_is_only_replaced_when_asked(measured, tmp_path):
-    path = tmp_path / "task.nc"
-    path.write_text("precious")
-    with pytest.raises(FileExistsError, match="exists already"):
-        write_profiles(measured, path)
-    assert path.read_text() == "precious"
-    write_profiles(measured, path, overwrite=True)
-    assert read_profiles(path).sizes == measured.sizes
-
-
 def test_an_invalid_dataset_is_not_written(measured, tmp_path):
     measured["duration"][0, 0] = -1.0
     with pytest.raises(ProfileError):

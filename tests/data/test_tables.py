@@ -64,13 +64,6 @@ def test_columns_come_in_any_order_and_blank_lines_count_for_nothing(path):
     assert read_contexts(path, NAMES).tolist() == [[2.0, 1.5], [4.0, 2.0]]
 
 
-def test_runs_are_what_the_table_says_or_what_the_caller_says(path):
-    path.write_text("ways,clock,runs\n2,1,3\n4,1,1\n")
-    assert read_plan(path, NAMES, 10).runs.tolist() == [3, 1]
-    path.write_text("ways,clock\n2,1\n4,1\n")
-    assert read_plan(path, NAMES, 10).runs.tolist() == [10, 10]
-
-
 def test_groups_are_of_each_context_and_what_names_none_counts_all(path):
     groups = (("a", "cpu/event=1,umask=2/"), ("a", "c"))
     numbers = np.ones(1), np.ones(1), np.ones(1)
@@ -98,13 +91,6 @@ def test_a_plan_says_whose_old_runs_are_to_go(path):
     path.write_text("ways,clock,again\n2,1,1\n4,1,2\n")
     with pytest.raises(ProfileError, match="line 3 has 2 in 'again'; 1, where old runs are to go"):
         read_plan(path, NAMES)
-
-
-def test_no_table_is_looked_for_where_there_is_no_file(tmp_path):
-    with pytest.raises(ProfileError, match=r"none\.csv: no such file\.$"):
-        read_contexts(tmp_path / "none.csv", NAMES)
-    with pytest.raises(ProfileError, match="is a folder; a regular file is wanted"):
-        read_contexts(tmp_path, NAMES)
 
 
 levels = st.integers(-999, 999).map(lambda n: n / 8) | st.sampled_from([0.1 + 0.2, 1e-9, 1e15])
