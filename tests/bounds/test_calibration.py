@@ -110,14 +110,6 @@ def test_bands_cover_the_runs_of_new_contexts(calibration, between):
         calibration.bands(between, 0.1, holds="all")
 
 
-def test_margins_follow_the_noise():
-    rng = np.random.default_rng(5)
-    # noise that grows sixteenfold along the resource: one width for all would waste the quiet end
-    uneven = bounds_of(drawn(rng, n=60, runs=10, noise=np.geomspace(0.005, 0.08, 60)))
-    quiet, loud = np.log(uneven.duration_bound(uneven.held_out.trend.contexts[[5, -5]], 0.05))
-    assert 0 < quiet < 0.5 * loud
-
-
 def levels_off(rng, by):
     """5 × 5 contexts of three runs: levels of the first resource that are left out are off."""
     contexts = np.array(
@@ -129,22 +121,6 @@ def levels_off(rng, by):
     off = np.array([by * rng.choice([-1, 1]) * (len(g) > 1 and g[0] % 5 == 0) for g in groups])
     predicted = held.predicted * np.exp(np.repeat(off, [len(g) for g in groups]))[:, None, None]
     return dataclasses.replace(held, predicted=predicted)
-
-
-def test_margins_grow_with_the_gap_to_the_measured_levels():
-    held = levels_off(np.random.default_rng(7), 0.1)
-    ways = np.array([2.0, 2.05, 2.2, 2.5])
-    query = np.column_stack([ways, np.full(4, 1.4)])
-    gap = held.query(query).gap[:, 0]
-    margin = np.log(bounds_of(held).duration_bound(query, 0.1))
-    assert gap[0] == 0
-    assert np.all(np.diff(gap) > 0)
-    assert np.all(np.diff(margin) > 0)
-    # levels of the other resource were predicted well: a gap there costs little
-    other = np.log(bounds_of(held).duration_bound([[2.0, 1.3]], 0.1))
-    assert abs(other - margin[0]) < 0.2 * (margin[-1] - margin[0])
-    well = levels_off(np.random.default_rng(7), 0.0)
-    assert margin[-1] > np.log(bounds_of(well).duration_bound(query[-1:], 0.1)) + 0.01
 
 
 @settings(max_examples=20)
@@ -194,16 +170,6 @@ def test_a_segment_of_small_errors_does_not_widen_the_band_of_the_others():
     assert upper[:, 3, 0].mean() < 0.99 * upper[:, 4, 0].mean()
 
 
-def test_bounds_do_not_depend_on_the_number_of_contexts(calibration):
-    rng = np.random.default_rng(9)
-    query = rng.uniform([2.0, 1.0], [8.0, 2.0], (1200, 2))
-    some = rng.choice(1200, 7)
-    bounds = calibration.duration_bound(query, 0.05)
-    np.testing.assert_allclose(
-        calibration.duration_bound(query[some], 0.05), bounds[some], rtol=1e-6
-    )
-
-
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_equal_or_extreme_runs_give_finite_bounds_without_a_warning(seed):
@@ -240,9 +206,6 @@ def test_quantiles_are_computed_once(calibration, between, monkeypatch):
     monkeypatch.setattr("msbgen.bounds.calibration.conformal_quantile", refuse)
     for one, again in zip(first, query()):
         np.testing.assert_array_equal(one, again)
-
-
-# ------------------------------------------------------------------ guesses
 
 
 @settings(max_examples=30)

@@ -15,7 +15,6 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import count_array
 from msbgen.generate.elapsed_distribution import ElapsedSettings
 from msbgen.generate.model import fit_profiles
-from msbgen.trend.fit import fit_trend
 
 
 class Retold:
@@ -29,9 +28,6 @@ class Retold:
 
     def known_states(self):
         return self.states
-
-
-# ------------------------------------------------------------------ what is left out
 
 
 def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
@@ -118,23 +114,6 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
             np.testing.assert_allclose(got, departed.reshape(5, 8).sum(axis=1), rtol=2e-3)
 
 
-def test_a_trend_of_the_total_time_is_fitted_without_the_left_out_contexts(task, model, grid):
-    trend = replace(model.distribution.centre.trend, time_model=())
-    sums = model.distribution.known_states().sum(axis=1, keepdims=True)
-    whole = fit_trend(grid, sums, find_caps=False)
-    distribution = with_trend(model.distribution, replace(trend, sums=(whole,)))
-    held = leave_out(distribution, count_array(task))
-    level = grid[:, 0] == 4.0
-    sums = distribution.known_states().sum(axis=1, keepdims=True)
-    without = replace(whole, contexts=grid[~level]).refit(sums[~level])
-    rows = np.flatnonzero((held.left_out == level).all(axis=1))
-    np.testing.assert_array_equal(held.context[rows], np.flatnonzero(level))
-    # but for what contexts nearby depart from it
-    np.testing.assert_allclose(
-        held.predicted[rows, :, 0].sum(axis=1), without.predict(grid[level])[:, 0, 0], rtol=5e-3
-    )
-
-
 def test_random_folds_partition_the_contexts_and_equal_seeds_give_equal_folds(task, model):
     counts = count_array(task)
     held = leave_out(model.distribution, counts, folds=3, rng=0)
@@ -170,9 +149,6 @@ def test_laws_without_a_trend_over_contexts_are_refused(task, quick):
     one = task.isel(context=slice(0, 1))
     with pytest.raises(MeasurementError, match="at least 2"):
         leave_out(fit_profiles(one, quick).distribution, count_array(one))
-
-
-# ------------------------------------------------------------------ neighbours and deviations
 
 
 def test_deviation_is_that_of_the_trend_without_the_left_out_contexts(calibration):
@@ -224,9 +200,6 @@ def test_features_of_a_context_do_not_depend_on_the_others(calibration, between)
         assert alone.deviation[0] == pytest.approx(together.deviation[i], rel=1e-3)
 
 
-# ------------------------------------------------------------------ levels and gaps
-
-
 def test_left_out_levels_are_distinguished_from_single_contexts(calibration, grid):
     held = calibration.held_out
     np.testing.assert_array_equal(held.alone, np.arange(55) < 25)
@@ -255,8 +228,6 @@ def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid
     assert np.all(held.left_out_rows.gap[level, 1] > 0)
     assert np.all(held.left_out_rows.gap[level, 0] == 0)
 
-
-# ------------------------------------------------------------------ what was never tried
 
 WAYS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (1.0, 1.5, 2.3)
 
@@ -296,9 +267,6 @@ def test_scattered_contexts_test_as_far_outside_as_they_lie():
     assert held.trend.coordinates == ("log",)
     query = [(3.0,), (31.9,), (32.1,), (0.51,), (0.49,)]
     assert held.untested(query).tolist() == [False, False, True, False, True]
-
-
-# ------------------------------------------------------------------ in a file
 
 
 def plain(held):

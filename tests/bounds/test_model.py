@@ -66,17 +66,11 @@ def test_one_answer_equals_that_of_many_contexts(calibrated, between):
         calibrated.answer(between)
 
 
-# ------------------------------------------------------------------ what cannot be calibrated
-
-
 def test_other_datasets_are_refused(task, model):
     with pytest.raises(ArgumentError, match=r"24 contexts × 4 runs .* fitted to is wanted"):
         calibrate_model(model, task.isel(context=slice(1, None)))
     with pytest.raises(ArgumentError, match="fitted to is wanted"):
         calibrate_model(model, task.drop_vars("cache_misses"))
-
-
-# ------------------------------------------------------------------ files
 
 
 def test_a_saved_calibration_gives_the_same_bounds(calibrated, model, between, tmp_path):

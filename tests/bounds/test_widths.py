@@ -83,27 +83,3 @@ def test_a_score_times_its_width_is_the_error(seed, placed):
     widths = Widths(held, error, every(held), placed)
     reached = widths.scores * widths.at(held.left_out_rows)[held.row]
     np.testing.assert_allclose(reached, error, atol=1e-12)
-
-
-def test_single_runs_have_no_noise_and_all_of_the_error():
-    held, _ = drawn(2, most_runs=1)
-    width = Widths(held, np.full((len(held.row), 1), 0.1), every(held), deconvolved=False).at(
-        held.left_out_rows
-    )
-    np.testing.assert_allclose(width, np.sqrt(1.3) * 0.1, rtol=1e-6)
-
-
-def test_a_new_level_is_one_step_after_deconvolution_and_a_gap_for_totals():
-    contexts = np.array([(w, 1.0) for w in (1.0, 2.0, 3.0, 4.0, 5.0) for _ in (0,)])
-    contexts = np.vstack([contexts, contexts + [0.0, 1.0]])
-    held = held_out(contexts, np.ones((10, 2)), groups=grid_groups(contexts))
-    assert [r for r, _ in held.levels] == [0, 0, 0]
-    rng = np.random.default_rng(3)
-    error = 0.01 * rng.standard_normal((len(held.row), 1))
-    error[np.isin(held.row, np.concatenate([rows for _, rows in held.levels]))] += 0.1
-    query = held.query([(3.0, 1.0), (3.05, 1.0), (3.5, 1.0)])
-    known, near, far = Widths(held, error, every(held), deconvolved=False).at(query)[:, 0]
-    assert known < near < far - 3 * (near - known)
-    known, near, far = Widths(held, error, every(held), deconvolved=True).at(query)[:, 0]
-    assert known < 0.3 * near
-    assert near == pytest.approx(far, rel=0.05)

@@ -43,17 +43,6 @@ def test_the_error_is_that_of_the_potentials(rng, epsilon, tol):
     assert error == pytest.approx(solved.error, abs=0.02 * tol)
 
 
-def test_the_limit_on_passes_keeps_the_partial_result(rng):
-    x, y = clusters(rng, 80), clusters(rng, 100)
-    a, b = np.full(80, 1 / 80), np.full(100, 1 / 100)
-    solved = solve_pair(ground_of(x, y, NO_COST), a, b, 1e-3, 1e-9, 6, Workspace())
-    assert solved.exhausted
-    assert solved.error > 1e-9
-    plan = np.exp((solved.f[:, None] + solved.g - squared_distances(x, y)) / 1e-3)
-    error = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
-    assert error == pytest.approx(solved.error, rel=1e-6)
-
-
 def test_single_precision_stays_within_the_tolerance(rng):
     """A loose tolerance starts with single precision; the stated error is still a bound."""
     workspace = Workspace()

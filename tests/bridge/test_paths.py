@@ -91,16 +91,6 @@ def test_contexts_are_independent_of_each_other(chain):
         np.testing.assert_array_equal(one[0], drawn[q])
 
 
-def test_runs_of_one_context_are_visited_equally_often_at_every_snapshot():
-    points = np.random.default_rng(2).standard_normal((4, 5, 2))
-    alone, n = Chain.fit(points, epsilon=EPSILON, tol=1e-9), 30_000
-    paths = draw(alone, np.arange(5), np.zeros(5), n)
-    assert np.any(paths[:, 1:] != paths[:, :-1])
-    for visited in paths.T:
-        share = np.bincount(visited, minlength=5) / n
-        assert np.abs(share - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / n)
-
-
 def test_a_chain_of_one_snapshot_has_no_potentials():
     chain = Chain.fit(np.zeros((1, 3, 2)), epsilon=1.0, tol=1e-9)
     assert chain.potentials.shape == (2, 0, 3)

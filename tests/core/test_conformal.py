@@ -22,8 +22,6 @@ from msbgen.core.conformal import (
 )
 from msbgen.core.errors import ArgumentError, MeasurementError
 
-# ------------------------------------------------------------------ quantiles
-
 levels = st.fractions(0, 1, max_denominator=12)
 counted = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 9)), min_size=1, max_size=9)
 
@@ -85,9 +83,6 @@ def test_a_new_run_of_an_exchangeable_context_is_covered(rate, error):
     assert 1 - rate - slack <= covered / trials <= 1 - rate + 1 / (n + 1) + slack
 
 
-# ------------------------------------------------------------------ rates
-
-
 @given(st.integers(1, 40), st.fractions(Fraction(1, 50), Fraction(9, 10), max_denominator=50))
 def test_a_rate_is_refused_where_the_definition_has_no_finite_quantile(n, rate):
     try:
@@ -136,9 +131,6 @@ def test_the_least_rate_is_supported_and_a_smaller_one_is_not():
         check_rate(least_rate(n), n, n)
         with pytest.raises(MeasurementError):
             check_rate(0.99 / (n + 1), n, n)
-
-
-# ------------------------------------------------------------------ folds
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=8), st.integers(0, 99))

@@ -9,7 +9,6 @@ from faulty import machine, task
 from msbgen.faults.hypotheses import Hypothesis
 from msbgen.faults.search import (
     _accepted,
-    _direct_neighbours,
     _refined,
     _Search,
     find_faulty_contexts,
@@ -138,17 +137,6 @@ def test_two_slow_neighbours_and_an_exchange_are_distinguished():
     }  # fmt: skip
 
 
-@given(st.permutations(range(27)))
-@settings(max_examples=6)
-def test_the_order_of_the_contexts_does_not_matter(order):
-    contexts = machine()
-    time, counts = task(contexts)
-    time[7] *= 2.0
-    order = np.array(order)
-    faults = found(contexts[order], time[order], counts[order])
-    assert {(kind, tuple(order[list(at)].tolist())) for kind, at in faults} == {("slow", (7,))}
-
-
 def test_a_cliff_along_a_line_is_no_fault():
     contexts = machine((5, 5, 5))
     time, counts = task(contexts)
@@ -165,11 +153,3 @@ def test_an_exempt_context_is_not_slow():
     none = np.zeros((27, 27))
     result = find_faulty_contexts(contexts, time, counts, np.zeros((27, 3)), exempt, none)
     assert not any(one.kind == "slow" and 4 in one.contexts for one in result.hypotheses)
-
-
-def test_direct_neighbours_of_a_grid_stand_along_its_axes():
-    places = machine((3, 3, 3))
-    ranks = np.column_stack([np.unique(c, return_inverse=True)[1] for c in places.T]) / 2
-    neighbours = _direct_neighbours(ranks)
-    steps = np.abs(ranks[:, None] - ranks[None]).sum(axis=2)
-    assert np.array_equal(neighbours, np.isclose(steps, 0.5))

@@ -12,21 +12,6 @@ from tasks import GRID, INTERVAL, SMALL, answer, fit_distribution, labelled, run
 KINDS = ("max_likelihood", "mean", "sample")
 
 
-def test_bursts_shorter_than_an_interval_are_resolved_by_all_runs_together():
-    contexts = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
-    counts, measured = task(contexts, 3, rare=True, interval=0.03)
-    shares = []
-    for deconvolutions in (0, 3):
-        settings = replace(SMALL, deconvolutions=deconvolutions)
-        distribution = fit_distribution(
-            counts, measured, contexts, interval=0.03, settings=settings
-        )
-        misses = distribution.centre.trend.predict(contexts)[..., 1]
-        shares.append((misses[:, 30] / misses.sum(axis=1)).mean())
-    assert shares[0] < 0.5  # an interval is three to six bins
-    assert shares[1] > 0.8
-
-
 def test_runs_that_lost_counts_are_named_and_a_context_without_counts_is_refused(runs, caplog):
     counts, measured = (part[:4, :4].copy() for part in runs)
     counts[2, 1] *= 0.6

@@ -58,9 +58,6 @@ def total_error(quantities, index, noises):
     )
 
 
-# ------------------------------------------------------------------ the posterior
-
-
 @given(st.integers(0, 10**6), st.integers(0, 4), st.integers(0, 6))
 def test_updates_equal_one_factorisation(seed, n, steps):
     q, rng = quantity(seed, n=n), np.random.default_rng(seed)
@@ -76,35 +73,12 @@ def test_updates_equal_one_factorisation(seed, n, steps):
     )
 
 
-def test_the_gain_is_the_decrease_of_the_error():
-    q = quantity(3)
-    noise = np.full(24, 0.07)
-    gain = Posterior(q).gain(noise)
-    for i in range(24):
-        posterior = Posterior(q)
-        before = posterior.error
-        posterior.observe(i, 0.07)
-        assert before - posterior.error == pytest.approx(gain[i], rel=1e-6)
-
-
-def test_many_observations_equal_one_factorisation():
-    q, rng = quantity(1, sizes=(6, 5, 4)), np.random.default_rng(1)
-    posterior, index = Posterior(q), rng.permutation(120)[:90]
-    for i in index:
-        posterior.observe(int(i), 1e-3)
-    covariance = dense_covariance(q, index, np.full(90, 1e-3))
-    np.testing.assert_allclose(posterior.reach, covariance**2 @ q.weight, rtol=1e-3)
-
-
 @given(st.floats(0, 0.1), st.floats(1e-6, 1), st.integers(1, 9), st.integers(1, 9))
 def test_runs_in_two_steps_are_as_precise_as_in_one(misfit, noise, first, then):
     q = quantity(0, misfit=misfit, noise=noise)
     none, some = np.zeros(24), np.full(24, float(first))
     precision = 1 / q.step_noise(none, first) + 1 / q.step_noise(some, then)
     np.testing.assert_allclose(precision, 1 / q.step_noise(none, first + then), rtol=1e-6)
-
-
-# ------------------------------------------------------------------ the design
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -149,17 +123,6 @@ def test_budgets_are_kept_and_larger_ones_continue_smaller_ones(seed, budget, fa
     again = design(budget)
     np.testing.assert_array_equal(small.index, again.index)
     np.testing.assert_array_equal(small.error, again.error)
-
-
-def test_expensive_contexts_are_chosen_less():
-    q = quantity(5, sizes=(6, 6, 3), n=0)
-    half = product(q.axes)[:, 1] > np.median(q.axes[1])
-    shares = []
-    for factor in (1.0, 8.0):
-        cost = np.where(half, factor, 1.0)
-        design = greedy_design([q], cost, np.zeros(108), np.arange(108), DesignLimits(contexts=15))
-        shares.append(half[design.index].sum())
-    assert shares[1] < shares[0]
 
 
 def test_an_expensive_preparation_leads_to_more_runs_of_fewer_contexts():

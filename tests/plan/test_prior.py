@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import count_array, duration_array
 from msbgen.generate.clock import deconvolve, uniform_knots
-from msbgen.generate.model import PAPER, fit_profiles
+from msbgen.generate.model import fit_profiles
 from msbgen.plan.plan import plan_contexts
 from msbgen.plan.prior import (
     _importance,
@@ -52,11 +52,6 @@ def test_without_measurements_low_levels_cost_more():
     assert len(quantity.points) == 0
     with pytest.raises(ArgumentError, match="a run at the lowest levels would take"):
         prior_of_levels([np.array([1e-300, 1e300])])
-
-
-def test_the_paper_s_law_has_no_prior(measured):
-    with pytest.raises(ArgumentError, match="preset"):
-        prior_of_distribution(fit_profiles(measured, PAPER).distribution, AXES)
 
 
 def test_few_contexts_scale_the_default_costs(gzip):

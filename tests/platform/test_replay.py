@@ -81,16 +81,6 @@ def test_replay_conserves_counts(arrays, seed):
 
 
 @settings(max_examples=20)
-@given(arrays=recorded_runs(colourings=1))
-def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
-    trace = make_trace(*arrays, attrs={})
-    contexts = [[w, 7e4, 1.5] for w in SMALL.cache_ways]
-    got = replay_trace(trace, contexts, 1, 0.01, 0, SMALL.without_noise(), threads=1)
-    assert np.all(np.diff(got.cache_misses.sum("time").values[:, 0]) <= 0)
-    assert np.all(np.diff(got.duration.values[:, 0]) <= 1e-12)
-
-
-@settings(max_examples=20)
 @given(arrays=recorded_runs(), seed=st.integers(0, 1000))
 def test_regulator_limits_misses(arrays, seed):
     trace = make_trace(*arrays, attrs={})

@@ -34,9 +34,6 @@ def found(states, known=KNOWN):
     return find_cap(one, one, known, PARAMETERS)
 
 
-# ------------------------------------------------------------------ the time under a cap
-
-
 def test_a_throttled_time_is_the_mean_of_a_maximum():
     rng = np.random.default_rng(0)
     free, least = rng.random((6, 1)), np.append(rng.random(4), 0.0)
@@ -73,15 +70,6 @@ def test_the_free_time_gives_the_time(free, demand, width):
 def test_a_time_below_the_least_has_the_lowest_free_time():
     free = unthrottled(np.ones(2), np.array([1.5, 1e6]), 0.1)
     np.testing.assert_allclose(free, np.exp(-6), rtol=1e-6)
-
-
-def test_without_a_cap_the_free_time_is_the_time():
-    time = np.array([[1e-6, 2.0], [0.3, 1e4]])
-    np.testing.assert_allclose(unthrottled(time, np.zeros(2), 0.1), time, rtol=1e-6)
-    np.testing.assert_allclose(throttled(time, np.zeros(2), 0.1)[0], time)
-
-
-# ------------------------------------------------------------------ finding a cap
 
 
 @settings(max_examples=12)
@@ -143,9 +131,6 @@ def test_no_cap_is_searched_for_levels_or_times_of_zero():
     assert all(cap.resource != 0 for cap in find_cap(zero, zero, shifted, PARAMETERS))
 
 
-# ------------------------------------------------------------------ fitting it
-
-
 @pytest.fixture(scope="module")
 def capped():
     one = problem(noisy(roofline(KNOWN)))
@@ -188,9 +173,6 @@ def test_left_out_times_do_not_depend_on_themselves(capped):
     moved = np.abs(np.log(changed / time)).max(axis=1)
     # only through the mean of all contexts, which the line compensates
     assert moved[6] < 0.02 < moved.max()
-
-
-# ------------------------------------------------------------------ bins at a cap
 
 
 def ramp(contexts, misses):

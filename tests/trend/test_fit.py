@@ -4,11 +4,6 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import count_array, make_profiles
-from msbgen.evaluate.metrics import normalised_dtw
-from msbgen.generate.clock import to_progress, to_wall_time, uniform_knots
-from msbgen.generate.model import fit_profiles
-from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.trend.caps import throttled
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.search import ParameterChoice
@@ -110,15 +105,6 @@ def test_segments_need_not_divide_the_bins_nor_states_vary():
     np.testing.assert_allclose(same.predict([[3.0, 1.2]]), 0.5, rtol=1e-6)
 
 
-def test_a_task_without_a_cap_is_not_made_worse_by_the_search():
-    states = noisy(roofline(KNOWN, np.inf))
-    queries = grid([1.4, 2.8, 5.6], [1.2, 1.8])
-    truth = roofline(queries, np.inf)
-    with_search = relative(fit_trend(KNOWN, states).predict(queries), truth)
-    without = relative(fit_trend(KNOWN, states, find_caps=False).predict(queries), truth)
-    assert with_search <= 1.02 * without
-
-
 @pytest.mark.parametrize("form", ["gaussian-process", "local-linear"])
 def test_power_laws_are_predicted_at_unseen_contexts_of_a_scattered_design(form):
     rng = np.random.default_rng(1)
@@ -177,21 +163,6 @@ def test_the_free_share_is_low_where_a_cap_binds():
     np.testing.assert_allclose(
         np.log(times[1] / times[0]) / 1e-4, capped.free_share(query), atol=5e-3
     )
-
-
-@pytest.mark.parametrize("cap", [True, False])
-def test_a_context_alone_is_predicted_as_among_many(cap):
-    trend = fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)))
-    queries = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.5, 1.8])
-    alone = np.concatenate([trend.predict(query[None]) for query in queries])
-    np.testing.assert_allclose(alone, trend.predict(queries), rtol=1e-9)
-
-
-def test_the_coordinate_is_chosen_by_the_data():
-    known = grid([1.0, 1.5, 2.2, 3.3, 5.0, 7.5], [1.0, 2.0])
-    # log time is a zigzag-free function of level itself, far from linear in its logarithm
-    states = np.exp(0.6 * known[:, :1, None] + 0.4 * np.sin(2 * known[:, :1, None]))
-    assert fit_trend(known, states * np.ones((1, 4, 1))).coordinates[0] == "linear"
 
 
 @pytest.mark.parametrize("known", [[[1.0]], [[1.0], [1.8]], [[1.0, 2.0], [2.0, 2.0], [1.5, 2.0]]])
@@ -312,54 +283,6 @@ def test_refitting_to_the_same_states_is_the_same_trend():
     np.testing.assert_allclose(doubled, 2 * trend.predict(contexts), rtol=1e-3)
     with pytest.raises(ArgumentError, match="states has 1 quantities; the 2 of the trend"):
         trend.refit(states[:, :, :1])
-
-
-# ------------------------------------------------------------- rooflines, seen in wall time
-
-INTERVAL = 0.01  # s
-KNOTS = uniform_knots(48)
-# on both sides of the knees; computing phases have none.  Both methods have the task's own bins.
-UNSEEN = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
-
-
-def wall_time(states):
-    """Counts of instructions and misses per interval, (q, time, 2), and durations [s]."""
-    total = np.full(len(states), 1e9)
-    return to_wall_time(states, total, INTERVAL, knots=KNOTS, clock=1)
-
-
-def slowed(contexts):
-    """The roofline in bins of some 20 ms."""
-    return roofline(contexts, bins=48) * [0.02, 1.0]
-
-
-def scaled_distances(profiles, truth):
-    """Normalised DTW of every context, each counter divided by its largest count."""
-    largest = np.nanmax(truth, axis=(0, 1))
-    running = [[p[np.isfinite(p).all(axis=1)] for p in both] for both in zip(profiles, truth)]
-    return np.array([normalised_dtw(ours, wanted, scale=largest) for ours, wanted in running])
-
-
-def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones():
-    runs = 3
-    states = slowed(np.repeat(KNOWN, runs, axis=0))
-    counts, duration = wall_time(noisy(states))
-    shape = (len(KNOWN), runs)
-    task = make_profiles(
-        counts.reshape(*shape, -1, 2), duration.reshape(shape), KNOWN, interval=INTERVAL,
-        resources={"bandwidth": {"units": "1"}, "clock": {"units": "GHz"}},
-        counters={"instructions": {}, "misses": {}},
-    )  # fmt: skip
-    model = fit_profiles(task, ProgressSettings(bins=48, segments=6))
-    ours = count_array(model.generate(UNSEEN, kind="mean"))[:, 0]
-    means = to_progress(counts, duration, INTERVAL, knots=KNOTS, clock=1).state
-    means = means.reshape(*shape, 48, 2).mean(axis=1)
-    theirs, _ = wall_time(log_log_multilinear(KNOWN, means, UNSEEN))
-    truth, _ = wall_time(slowed(UNSEEN))
-    mine, multilinear = scaled_distances(ours, truth), scaled_distances(theirs, truth)
-    low = UNSEEN[:, 0] < 3  # the knees lie at levels of about 2.5 and 7
-    for side in (low, ~low):
-        assert mine[side].mean() <= multilinear[side].mean() / 3, (mine, multilinear)
 
 
 def test_under_a_time_model_sums_of_counters_follow_their_trend():

@@ -91,13 +91,6 @@ def test_the_error_is_the_weighted_mean_square_residual():
     assert_allclose(plain.held_out_errors(known[..., :1] + 0.1), [0.01])
 
 
-def test_contexts_of_larger_weight_move_the_mean():
-    plain = problem(7)
-    weights = np.where(np.arange(12) == 2, 100.0, 1.0)
-    moved = problem(7, weights=weights / weights.mean())
-    assert np.all(np.abs(moved.mean - plain.logs[2]) < np.abs(plain.mean - plain.logs[2]))
-
-
 def test_a_quantity_that_is_always_zero_stays_zero():
     amounts = np.stack([np.ones((12, 4)), np.zeros((12, 4))], axis=2)
     z = contexts()

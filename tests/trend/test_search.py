@@ -62,15 +62,6 @@ def test_the_search_ends_at_a_local_minimum():
             assert error(lengths, point.nugget + nugget) > 0.95 * point.error
 
 
-def test_a_resource_without_effect_has_the_longer_scale():
-    states = np.exp(np.sin(6 * np.log(KNOWN[:, 1:])))[:, None, :] * np.ones((1, 8, 1))
-    states *= np.exp(0.001 * np.random.default_rng(0).standard_normal(states.shape))
-    _, search = searching(states)
-    choice = search.improve(default_choice(("log", "log"), "gaussian-process", 1))
-    ((first, second),) = choice.parameters.lengths
-    assert first > 2 * second
-
-
 def test_noise_is_distinguished_from_the_effect_of_the_context():
     nuggets, scatter = [], np.random.default_rng(2).standard_normal((len(KNOWN), 40, 1))
     for scale in (1e-4, 0.3):
