@@ -17,20 +17,13 @@ from msbgen.data.schema import count_array, duration_array
 from msbgen.generate.clock import deconvolve, uniform_knots
 
 
-def drawn(rng, *, n=40, runs=3, noise=0.02, error=0.0, deviation=None):
-    """Contexts in a row, predicted to last a second; their runs scatter by `noise` each."""
-    noise = np.broadcast_to(noise, n)
-    log = error * rng.standard_normal((n, 1)) + noise[:, None] * rng.standard_normal((n, runs))
-    return held_out(np.linspace(1.0, 2.0, n)[:, None], np.exp(log), deviation=deviation)
-
-
 def bounds_of(held):
     return Calibration(held, ("duration",))
 
 
 def test_bounds_with_learned_widths_cover_new_runs():
     rng = np.random.default_rng(4)
-    rate, trials, covered = 0.1, 100, []
+    rate, trials, covered = 0.1, 40, []
     for _ in range(trials):
         # the width at the new context is the same function of the others as at known ones
         contexts = np.linspace(1.0, 2.0, 40)[:, None]
@@ -67,17 +60,6 @@ def test_smaller_rates_never_give_smaller_bounds(calibration, between):
             assert np.all(wider_upper >= upper)
 
 
-@settings(max_examples=25)
-@given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
-def test_bounds_rise_as_the_rate_falls_whatever_the_runs(seed, one, other):
-    rng = np.random.default_rng(seed)
-    noise = rng.random(24) / 10
-    calibration = bounds_of(drawn(rng, n=24, noise=noise, deviation=rng.random(24)))
-    query = rng.random((5, 1)) + 1.0
-    low, high = (calibration.duration_bound(query, max(r, 0.04)) for r in sorted((one, other)))
-    assert np.all(low >= high)
-
-
 def test_bounds_lie_above_medians_and_cover_the_truth(calibration, between):
     truth = duration_array(synthetic_task(between, n_runs=8))
     bound = calibration.duration_bound(between, 0.05)
@@ -110,19 +92,6 @@ def test_bands_cover_the_runs_of_new_contexts(calibration, between):
         calibration.bands(between, 0.1, holds="all")
 
 
-def levels_off(rng, by):
-    """5 × 5 contexts of three runs: levels of the first resource that are left out are off."""
-    contexts = np.array(
-        [(w, f) for w in (1.0, 2.0, 3.0, 4.0, 5.0) for f in (1.0, 1.2, 1.4, 1.7, 2.0)]
-    )
-    groups = grid_groups(contexts)
-    runs = np.exp(0.01 * rng.standard_normal((25, 3)))
-    held = held_out(contexts, runs, groups=groups)
-    off = np.array([by * rng.choice([-1, 1]) * (len(g) > 1 and g[0] % 5 == 0) for g in groups])
-    predicted = held.predicted * np.exp(np.repeat(off, [len(g) for g in groups]))[:, None, None]
-    return dataclasses.replace(held, predicted=predicted)
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_bounds_do_not_depend_on_the_order_of_contexts_and_runs(seed):
@@ -139,19 +108,6 @@ def test_bounds_do_not_depend_on_the_order_of_contexts_and_runs(seed):
         bands.append(bounds_of(held).bands(query, 0.2))
     np.testing.assert_allclose(*bounds, rtol=1e-8)
     np.testing.assert_allclose(*bands, rtol=1e-8)
-
-
-def test_a_level_with_a_common_error_has_the_weight_of_one_group():
-    """Of 5 × 5 contexts with one level far off, a ninth of what was left out is far off."""
-    held = levels_off(np.random.default_rng(9), 0.0)
-    far = np.flatnonzero(held.left_out.sum(axis=1) > 1)[:5]
-    predicted = held.predicted.copy()
-    predicted[far] *= np.exp(-1.0)
-    spoilt = dataclasses.replace(held, predicted=predicted)
-    assert held.weight[far].sum() == pytest.approx(1 / 31)
-    # rows of level groups are a sixth of all: with a vote each the bound at 10 % would be theirs
-    at_known = held.trend.contexts[12:13]
-    assert np.log(bounds_of(spoilt).duration_bound(at_known, 0.1)) < 0.2
 
 
 def test_a_segment_of_small_errors_does_not_widen_the_band_of_the_others():
@@ -239,9 +195,3 @@ def test_contexts_farther_than_all_left_out_ones_are_guesses():
     for deviation, guess in ((2 * inner, False), (inner / 2, True)):
         some = dataclasses.replace(held, deviation=np.full(5, deviation))
         assert bounds_of(some).beyond([[5.6]]).tolist() == [guess]
-
-
-def test_known_contexts_are_no_guesses_and_corners_beyond_them_are(calibration, between, grid):
-    assert not calibration.beyond(grid).any()
-    assert not calibration.beyond(between).any()
-    assert calibration.beyond([[1.9, 1.5], [8.1, 1.5], [4.0, 0.99], [4.0, 2.01]]).all()

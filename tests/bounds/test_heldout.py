@@ -142,7 +142,7 @@ def test_laws_without_a_trend_over_contexts_are_refused(task, quick):
     few = task.isel(context=slice(0, 6))
     counts = count_array(few)
     with pytest.raises(ArgumentError, match="default preset is wanted"):
-        leave_out(fit_profiles(few, ElapsedSettings()).distribution, counts)
+        leave_out(fit_profiles(few, ElapsedSettings(snapshot_interval=0.1)).distribution, counts)
     wall = fit_profiles(few.assign_attrs(progress="time"), quick)
     with pytest.raises(MeasurementError, match="wall time"):
         leave_out(wall.distribution, counts)
@@ -188,18 +188,6 @@ def test_weights_of_neighbours_fall_with_distance_and_are_zero_when_left_out(cal
     assert np.all(of_rows[~held.left_out] > 0)
 
 
-def test_features_of_a_context_do_not_depend_on_the_others(calibration, between):
-    together = calibration.held_out.query(between)
-    for i, context in enumerate(between):
-        alone = calibration.held_out.query(context[None])
-        for name in ("near", "log_time", "predicted"):
-            np.testing.assert_allclose(
-                getattr(alone, name)[0], getattr(together, name)[i], rtol=1e-7, atol=1e-9
-            )
-        # a small difference of large variances: half of the digits are lost
-        assert alone.deviation[0] == pytest.approx(together.deviation[i], rel=1e-3)
-
-
 def test_left_out_levels_are_distinguished_from_single_contexts(calibration, grid):
     held = calibration.held_out
     np.testing.assert_array_equal(held.alone, np.arange(55) < 25)
@@ -229,44 +217,33 @@ def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid
     assert np.all(held.left_out_rows.gap[level, 0] == 0)
 
 
-WAYS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (1.0, 1.5, 2.3)
-
-
-def made(contexts, groups=None):
-    groups = grid_groups(contexts) if groups is None else groups
-    return held_out(contexts, [np.ones(2)] * len(contexts), groups=groups)
-
-
-def test_a_resource_of_one_level_was_not_tested():
-    held = made([(w, 2.3) for w in WAYS])
-    query = [(3.0, 2.3), (4.0, 1.2), (3.0, 2.31), (8.0, 2.3 + 1e-12)]
-    assert held.untested(query).tolist() == [False, True, True, False]
-
-
-def test_between_two_levels_nothing_was_tested():
-    held = made([(w, f) for w in WAYS for f in (1.0, 2.0)])
-    query = [(3.0, 1.0), (3.0, 2.0), (4.0, 1.5), (3.0, 1.99)]
-    assert held.untested(query).tolist() == [False, False, True, True]
-
-
-def test_on_a_grid_inner_levels_were_tested_and_outside_was_not():
-    held = made([(w, f) for w in WAYS for f in CLOCKS])
-    query = [(3.0, 1.2), (1.0, 2.3), (8.5, 2.0), (3.0, 0.99), (0.9, 2.4)]
-    assert held.untested(query).tolist() == [False, False, True, True, True]
-
-
-def test_random_groups_on_a_grid_test_no_level():
-    contexts = [(w, f) for w in WAYS for f in CLOCKS]
-    held = made(contexts, groups=[[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]])
-    assert held.untested([(2.0, 1.5), (3.0, 1.5), (2.0, 1.7)]).tolist() == [False, True, True]
-
-
-def test_scattered_contexts_test_as_far_outside_as_they_lie():
+WAYS = (1.0, 2.0, 4.0, 8.0)
+GRID = [(w, f) for w in WAYS for f in (1.0, 1.5, 2.3)]
+FOURTHS = [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
+# A name, contexts, groups, queries that were tested, and some that were not.
+TESTED = [
+    ("one level", [(w, 2.3) for w in WAYS], None, [(3, 2.3), (8, 2.3 + 1e-12)],
+     [(4, 1.2), (3, 2.31)]),
+    ("between two levels", [(w, f) for w in WAYS for f in (1, 2)], None, [(3, 1), (3, 2)],
+     [(4, 1.5), (3, 1.99)]),
+    ("a grid", GRID, None, [(3, 1.2), (1, 2.3)], [(8.5, 2), (3, 0.99), (0.9, 2.4)]),
+    ("random groups", GRID, FOURTHS, [(2, 1.5)], [(3, 1.5), (2, 1.7)]),
     # left out alone, 1 lies 1 below the rest and 16 lies 8 above, in a coordinate of octaves 1/4
-    held = made([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
-    assert held.trend.coordinates == ("log",)
-    query = [(3.0,), (31.9,), (32.1,), (0.51,), (0.49,)]
-    assert held.untested(query).tolist() == [False, False, True, False, True]
+    ("scattered", [(1,), (2,), (4,), (8,), (16,)], None, [(3,), (31.9,), (0.51,)],
+     [(32.1,), (0.49,)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("contexts", "groups", "tested", "untested"),
+    [row[1:] for row in TESTED],
+    ids=[row[0] for row in TESTED],
+)
+def test_what_lies_beyond_all_that_was_left_out_is_untested(contexts, groups, tested, untested):
+    runs = [np.ones(2)] * len(contexts)
+    held = held_out(contexts, runs, groups=groups or grid_groups(contexts))
+    assert not held.untested(np.array(tested, dtype=float)).any()
+    assert held.untested(np.array(untested, dtype=float)).all()
 
 
 def plain(held):
@@ -275,15 +252,6 @@ def plain(held):
 
 def stored(arrays):
     return StoredArrays("some.nc", arrays, "calibration_")
-
-
-def test_stored_predictions_are_read_unchanged(model, calibration):
-    held = calibration.held_out
-    again = HeldOut.from_arrays(model.distribution, stored(plain(held)))
-    for name in ("context", "left_out", "weight", "deviation", "predicted", "duration", "state"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
-        assert getattr(again, name).dtype == getattr(held, name).dtype
-    np.testing.assert_array_equal(again.run_context, held.run_context)
 
 
 def put(name, index, value):

@@ -143,14 +143,6 @@ def test_energy_is_bounded_beside_the_duration(energetic, between):
     assert (header[-1], float(row[-1])) == ("energy_bound", pytest.approx(bound[0], rel=1e-5))
 
 
-def test_energy_bounds_survive_a_file(energetic, between, tmp_path):
-    energetic.save(tmp_path / "m.nc")
-    loaded = CalibratedModel.load(tmp_path / "m.nc")
-    np.testing.assert_array_equal(
-        loaded.energy_bound(between, 0.1), energetic.energy_bound(between, 0.1)
-    )
-
-
 def test_without_joules_there_is_no_energy_bound(calibrated, between):
     assert "energy_bound" not in calibrated.bounds(between, 0.1)
     with pytest.raises(ArgumentError, match="no counter beside the clock is in joules"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -32,6 +32,7 @@ def random_segment(seed, *, n=9, m=7, n_known=4, bandwidth=0.7, zero_mass=()):
     return segment, lambda lam: oracles.atoms(np.exp(log_gamma / epsilon), values, contexts, lam)
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.floats(0, 1), st.sampled_from([2.0, 0.3, 0.02, 0.004]))
 def test_mean_and_mode_equal_brute_force_over_all_atoms(seed, lam, bandwidth):
     segment, atoms = random_segment(seed, bandwidth=bandwidth)

@@ -139,25 +139,6 @@ def test_time_reversal_transposes(method, case, epsilon):
 
 
 @both_forms
-@given(case=snapshots(), epsilon=epsilons, random=st.randoms(use_true_random=False))
-@few
-def test_permuting_points_permutes(method, case, epsilon, random):
-    points, weights = case
-    epsilon = reachable(epsilon, method)
-    orders = [np.array(random.sample(range(len(x)), len(x)), dtype=int) for x in points]
-    plain = solve_bridge(points, weights, epsilon=epsilon, method=method)
-    shuffled = solve_bridge(
-        [x[o] for x, o in zip(points, orders)],
-        [w[o] for w, o in zip(weights, orders)],
-        epsilon=epsilon,
-        method=method,
-    )
-    for j, plan in enumerate(couplings(plain)):
-        permuted = plan[np.ix_(orders[j], orders[j + 1])]
-        np.testing.assert_allclose(shuffled.coupling(j), permuted, rtol=0, atol=3e-8)
-
-
-@both_forms
 @given(case=snapshots(), epsilon=epsilons, exponent=st.floats(-3, 3))
 @few
 def test_scaling_space_by_c_and_epsilon_by_c_squared_leaves_the_plan(

@@ -57,12 +57,6 @@ def test_scaled_energy_keeps_its_course_and_the_ratios_of_runs(profiles):
     xr.testing.assert_identical(scaled["instructions"], made["instructions"])
 
 
-def test_mean_profiles_have_a_power_too(profiles):
-    one = add_energy(profiles, "meter").isel(run=0)
-    np.testing.assert_allclose(power_over_time(one)[0], [3.0, 4.0, 5.0], rtol=1e-6)
-    assert total_energy(one).shape == (2, 1)
-
-
 def test_of_several_meters_one_must_be_called_energy(profiles):
     both = add_energy(profiles, "meter").assign(other=lambda ds: 2 * ds["energy"])
     both["other"].attrs = {"units": "J", "role": "counter"}

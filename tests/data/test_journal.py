@@ -5,8 +5,6 @@ import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from forks import forked, status_of
 from msbgen.core.errors import ProfileError
@@ -105,15 +103,6 @@ def test_a_journal_that_was_never_begun_is_begun(tmp_path):
         again.append(HEAD)
         again.close()
         assert read_journal(path, FORMAT) == [HEAD]
-
-
-@settings(max_examples=15)
-@given(st.binary(min_size=1, max_size=60).filter(lambda data: not data.startswith(b"{")))
-def test_other_files_are_no_journals(tmp_path_factory, data):
-    path = tmp_path_factory.getbasetemp() / "x"
-    path.write_bytes(data)
-    with pytest.raises(ProfileError):
-        read_journal(path, FORMAT)
 
 
 def test_a_record_that_does_not_fit_leaves_nothing_behind(path, monkeypatch):

@@ -4,20 +4,19 @@ import numpy as np
 import pytest
 
 import partials
-from conftest import synthetic_task
+from conftest import MEASURED, synthetic_task
+from faulty import spoilt
 from msbgen.data.check import inspect_profiles
 from msbgen.data.quality import doubt_measurements, note_design
 from msbgen.data.schema import counter_names
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
 
-GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
-
 
 @pytest.fixture
 def many():
     """Six runs of each of six contexts."""
-    return synthetic_task(GRID, n_runs=6)
+    return synthetic_task(MEASURED, n_runs=6)
 
 
 def message(dataset):
@@ -30,37 +29,6 @@ def of_runs(dataset, name, value, units="1"):
     values = np.full((dataset.sizes["context"], dataset.sizes["run"]), np.nan)
     values[2, 1] = value
     return dataset.assign({name: (("context", "run"), values, label)})
-
-
-def scaled(dataset, place, factor):
-    """One run, or all of a context, that took so many times as long."""
-    profiles = (
-        dataset.copy(deep=True)
-        .pad(time=(0, dataset.sizes["time"] * int(factor + 1)))
-        .drop_vars("time")
-    )
-    interval = dataset.attrs["interval"]
-    time = interval * np.arange(1, profiles.sizes["time"] + 1)
-    profiles = profiles.assign_coords(time=("time", time, dataset["time"].attrs))
-    for c, r in np.argwhere(np.broadcast_to(place, dataset["duration"].shape)):
-        old = float(dataset["duration"][c, r])
-        new = factor * old
-        profiles["duration"][c, r] = new
-        edges = np.minimum(np.append(0, interval * np.arange(1, np.ceil(new / interval) + 1)), new)
-        for name in counter_names(dataset):
-            counts = dataset[name].values[c, r]
-            counts = counts[~np.isnan(counts)]
-            ends = np.minimum(interval * np.arange(len(counts) + 1), old) * factor
-            moved = np.diff(np.interp(edges, ends, np.append(0, np.cumsum(counts))))
-            profiles[name][c, r] = np.nan
-            profiles[name][c, r, : len(moved)] = moved
-    return profiles
-
-
-def at(context, run=slice(None), shape=(6, 6)):
-    mask = np.zeros(shape, dtype=bool)
-    mask[context, run] = True
-    return mask
 
 
 @pytest.mark.parametrize("name", ["bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd"])
@@ -132,14 +100,14 @@ def test_totals_that_depart_for_gaps_are_not_blamed_on_the_task(kind, remedy):
 
 
 def test_durations_that_spread_and_runs_that_stand_apart(many):
-    found = message(scaled(many, at(3, 2), 2.0))
+    found = message(spoilt(many, stretched=[(3, 2, 2.0, 0.0, 1.0)]))
     assert [text.partition(": ")[2][:40] for text in found] == [
         "durations spread by more than 25% betwee",
         "'duration' is far from that of the other",
     ]
     assert all("in context 3 (cache_ways=4, frequency=2 GHz)" in text for text in found)
     assert "run 2" in found[1]
-    assert message(scaled(many, at(3, 2), 1.05)) == []
+    assert message(spoilt(many, stretched=[(3, 2, 1.05, 0.0, 1.0)])) == []
 
 
 def test_totals_of_the_progress_that_spread(many):
@@ -170,14 +138,14 @@ def test_a_resource_without_effect():
 
 
 def test_one_run_a_context_tells_no_effect_and_no_spread():
-    assert message(synthetic_task(GRID, n_runs=1)) == []
+    assert message(synthetic_task(MEASURED, n_runs=1)) == []
 
 
 def test_a_context_that_was_not_set():
     """Two ways run as eight do, three are slower."""
     task = synthetic_task(np.array([(w, f) for f in (1.0, 2.0) for w in (2.0, 3.0, 8.0)]), n_runs=6)
     duration = task["duration"].values.mean(axis=1)
-    wrong = scaled(task, at(0), float(duration[2] / duration[0]))
+    wrong = spoilt(task, slow=[(0, float(duration[2] / duration[0]))])
     (found,) = message(wrong)
     assert (
         "context 0 (cache_ways=2, frequency=1 GHz) runs as with cache_ways=8, while what" in found
@@ -194,6 +162,6 @@ def test_corners_that_are_missing_are_noted(many):
         "frequency=1 GHz); contexts towards them are extrapolated."
     )
     wider = {**listed, "levels": [0.5, 1.0, 2.0]}
-    (found,) = note_design(full.assign_coords(frequency=("context", GRID[:, 1], wider)))
+    (found,) = note_design(full.assign_coords(frequency=("context", MEASURED[:, 1], wider)))
     assert "2 of the platform's 4 corners" in found
     assert "(cache_ways=8, frequency=0.5 GHz)" in found

@@ -44,11 +44,6 @@ def test_a_perfect_method_scores_zero_and_a_known_error_its_size(measured, truth
     assert np.isnan(scores.sel(metric="fastdtw")).all()
 
 
-def test_clouds_of_the_truth_itself_have_no_distance(measured, truth):
-    scores = score_methods(measured, truth, {"itself": lambda train, contexts: truth})["score"]
-    np.testing.assert_allclose(scores.sel(metric=["energy_distance", "wasserstein"]), 0, atol=1e-9)
-
-
 def two_counters(*runs):
     """One context; runs are rows × (small, large) counts per interval of 10 ms."""
     length = max(len(run) for run in runs)

@@ -202,17 +202,6 @@ def test_energy_that_grows_with_time_explains_no_slow_context(three_runs):
         assert known_faults(metered) == known_faults(slow) != Findings()
 
 
-def test_cycles_explain_no_slow_context(three_runs):
-    slow = spoilt(three_runs, slow=[(9, 2.2)])
-    ends = np.minimum(slow["duration"], slow["time"])
-    seconds = ends.diff("time").reindex(time=slow["time"], fill_value=slow.attrs["interval"])
-    metered = slow.assign(cycles=0 * slow["instructions"] + 1e9 * slow["frequency"] * seconds)
-    metered["cycles"].attrs = {"role": "counter", "units": "1", "long_name": "cycles"}
-    (fault,) = known_faults(metered)
-    assert (fault.kind, fault.contexts) == ("slow", (9,))
-    assert fault.factor == pytest.approx(2.2, rel=0.05)
-
-
 def test_profiles_for_comparisons_are_without_faults(faulty, findings):
     sound = without_faults(faulty, findings)
     missing = np.isnan(duration_array(sound))

@@ -137,7 +137,7 @@ def test_a_block_holds_its_contexts_only():
 def test_memory_does_not_grow_with_the_contexts(monkeypatch, tmp_path):
     monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", 4e5)
     model = fitted(COARSE)
-    grid = [(w, f) for w in np.linspace(2, 8, 40) for f in np.linspace(1, 2, 50)]
+    grid = [(w, f) for w in np.linspace(2, 8, 20) for f in np.linspace(1, 2, 25)]
     # numba's and xarray's own lasting allocations
     write_blocks(model.stream(grid[:60], kind="sample", n_samples=20, rng=0), tmp_path / "first.nc")
 
@@ -152,9 +152,9 @@ def test_memory_does_not_grow_with_the_contexts(monkeypatch, tmp_path):
         tracemalloc.stop()
         return most
 
-    few, many = peak(100), peak(1000)
+    few, many = peak(100), peak(500)
     written = xr.open_dataset(tmp_path / "big.nc")
-    assert written.sizes["context"] == 1000
+    assert written.sizes["context"] == 500
     size = sum(variable.nbytes for variable in written.variables.values())
     assert many < size / 4
     assert many - few < size / 20  # the list of contexts, nothing of their profiles
@@ -251,16 +251,6 @@ def test_times_set_the_output_interval_and_conserve_events(measured):
         model.generate(query, times=-0.1)
 
 
-def test_generation_does_not_depend_on_names(measured):
-    renamed = measured.rename(
-        cache_ways="flux", frequency="knob", instructions="apples", cache_misses="pears"
-    ).rename(cache_requests="plums")
-    renamed.attrs["progress"] = "apples"
-    a = fitted(QUICK).generate([[3.0, 1.5]], kind="mean")
-    b = fit_profiles(renamed, QUICK).generate([[3.0, 1.5]], kind="mean")
-    np.testing.assert_array_equal(a["instructions"], b["apples"])
-
-
 def test_short_runs_are_refused_with_a_remedy(measured):
     coarse = synthetic_task(context_table(measured), interval=0.3)
     with pytest.raises(
@@ -288,15 +278,6 @@ def test_bad_settings_are_refused(measured):
         fit_profiles(measured, QUICK).generate([[1e4, 1.0]])
     with pytest.raises(ValueError, match="n_samples is 0"):
         fitted().generate([[2.0, 1.0]], kind="sample", n_samples=0)
-
-
-def test_a_resource_with_a_level_of_zero_is_no_obstacle(measured):
-    shifted = measured["cache_ways"].values - 2.0
-    attrs = {"units": "1", "role": "resource"}
-    idle = measured.assign_coords(cache_ways=("context", shifted, attrs))
-    generated = fit_profiles(idle, QUICK).generate([[0.0, 1.5], [4.0, 1.5]], kind="mean")
-    assert inspect_profiles(generated).errors == []
-    assert generated["duration"].values[0] > generated["duration"].values[1]
 
 
 @pytest.mark.parametrize("kind", ["mean", "max_likelihood"])

@@ -58,11 +58,3 @@ def test_centre_and_residual_of_a_single_run_give_the_run(runs):
     back = (centre * distribution.residuals.factor[:1]).sum(axis=1)
     np.testing.assert_allclose(back[0, 0], duration[0, 0], rtol=1e-9)
     np.testing.assert_allclose(back[0, 1], np.nansum(counts[0, 0, :, 1]), rtol=1e-9)
-
-
-def test_repeated_runs_of_a_context_are_on_the_mean_their_context(distribution):
-    factor = distribution.residuals.factor.reshape(9, 12, *distribution.residuals.factor.shape[1:])
-    np.testing.assert_allclose(factor.mean(axis=1), 1.0, rtol=1e-9)
-    np.testing.assert_allclose(
-        distribution.centre.of_known(np.full((9, 2), 12)), distribution.known_states(), rtol=1e-12
-    )

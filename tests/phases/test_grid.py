@@ -21,11 +21,6 @@ def test_rows_find_every_context_however_they_are_ordered():
     np.testing.assert_array_equal(grid.contexts, FULL)
 
 
-def test_a_missing_context_is_named():
-    with pytest.raises(ProfileError, match=r"1 of 6 contexts are missing, first cache_ways=4, fre"):
-        Grid.of(synthetic_task(np.delete(FULL, 3, axis=0), n_runs=1))
-
-
 def test_the_clock_is_what_is_in_hertz():
     profiles = synthetic_task(FULL, n_runs=1)
     assert Grid.of(profiles).clock == "frequency"

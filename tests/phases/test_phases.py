@@ -8,7 +8,6 @@ import pytest
 from conftest import synthetic_task
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import make_profiles, mean_duration
-from msbgen.phases.grid import Grid
 from msbgen.phases.phases import phase_table, read_phases, table_grid, validate_phases, write_phases
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
@@ -85,12 +84,6 @@ def test_coarser_tables_have_fewer_phases():
     assert number == sorted(number, reverse=True)
     assert number[0] >= 10
     assert number[-1] == 1
-
-
-def test_generated_and_interpolated_profiles_without_runs_make_tables_too():
-    profiles = synthetic_task(FULL)
-    table = phase_table(profiles.isel(run=0))
-    assert table_grid(table) == Grid.of(profiles)
 
 
 def test_contexts_missing_are_refused():

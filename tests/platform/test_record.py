@@ -203,14 +203,6 @@ def test_recording_names_the_packages_that_are_missing(tmp_path, monkeypatch):
         record_trace(["gzip"], tmp_path / "t.nc")
 
 
-def test_recording_does_not_replace_a_file_unasked(tmp_path):
-    path = tmp_path / "t.nc"
-    path.write_text("precious")
-    with pytest.raises(FileExistsError):
-        record_trace(["gzip"], path)
-    assert path.read_text() == "precious"
-
-
 @pytest.mark.parametrize("folder", ["missing", "file"])
 def test_where_nothing_can_be_written_no_program_runs(tmp_path, folder):
     (tmp_path / "file").write_text("no folder")

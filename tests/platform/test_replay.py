@@ -1,8 +1,5 @@
 """Replay: beside a slow one, what it conserves, its noise, and what it refuses."""
 
-import sys
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,15 +154,6 @@ def one_noise(trace: xr.Dataset, config: PlatformConfig, runs: int = 40) -> xr.D
     return replay_trace(trace, [[2.0, 70.0, 2.0]], runs, 0.01, 0, config)
 
 
-def test_fluctuation_inside_a_run_is_an_autoregression():
-    profiles = one_noise(steady_trace(), replace(QUIET, phase_noise=0.015))
-    counts = profiles.instructions.values[0, :, :55]
-    # a reading takes 100 steps of correlation 0.9: their mean has a variance of
-    # (19 - 2 · 0.9 / 0.1² / 100) / 100
-    expected = 0.015 * ((19 - 1.8) / 100) ** 0.5
-    assert (counts.std(axis=1) / counts.mean(axis=1)).mean() == pytest.approx(expected, rel=0.1)
-
-
 def test_interrupts_and_preemptions_take_their_time():
     trace = steady_trace()
     ticks = one_noise(trace, replace(QUIET, tick_rate=250.0)).duration.values - 0.6
@@ -278,33 +266,6 @@ def test_runs_that_would_never_end_are_refused():
     slow = replace(PlatformConfig(), bandwidths=(1e-9,))
     with pytest.raises(ArgumentError, match="steps to play"):
         replay_trace(small_trace(20), [[2.0, 1e-9, 1.2]], 1, 3600.0, config=slow)
-
-
-def test_as_many_contexts_at_a_time_as_cores_that_the_process_may_use(monkeypatch):
-    """Not as the machine has: a container or a batch job is given some of them."""
-    at_work, most, lock = 0, 0, threading.Lock()
-
-    def slow_run(*arguments):
-        nonlocal at_work, most
-        with lock:
-            at_work += 1
-            most = max(most, at_work)
-        time.sleep(0.01)
-        with lock:
-            at_work -= 1
-        return played(*arguments)
-
-    module = sys.modules[replay_trace.__module__]
-    played = module._one_run
-    monkeypatch.setattr(module, "_one_run", slow_run)
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
-    for cores, threads, wanted in ((3, None, 3), (1, None, 1), (1, 5, 5)):
-        monkeypatch.setattr(
-            "os.sched_getaffinity", lambda pid, n=cores: set(range(n)), raising=False
-        )
-        most = 0
-        replay_trace(small_trace(20), platform_contexts("grid:5x4x1"), 1, threads=threads)
-        assert most == wanted
 
 
 def test_replay_refuses_more_ways_than_the_trace_has():

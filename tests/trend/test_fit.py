@@ -184,16 +184,6 @@ def test_far_extrapolation_stays_near_the_known_range():
     assert prediction.max() < 5 * states.max()
 
 
-def test_missing_values_are_ignored():
-    full = roofline(KNOWN, np.inf)
-    holes = full.copy()
-    holes[3, :, 1] = np.nan
-    holes[7, :10, 0] = np.nan
-    with_holes, without = fit_trend(KNOWN, holes), fit_trend(KNOWN, full)
-    queries = grid([1.4, 5.6], [1.2])
-    np.testing.assert_allclose(with_holes.predict(queries), without.predict(queries), rtol=0.05)
-
-
 def test_contexts_of_larger_weight_are_followed_more_closely():
     rng = np.random.default_rng(3)
     known = np.linspace(1, 2, 20)[:, None]

@@ -47,9 +47,3 @@ def test_folds_of_a_resource_are_rows_of_all_folds(contexts, resource, singles):
     else:  # the contexts alone
         assert part.singles == len(contexts)
         assert len(part.ends) == 0
-
-
-def test_contexts_alone_have_no_levels():
-    folds = Folds.alone(5)
-    assert folds.index.tolist() == [0, 1, 2, 3, 4]
-    np.testing.assert_allclose(folds.weight, 0.2)

@@ -62,16 +62,6 @@ def test_the_search_ends_at_a_local_minimum():
             assert error(lengths, point.nugget + nugget) > 0.95 * point.error
 
 
-def test_noise_is_distinguished_from_the_effect_of_the_context():
-    nuggets, scatter = [], np.random.default_rng(2).standard_normal((len(KNOWN), 40, 1))
-    for scale in (1e-4, 0.3):
-        states = np.exp(np.sin(3 * np.log(KNOWN[:, 1:]))[:, None] + scale * scatter)
-        _, search = searching(states)
-        choice = search.improve(default_choice(("log", "log"), "gaussian-process", 1))
-        nuggets.append(choice.parameters.nugget[0])
-    assert nuggets[0] < nuggets[1]
-
-
 @pytest.mark.parametrize("name", ["linear", "reciprocal"])
 def test_the_coordinate_in_which_the_logarithm_is_a_line_is_found(name):
     known = grid([1.0, 1.5, 2.2, 3.3, 5.0, 7.5], [1.0, 2.0])

@@ -100,20 +100,6 @@ def test_columns_are_smoothed_equally_alone_together_and_in_threads(monkeypatch)
         np.testing.assert_allclose(found[1][0][:, [c]], alone, rtol=1e-7, atol=1e-9)
 
 
-def test_the_process_reproduces_lines_and_the_local_form_constants():
-    z = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 2))
-    query = np.array([[0.1, -0.2], [0.45, 0.3]])
-    for form, slope, nugget in (
-        ("gaussian-process", [3.0, -1.0], 1e-6),
-        ("local-linear", [0, 0], 1),
-    ):
-        smoother, lengths = SMOOTHERS[form](z), np.ones(2)
-        values = (2.0 + z @ slope)[:, None]
-        coefficients = smoother.coefficients(values, np.ones((8, 1)), lengths, nugget)
-        (rows,) = smoother.rows(query, lengths[None], np.array([nugget]))
-        np.testing.assert_allclose((rows @ coefficients)[:, 0], 2.0 + query @ slope, atol=0.01)
-
-
 def test_points_that_differ_only_by_rounding_are_refused():
     process, folds = SMOOTHERS["gaussian-process"](np.zeros((30, 1))), Folds.alone(30)
     values = np.ones((30, 1))
