@@ -13,15 +13,6 @@ from msbgen.data.tables import bound_rows
 from msbgen.generate.model import ProfileModel, fit_profiles
 
 
-def test_folds_fit_the_trend_anew(task, model, between):
-    folded = calibrate_model(model, task, folds=3)
-    assert sorted(folded.calibration.held_out.context) == list(range(25))
-    bound = folded.duration_bound(between, 0.1)
-    assert np.all(bound > folded.calibration.held_out.trend.predict(between)[..., 0].sum(axis=1))
-    with pytest.raises(ArgumentError, match="folds is 1"):
-        calibrate_model(model, task, folds=1)
-
-
 def test_one_run_a_context_is_enough(task, quick, between):
     few = task.isel(run=[0])
     calibrated = calibrate_model(fit_profiles(few, quick), few)

@@ -77,20 +77,6 @@ def test_the_most_likely_path_is_the_best_of_all(chain, plans, seed):
     assert tuple(path[0]) == best
 
 
-def test_contexts_are_independent_of_each_other(chain):
-    rng = np.random.default_rng(1)
-    active = np.stack([rng.permutation(6)[:4] for _ in range(5)])
-    log_weight, uniform = np.log(rng.random((5, 4))), rng.random((5, 3, 4))
-    likely = chain.most_likely(active, log_weight, bandwidth=1.0, dims=2)
-    drawn = chain.draw(active, log_weight, uniform)
-    for q in range(5):
-        rows = slice(q, q + 1)
-        one = chain.most_likely(active[rows], log_weight[rows], bandwidth=1.0, dims=2)
-        np.testing.assert_array_equal(one[0], likely[q])
-        one = chain.draw(active[rows], log_weight[rows], uniform[rows])
-        np.testing.assert_array_equal(one[0], drawn[q])
-
-
 def test_a_chain_of_one_snapshot_has_no_potentials():
     chain = Chain.fit(np.zeros((1, 3, 2)), epsilon=1.0, tol=1e-9)
     assert chain.potentials.shape == (2, 0, 3)

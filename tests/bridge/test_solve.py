@@ -180,13 +180,6 @@ def test_the_plan_is_exact_where_the_kernel_underflows(rng, epsilon):
     assert best - 1e-6 <= reached <= best + epsilon * np.log(400) + 1e-6
 
 
-def test_points_of_identical_snapshots_stay_at_tiny_epsilon(rng):
-    (x,) = clouds(rng, 50)
-    bridge = solve_bridge([x, x, x], epsilon=1e-5)
-    for plan in couplings(bridge):
-        np.testing.assert_allclose(plan, np.eye(50) / 50, atol=1e-12)
-
-
 def test_multimarginal_is_exact_where_the_kernel_underflows(rng):
     points = clouds(rng, 4, 5, 3)
     points = [x + 20.0 * j for j, x in enumerate(points)]

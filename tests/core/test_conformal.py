@@ -69,20 +69,6 @@ def test_the_quantile_is_the_hierarchical_one_of_the_literature(runs_of, rate, r
     assert conformal_quantile(scores, shares, len(runs_of), rate) == truth
 
 
-@pytest.mark.parametrize("error", [0.0, 3.0], ids=["runs apart", "runs of a context together"])
-@pytest.mark.parametrize("rate", [0.2, 0.05])
-def test_a_new_run_of_an_exchangeable_context_is_covered(rate, error):
-    rng = np.random.default_rng(3)
-    n, runs, trials = 39, 4, 2000
-    covered = 0
-    for _ in range(trials):
-        log = error * rng.standard_normal((n, 1)) + rng.standard_normal((n, runs))
-        new = error * rng.standard_normal() + rng.standard_normal()
-        covered += new <= group_quantile(*nested(log), rate)
-    slack = 4 * np.sqrt(rate * (1 - rate) / trials)
-    assert 1 - rate - slack <= covered / trials <= 1 - rate + 1 / (n + 1) + slack
-
-
 @given(st.integers(1, 40), st.fractions(Fraction(1, 50), Fraction(9, 10), max_denominator=50))
 def test_a_rate_is_refused_where_the_definition_has_no_finite_quantile(n, rate):
     try:

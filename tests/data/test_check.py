@@ -37,15 +37,6 @@ def test_a_trace_is_to_be_replayed_and_nothing_else_is_said_of_it(measured):
     assert "replay it first (msbgen platform replay)" in message[1]
 
 
-def test_places_are_counted_over_the_whole_file(measured, monkeypatch):
-    monkeypatch.setattr("msbgen.data.check._CHECKED_AT_ONCE", 1)
-    for place in ((1, 2, 3), (1, 2, 5), (4, 0, 1)):
-        measured["cache_misses"][place] = -5.0
-    (error,) = inspect_profiles(measured).errors
-    assert "context 1 (cache_ways=2, frequency=2 GHz), run 2, interval 3 (0.04 s)" in error
-    assert "and 2 more places: a wrapped" in error
-
-
 def test_validation_takes_little_memory_beside_the_dataset(measured, monkeypatch):
     monkeypatch.setattr("msbgen.data.check._CHECKED_AT_ONCE", 2**14)
     attrs = {name: dict(measured[name].attrs) for name in resource_names(measured)}

@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,12 +15,9 @@ from msbgen.data.schema import (
     check_units,
     checked_contexts,
     context_table,
-    counter_attrs,
     counter_names,
-    join_profiles,
     lost_array,
     make_profiles,
-    resource_attrs,
     resource_names,
     same_level,
     started_array,
@@ -112,26 +108,6 @@ def test_names_of_the_packages_own_are_refused(name, what):
 def test_arrays_without_a_name_each_are_refused(counts):
     with pytest.raises(ArgumentError, match="wanted"):
         make_profiles(counts, [0.2], [[1.0]], interval=0.1, resources=CLOCK, counters={"work": {}})
-
-
-def test_blocks_are_joined_as_xarray_joins_them(measured):
-    blocks = [measured.isel(context=rows) for rows in (slice(0, 1), slice(1, 4), slice(4, 6))]
-    cut = [
-        block.isel(time=block["instructions"].notnull().any(["context", "run"])) for block in blocks
-    ]
-    assert len({block.sizes["time"] for block in cut}) == 3
-    xr.testing.assert_identical(join_profiles(cut), measured)
-    assert join_profiles(cut[:1]) is cut[0]
-
-
-def test_what_is_taken_apart_can_be_put_together(measured):
-    again = make_profiles(
-        np.stack([measured[name].values for name in counter_names(measured)], axis=-1),
-        measured["duration"].values, context_table(measured), interval=0.01,
-        resources=resource_attrs(measured), counters=counter_attrs(measured),
-        attrs={"task": "synthetic"},
-    )  # fmt: skip
-    xr.testing.assert_identical(again, measured)
 
 
 def test_when_runs_began_is_known_where_the_file_says_it(measured):

@@ -17,12 +17,3 @@ def test_a_sentence_is_said_once_with_its_first_place_and_how_many_more(measured
         "wrong in context 3 (cache_ways=4, frequency=2 GHz), run 2 and 6 more places: correct it.",
         "odd in context 5 (cache_ways=8, frequency=2 GHz).",
     ]
-
-
-def test_intervals_are_told_with_their_times(measured):
-    breaches = Violations(measured)
-    mask = np.zeros((6, 3, measured.sizes["time"]), dtype=bool)
-    mask[0, 1, [3, 4]] = True
-    breaches.of(0)("wrong PLACE.", mask)
-    (message,) = breaches.sentences()
-    assert message.endswith("GHz), run 1, interval 3 (0.04 s) and 1 more place.")

@@ -54,6 +54,15 @@ def test_distances_equal_scipy_in_one_dimension(x, data):
     assert wasserstein_distance(x, y, weights) == pytest.approx(expected, abs=tolerance)
 
 
+@given(clouds(max_rows=6), st.data())
+def test_energy_distance_is_that_of_all_pairs(x, data):
+    y = data.draw(clouds(max_rows=6, columns=x.shape[1]))
+    to, own, other = (
+        np.sqrt(oracles.squared_distances(*p)).mean() for p in ((x, y), (x, x), (y, y))
+    )
+    assert energy_distance(x, y) == pytest.approx(2 * to - own - other, rel=1e-9, abs=1e-9)
+
+
 @settings(max_examples=20)
 @given(clouds(min_rows=2, max_rows=9, columns=2), st.data())
 def test_matching_clouds_point_by_point_is_optimal(x, data):

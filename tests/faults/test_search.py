@@ -7,19 +7,14 @@ from hypothesis import strategies as st
 
 from faulty import machine, task
 from msbgen.faults.hypotheses import Hypothesis
-from msbgen.faults.search import (
-    _accepted,
-    _refined,
-    _Search,
-    find_faulty_contexts,
-)
+from msbgen.faults.search import _accepted, _refined, _Search, find_faulty_contexts
 
 
-def faulty_contexts(contexts, time, counts, variance=None):
+def faulty_contexts(contexts, time, counts, variance=None, exempt=()):
     n = len(time)
-    none = np.zeros(n, dtype=bool)
+    exempt = np.isin(np.arange(n), exempt)
     variances = np.zeros((n, 3)) if variance is None else variance
-    return find_faulty_contexts(contexts, time, counts, variances, none, np.zeros((n, n)))
+    return find_faulty_contexts(contexts, time, counts, variances, exempt, np.zeros((n, n)))
 
 
 def found(contexts, time, counts):
@@ -59,14 +54,7 @@ def test_weights_never_exceed_one_and_factors_never_fall_below(factors, exempt):
     time, counts = task(contexts)
     for i, factor in factors.items():
         time[i] *= factor
-    result = find_faulty_contexts(
-        contexts,
-        time,
-        counts,
-        np.zeros((27, 3)),
-        np.isin(np.arange(27), exempt),
-        np.zeros((27, 27)),
-    )
+    result = faulty_contexts(contexts, time, counts, exempt=exempt)
     assert np.all((result.weight > 0) & (result.weight <= 1))
     assert np.all(result.factor >= 1)
     involved = [i for one in result.hypotheses for i in one.contexts]
@@ -149,7 +137,5 @@ def test_an_exempt_context_is_not_slow():
     contexts = machine()
     time, counts = task(contexts)
     time[4] *= 2.0
-    exempt = np.arange(27) == 4
-    none = np.zeros((27, 27))
-    result = find_faulty_contexts(contexts, time, counts, np.zeros((27, 3)), exempt, none)
+    result = faulty_contexts(contexts, time, counts, exempt=[4])
     assert not any(one.kind == "slow" and 4 in one.contexts for one in result.hypotheses)

@@ -61,12 +61,6 @@ def test_a_plateau_keeps_its_time_in_one_bin():
     np.testing.assert_allclose(state, [[0.5, 0.5], [0.5, 0.5], [2.5, 14.5], [0.5, 0.5]])
 
 
-def test_plateaus_at_both_ends_are_kept():
-    counts = np.array([[0.0, 3.0], [8.0, 0.0], [0.0, 2.0]])
-    state = to_progress(counts, 2.5, 1.0, knots=uniform_knots(2)).state
-    np.testing.assert_allclose(state, [[1.5, 3.0], [1.0, 2.0]])
-
-
 def test_runs_are_treated_one_by_one_and_missing_ones_stay_missing():
     counts = np.full((2, 2, 3, 2), np.nan)
     counts[0, 0] = [[2.0, 1.0], [2.0, 1.0], [1.0, 1.0]]

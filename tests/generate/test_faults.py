@@ -1,7 +1,5 @@
 """Detection of faults in measured runs, and fits that correct them."""
 
-import logging
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,20 +121,6 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(
     robust = errors_with(findings, faulty)
     assert np.all(robust < 1.5 * clean + 0.003)
     assert np.all(unweighted > 3 * robust)
-
-
-def test_a_slow_context_is_named_corrected_and_does_not_spoil_the_fit(clean, caplog):
-    slow = spoilt(clean, slow=[(9, 2.2)])
-    with caplog.at_level(logging.WARNING, "msbgen"):
-        model = msbgen.fit_profiles(slow, COARSE)
-    assert "synthetic: context 9" in caplog.text
-    assert "measure it again" in caplog.text
-    assert [(fault.kind, fault.contexts) for fault in model.findings] == [("slow", (9,))]
-    query = [[5.0, 1.4], [3.5, 1.3]]
-    wanted = msbgen.fit_profiles(clean, COARSE).distribution.durations(np.array(query))
-    assert model.distribution.durations(np.array(query)) == pytest.approx(wanted, rel=0.02)
-    made = model.generate(query, kind="mean")
-    assert made.attrs["faults"] == describe_faults(slow, model.findings)
 
 
 def drifting(dataset, by):

@@ -40,22 +40,6 @@ def running(dataset, context):
     return counts[np.isfinite(counts[:, 0])]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_gives_a_valid_dataset_for_all_contexts(measured, kind):
-    model = fitted(COARSE)
-    everything = all_contexts(measured)
-    generated = model.generate(everything, kind=kind, n_samples=4)
-    assert inspect_profiles(generated).errors == []
-    np.testing.assert_array_equal(context_table(generated), everything)
-    assert dict(generated.sizes)["context"] == 12
-    assert generated.sizes.get("sample", 4) == 4
-    known = duration_array(measured)
-    assert generated["duration"].min() >= known.min()
-    assert generated["duration"].max() <= known.max()
-    assert generated.attrs["kind"] == kind
-    assert generated.attrs["solver_status"].startswith("converged")
-
-
 @pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
 def test_states_equal_brute_force_over_all_atoms(measured, kind):
     """The whole way from the file to a state, against all n² atoms of the paper's description."""

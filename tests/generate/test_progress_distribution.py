@@ -75,19 +75,6 @@ def test_a_narrow_kernel_gives_a_context_the_runs_measured_there(runs):
     assert np.abs(drawn[0][:, None] - ends).min(axis=1).max() < 1e-9
 
 
-def test_samples_vary_where_the_runs_do():
-    counts, measured = task(GRID[:1], 6, noise=0.0)
-    luck, half = np.linspace(0.8, 1.2, 6), counts.shape[2] // 2
-    counts[0, :, half:, 1] *= luck[:, None]
-    settings = replace(SMALL, epsilon=0.01)  # a path stays with its run
-    distribution = fit_distribution(counts, measured, GRID[:1], settings=settings)
-    generated, _ = answer(distribution, GRID[:1], "sample", n_samples=300)
-    misses = generated[0, :, :, 1]
-    early, late = misses[:, : half - 2].sum(axis=1), np.nansum(misses[:, half + 2 :], axis=1)
-    assert early.std() / early.mean() < 0.01
-    assert late.std() / late.mean() == pytest.approx(luck.std(), rel=0.15)
-
-
 def test_neighbours_limit_the_runs_of_a_context(runs):
     counts, measured = runs
     settings = replace(SMALL, neighbours=12)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import duration_array
-from msbgen.data.tables import read_contexts, read_plan
+from msbgen.data.tables import read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_contexts
@@ -119,24 +119,6 @@ def test_plans_respect_the_largest_number_of_contexts():
         plan_contexts(model, 3, most_contexts=8)
     with pytest.raises(ArgumentError, match="most_contexts is 0; 1 or more"):
         plan_contexts(model, 3, most_contexts=0)
-
-
-def test_a_plan_is_written_and_replayed_with_its_runs(tmp_path):
-    plan = plan_contexts(
-        PlatformConfig().levels, "40s", run_seconds=0.4, overhead=2.0, least_runs=2
-    )
-    plan.write(tmp_path / "plan.csv")
-    lines = (tmp_path / "plan.csv").read_text().splitlines()
-    header = "cache_ways,bandwidth,frequency,runs,seconds,cumulative_seconds,expected_error"
-    assert lines[0] == header
-    assert float(lines[-1].split(",")[5]) == pytest.approx(plan.seconds.sum(), rel=1e-5)
-    planned = read_plan(tmp_path / "plan.csv", plan.resources)
-    contexts, runs = planned.contexts, planned.runs
-    np.testing.assert_array_equal(contexts, plan.contexts)
-    np.testing.assert_array_equal(runs, plan.runs)
-    np.testing.assert_array_equal(read_contexts(tmp_path / "plan.csv", plan.resources), contexts)
-    with pytest.raises(FileExistsError):
-        plan.write(tmp_path / "plan.csv")
 
 
 def test_groups_of_counters_alternate_in_rounds_of_runs(tmp_path):

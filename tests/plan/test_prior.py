@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import count_array, duration_array
-from msbgen.generate.clock import deconvolve, uniform_knots
+from msbgen.data.schema import duration_array
 from msbgen.generate.model import fit_profiles
-from msbgen.plan.plan import plan_contexts
 from msbgen.plan.prior import (
     _importance,
     all_points,
@@ -21,11 +19,6 @@ from msbgen.plan.prior import (
 from msbgen.platform import platform_contexts, replay_trace
 
 AXES = [np.array([2.0, 4.0, 8.0, 16.0]), np.array([1.0, 1.4, 2.2])]
-
-
-def test_points_are_all_combinations_the_last_axis_fastest():
-    points = all_points(AXES)
-    assert points.tolist() == [[a, b] for a in AXES[0] for b in AXES[1]]
 
 
 @given(st.integers(0, 11), st.floats(-1e-8, 1e-8))
@@ -106,25 +99,3 @@ def test_the_importance_of_a_quantity_is_its_effect_on_the_profile():
         square = (((other - rates) / largest) ** 2).sum(axis=2) @ (time / time.sum()) / size
         expected = (errors**2 @ importance[:, k]).mean()
         assert expected == pytest.approx(square.mean(), rel=0.1)
-
-
-def test_the_expected_error_is_that_of_a_typical_unseen_context(gzip):
-    trace, model = gzip
-    rng = np.random.default_rng(3)
-    unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
-    there, trend = replay_trace(trace, unseen, 4, rng=8), model.distribution.centre.trend
-    counts, duration = count_array(there), duration_array(there)
-    predicted = trend.predict(unseen)
-    # what a run spent in a bin is known up to where in its sampling interval it was spent
-    own = deconvolve(
-        counts.reshape(-1, *counts.shape[2:]), duration.ravel(), 0.01,
-        np.repeat(predicted, 4, axis=0), knots=uniform_knots(predicted.shape[1]), clock=1,
-    ).state  # fmt: skip
-    states = own.reshape(60, 4, *own.shape[1:]).mean(axis=1)
-    logs = [np.log(s + trend.offset) for s in (predicted, states)]
-    squared = (logs[0] - logs[1]) ** 2
-    importance = _importance(states, trend.offset, model.distribution.centre.clock)
-    seen = np.sqrt(np.median(np.einsum("nbk,bk->n", squared, importance)))
-    plan = plan_contexts(model, 1)
-    expected = np.hypot(plan.error[0], plan.noise / np.sqrt(4))
-    assert seen / 2 < expected < 2 * seen, seen

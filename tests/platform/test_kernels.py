@@ -95,26 +95,3 @@ def test_too_little_room_is_said_and_nothing_is_written_outside():
     readings = np.zeros((9, 4))
     readings[:, 0] = np.arange(1, 10)
     assert _kernels.replay_run(*run, soon, 0.0, 1.0, readings)[1] == -1
-
-
-@given(
-    lines=st.lists(st.integers(0, 11), min_size=1, max_size=60),
-    cut=st.integers(0, 60),
-    seed=st.integers(0, 99),
-)
-def test_stack_distances_are_the_misses_of_caches_of_every_size(lines, cut, seed):
-    """Few ways and sets, so that stacks overflow; and they are carried from call to call."""
-    lines = np.array(lines)
-    streams = np.random.default_rng(seed).integers(0, 2, len(lines))
-    stacks = np.full((3, 4), -1)
-    histogram = np.zeros((5, 2, 2), dtype=np.uint32)
-    for part, interval in ((slice(cut), 0), (slice(cut, None), 1)):
-        where = np.full(len(lines[part]), interval)
-        _kernels.stack_distances(
-            *(lines[part], lines[part] % 3, where, streams[part], stacks, histogram)
-        )
-    for ways in (1, 2, 3, 4):
-        wanted = oracles.lru_misses(lines.tolist(), (lines % 3).tolist(), ways)
-        assert histogram[ways:].sum() == wanted
-    assert histogram.sum(axis=(0, 2)).tolist() == [len(lines[:cut]), len(lines[cut:])]
-    assert histogram[..., 1].sum() == streams.sum()

@@ -77,21 +77,6 @@ def test_replay_conserves_counts(arrays, seed):
     assert np.all(got.cache_misses.fillna(0) <= got.cache_requests.fillna(0))
 
 
-@settings(max_examples=20)
-@given(arrays=recorded_runs(), seed=st.integers(0, 1000))
-def test_regulator_limits_misses(arrays, seed):
-    trace = make_trace(*arrays, attrs={})
-    config = replace(SMALL, reading_jitter=0.0)
-    got = replay_trace(
-        trace, [[1.0, 7.0, 2.0], [2.0, 70.0, 2.0]], 2, 0.005, seed, config, threads=1
-    )
-    grant = got.bandwidth.values * 1e6 / 64 * 1e-3
-    # a window of five periods touches six of them
-    assert np.all(np.nan_to_num(got.cache_misses.values) <= 6 * grant[:, None, None] + 1)
-    total = got.cache_misses.sum("time").values
-    assert np.all(got.duration.values >= (total / grant[:, None] - 2) * 1e-3)
-
-
 def test_a_run_depends_on_trace_context_number_and_seed_only():
     trace = small_trace()
     contexts = platform_contexts("grid:3x3x2")

@@ -110,16 +110,6 @@ def test_a_small_gain_is_accepted_with_many_levels(monkeypatch, levels, gain, ac
     assert len(found(noisy(roofline(known)), known)) == accepted
 
 
-def test_a_cap_on_counts_in_other_units_has_the_rate_in_them():
-    states = noisy(roofline(KNOWN))
-    (plain,) = found(states)
-    (cap,) = found(states * [1.0, 1e3])
-    assert cap.rate == pytest.approx(1e3 * plain.rate, rel=1e-6)
-    (cap,) = found(states * [1e-3, 1.0])
-    assert cap.rate == pytest.approx(1e3 * plain.rate, rel=1e-3)
-    assert cap.width == pytest.approx(plain.width, rel=0.5)
-
-
 def test_no_cap_is_searched_for_levels_or_times_of_zero():
     states = roofline(KNOWN)
     states[3, 0, 0] = 0.0
@@ -136,16 +126,6 @@ def capped():
     one = problem(noisy(roofline(KNOWN)))
     (cap,) = find_cap(one, one, KNOWN, PARAMETERS)
     return one, cap
-
-
-def test_a_cap_reproduces_the_known_times(capped):
-    one, cap = capped
-    rows = one.smoother("gaussian-process").rows(one.z, cap.lengths[None], np.ones(1))[0]
-    time, share = cap.throttle(rows, KNOWN[:, 0], one.amounts[..., 1])
-    np.testing.assert_allclose(time, one.amounts[..., 0], rtol=0.06)
-    # in the phases with misses the free time has no share at the lowest bandwidth
-    assert share[KNOWN[:, 0] == 1.0][:, -1].max() < 0.05
-    assert share[KNOWN[:, 0] == 16.0][:, 0].min() > 0.95
 
 
 def test_refitting_a_cap_keeps_its_parameters_and_follows_the_time(capped):

@@ -34,14 +34,6 @@ def test_units_do_not_matter(seed, factor):
     assert_allclose(other.share, plain.share, rtol=1e-9)
 
 
-@given(SEEDS, st.permutations(range(5)))
-def test_bins_are_smoothed_independently(seed, order):
-    plain = problem(seed)
-    other = Problem(plain.z, plain.amounts[:, order], plain.weights, plain.offset, plain.folds)
-    expected = plain.held_out(PARAMETERS)[:, order]
-    assert_allclose(other.held_out(PARAMETERS), expected, rtol=1e-9)
-
-
 @given(SEEDS)
 def test_an_unmeasured_amount_is_predicted_from_the_others_alone(seed):
     plain = problem(seed)
