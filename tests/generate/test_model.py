@@ -121,7 +121,7 @@ def test_a_block_holds_its_contexts_only():
 def test_memory_does_not_grow_with_the_contexts(monkeypatch, tmp_path):
     monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", 4e5)
     model = fitted(COARSE)
-    grid = [(w, f) for w in np.linspace(2, 8, 20) for f in np.linspace(1, 2, 25)]
+    grid = [(w, f) for w in np.linspace(2, 8, 40) for f in np.linspace(1, 2, 50)]
     # numba's and xarray's own lasting allocations
     write_blocks(model.stream(grid[:60], kind="sample", n_samples=20, rng=0), tmp_path / "first.nc")
 
@@ -136,9 +136,9 @@ def test_memory_does_not_grow_with_the_contexts(monkeypatch, tmp_path):
         tracemalloc.stop()
         return most
 
-    few, many = peak(100), peak(500)
+    few, many = peak(100), peak(1000)
     written = xr.open_dataset(tmp_path / "big.nc")
-    assert written.sizes["context"] == 500
+    assert written.sizes["context"] == 1000
     size = sum(variable.nbytes for variable in written.variables.values())
     assert many < size / 4
     assert many - few < size / 20  # the list of contexts, nothing of their profiles
