@@ -188,19 +188,6 @@ def test_weights_of_neighbours_fall_with_distance_and_are_zero_when_left_out(cal
     assert np.all(of_rows[~held.left_out] > 0)
 
 
-def test_left_out_levels_are_distinguished_from_single_contexts(calibration, grid):
-    held = calibration.held_out
-    np.testing.assert_array_equal(held.alone, np.arange(55) < 25)
-    assert sorted(r for r, _ in held.levels) == [0, 0, 0, 1, 1, 1]
-    for r, rows in held.levels:
-        assert len(np.unique(grid[held.context[rows], r])) == 1
-        assert held.left_out_rows.new[rows, r].all()
-        assert not held.left_out_rows.new[rows, 1 - r].any()
-    assert not held.left_out_rows.new[:25].any()
-    groups = np.sort(np.concatenate(held.groups))
-    np.testing.assert_array_equal(groups, np.arange(55))
-
-
 def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid):
     held, trend = calibration.held_out, calibration.held_out.trend
     query = np.array([(3.0, 1.5), (3.0, 1.35), (5.0, 1.35), (5.0, 1.0)])

@@ -8,17 +8,9 @@ from damaged import damaged
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.energy import add_energy, total_energy
-from msbgen.data.schema import count_array, duration_array
+from msbgen.data.schema import count_array
 from msbgen.data.tables import bound_rows
 from msbgen.generate.model import ProfileModel, fit_profiles
-
-
-def test_one_run_a_context_is_enough(task, quick, between):
-    few = task.isel(run=[0])
-    calibrated = calibrate_model(fit_profiles(few, quick), few)
-    bound = calibrated.duration_bound(between, 0.1)
-    truth = duration_array(synthetic_task(between, n_runs=4))
-    assert np.mean(truth <= bound[:, None]) > 0.7
 
 
 def test_bounds_carry_their_labels(calibrated, between):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import oracles
@@ -27,6 +27,7 @@ counted = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 9)), min_size=1,
 
 
 @given(counted, st.lists(levels, min_size=1, max_size=3), st.sampled_from([1.0, 0.1, 1 / 3, 1e-9]))
+@example([(0, 10**9 - 1), (1, 10**9 + 1)], [Fraction(1, 2)], 1.0)  # short of half by a billionth
 def test_a_weighted_quantile_is_the_smallest_value_whose_share_reaches_the_level(
     pairs, wanted, unit
 ):

@@ -144,16 +144,6 @@ def test_a_total_that_departs_is_told_with_the_gaps_of_its_run(profiles):
     assert message.endswith("it is left out: are they 'lost' rather than 'carried'?")
 
 
-def test_what_lost_samples_lower_totals_by_is_told(profiles):
-    counts = profiles["cache_misses"].values
-    counts[:, :, 2] = np.nan
-    profiles["cache_misses"].attrs["gaps"] = "lost"
-    (line,) = describe_partial(profiles)
-    lower = float(re.search(r"lowers its totals by ([\d.]+) %", line).group(1))
-    filled = np.nansum(count_array(profiles)[..., 2])
-    assert lower == pytest.approx(100 * (1 - np.nansum(counts) / filled), rel=0.05)
-
-
 def test_a_last_sample_that_no_count_can_hold_is_doubted(profiles):
     spoilt = partials.with_gaps(profiles, "carried")
     last = int(np.flatnonzero(np.isfinite(spoilt["cache_misses"].values[3, 1]))[-1])

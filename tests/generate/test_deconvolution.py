@@ -91,24 +91,23 @@ def test_windows_scale_runs_to_the_mean_of_their_context(runs):
     np.testing.assert_allclose(spent, mean)
 
 
-@pytest.mark.parametrize("better", [True, False])
-def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
-    errors = iter([2.0, 1.0] if better else [1.0, 2.0])
-    with patch.object(Windows, "error", lambda *_: next(errors)):
-        trend, state = deconvolved_trend(runs, 8, 1, lambda: None)
-    assert len(trend.time_model) == better
-    assert state.shape == runs.state.shape
-
-
+# Errors of left-out intervals by the trend and by one model of all: time, then time and misses.
 @pytest.mark.parametrize(
-    ("counters", "time", "used"), [(True, 0.99, True), (False, 0.99, False), (True, 1.01, False)]
+    ("counters", "errors", "used"),
+    [
+        (False, [2.0, 1.0], True),
+        (False, [1.0, 2.0], False),
+        (True, [1.0, 0.99, 1.0, 4.0, 0.99, 3.0], True),
+        (False, [1.0, 0.99], False),  # hardly better
+        (True, [1.0, 1.01, 1.0, 4.0, 1.01, 3.0], False),
+    ],
 )
-def test_counters_decide_if_requested_and_time_is_no_worse(runs, counters, time, used):
-    # time [s], then time and misses, of which the trend is off by more
-    errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
-    with patch.object(Windows, "error", lambda *_: next(errors)):
-        trend, _ = deconvolved_trend(runs, 8, 1, lambda: None, counters=counters)
+def test_left_out_intervals_decide_whether_one_model_of_all_is_used(runs, counters, errors, used):
+    given = iter(errors)
+    with patch.object(Windows, "error", lambda *_: next(given)):
+        trend, state = deconvolved_trend(runs, 8, 1, lambda: None, counters=counters)
     assert len(trend.time_model) == used
+    assert state.shape == runs.state.shape
 
 
 def test_windows_of_a_counter_are_of_the_runs_that_hold_it(partial):

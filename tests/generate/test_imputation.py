@@ -1,11 +1,8 @@
 """Imputation of groups of counters and of cut runs from donors, by coupled clouds."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-from msbgen.bridge.paths import Chain
 from msbgen.generate.imputation import find_donors, impute
 
 SETTINGS = {"epsilon": 0.1, "tol": 1e-9}
@@ -82,12 +79,6 @@ def test_donors_have_the_distribution_of_their_context(residuals):
     assert grouped[donor, 0, 1].std() == pytest.approx(grouped[1::2, 0, 1].std(), rel=0.15)
 
 
-def test_donors_change_less_often_than_independent_draws_would(residuals):
-    _, grouped = residuals
-    donor = donors(grouped)[0::2, :, 1]
-    assert 0 < np.mean(np.diff(donor, axis=1) != 0) < 0.4  # of twenty in a context
-
-
 def test_a_context_without_a_group_has_donors_in_its_neighbours(residuals):
     _, grouped = residuals
     grouped[CONTEXT == 1, :, 2] = np.nan
@@ -119,16 +110,3 @@ def test_a_run_cut_at_once_and_groups_that_were_cut_are_imputed(residuals):
     grouped[0] = np.nan
     grouped[1::6, 2:] = np.nan
     assert np.isfinite(imputed(grouped)).all()
-
-
-def test_memory_grows_no_faster_than_the_segments():
-    """Of donors and of the bridge: no array is over pairs of runs and segments."""
-    rng, peaks = np.random.default_rng(0), []
-    for segments in (5, 20):
-        coarse = rng.standard_normal((len(CONTEXT), segments, 2))
-        coarse[::2, :, 1] = np.nan
-        tracemalloc.start()
-        Chain.fit(imputed(coarse).transpose(1, 0, 2).copy(), epsilon=0.1, tol=1e-6)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 4.2 * peaks[0]
