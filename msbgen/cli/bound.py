@@ -44,8 +44,6 @@ def run(options: argparse.Namespace) -> None:
         conformal.check_rate(options.miscoverage, n_contexts, int(ended.sum()), unit)
     with Progress("fitting") as step:
         model = generate.fit_profiles(measured, progress=step)
-    with shared.errors_from(options.contexts):
-        contexts = model.checked(contexts)
     with Progress("calibrating") as step, shared.errors_from(options.measured.name):
         calibrated = calibrate.calibrate_model(model, measured, progress=step)
         bounds = calibrated.bounds(contexts, options.miscoverage)

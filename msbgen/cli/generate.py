@@ -77,8 +77,6 @@ def run(options: argparse.Namespace) -> None:
     fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
     with Progress("fitting") as step:
         model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
-    with shared.errors_from(options.contexts):
-        contexts = model.checked(contexts)
     with Progress("solving the bridge") as step:
         model.prepare(options.kind, progress=step)
     with Progress("generating") as step:

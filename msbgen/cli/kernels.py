@@ -107,7 +107,7 @@ def run_predict(options: argparse.Namespace) -> None:
         raise shared.UsageError(f"--network is missing; one of {some} is wanted.")
     name = names[0] if options.network is None else options.network
     table = shared.contexts(options.contexts, predictor.levels_)
-    with shared.errors_from(options.contexts):
+    with shared.errors_of_contexts(options.contexts):
         far = predictor.beyond(table)
     with shared.errors_from(options.workload.name):
         launches = workloads.one_workload(workload, name)

@@ -59,7 +59,7 @@ def run_replay(options: argparse.Namespace) -> None:
     trace = platform.read_trace(options.trace)
     config = platform.PlatformConfig()
     contexts = shared.contexts(options.contexts, config.levels)
-    with shared.errors_from(options.contexts):
+    with shared.errors_of_contexts(options.contexts):
         contexts = exact_contexts(contexts, config)
     runs = np.full(len(contexts), options.runs or 10)
     again = contexts[:0]

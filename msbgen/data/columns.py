@@ -39,6 +39,7 @@ from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError
 from msbgen.data.tables import read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
+from msbgen.data.variables import Variable
 
 Floats = NDArray[np.float64]
 
@@ -213,6 +214,18 @@ class Table:
         if not good.all():
             self.refuse(name, int(np.argmin(good)), wanted)
         return values
+
+    def declared(self, name: str, variable: Variable) -> Floats:
+        """Numbers of a column in the range of a variable, which says whether cells may be empty."""
+        wanted = variable.wanted().replace("NaN", "an empty cell")
+        remedy = f": {variable.remedy}" if variable.remedy else ""
+        return self.range(
+            name,
+            variable.least,
+            variable.most,
+            f"{wanted} is wanted{remedy}",
+            empty=bool(variable.missing),
+        )
 
     def seconds(self, name: str, least: float, most: float) -> Floats:
         """Positive times of a column in seconds, from the unit in its title."""

@@ -36,6 +36,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.contexts import to_unit_range
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
@@ -64,6 +65,8 @@ RESERVED = frozenset(
 SAME_LEVEL = 1e-6
 # Values larger or smaller than every level by this factor are in another unit than the levels.
 _OTHER_UNIT = 100.0
+# Contexts this many measured ranges away are in another unit, too.
+_FAR = 1e3
 # Upper limit of all contexts of a platform; a larger table would take gigabytes.
 _MOST_CONTEXTS = 10_000_000
 
@@ -357,15 +360,42 @@ def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray
     return table
 
 
-def check_units(contexts: NDArray[np.float64], resources: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise :class:`ArgumentError` where a context is in other units than the resources' levels.
+def near_contexts(
+    contexts: ArrayLike,
+    known: NDArray[np.float64],
+    resources: Mapping[str, Mapping[str, Any]],
+) -> NDArray[np.float64]:
+    """Contexts (n_contexts, n_resources) that may be predicted from the `known` ones.
 
-    Columns of `contexts` (n_contexts, n_resources) are in the order of `resources`, the result of
-    :func:`resource_attrs`.
+    `resources`, the result of :func:`resource_attrs`, is in the order of the columns.
+    ArgumentError for another shape, levels that are no finite numbers, not positive where all known
+    ones are, or so far from the known ones that they must be in another unit.
     """
-    for column, (name, attrs) in zip(contexts.T, resources.items()):
+    table = checked_contexts(contexts, resources)
+    for column, (name, attrs), measured in zip(table.T, resources.items(), known.T):
+        words = labels_of(attrs)
+        if words and not (held := np.isin(column, measured)).all():
+            row = int(np.argmin(held))
+            raise ArgumentError(
+                f"context {row} has {name}={level_text(column[row], words)}, a word without "
+                f"runs in the measurements; measure it, or leave out its contexts."
+            )
+        low = np.flatnonzero((column <= 0) & (measured.min() > 0))
+        if low.size:
+            raise ArgumentError(
+                f"resource '{name}' is {column[low[0]]:g} in context {low[0]}; a positive number, "
+                f"as measured, is wanted."
+            )
         for sentence in other_unit(name, column, attrs):
             raise ArgumentError(sentence)
+    away = np.abs(to_unit_range(known, table)).max(axis=1)
+    if np.any(away > _FAR):
+        row = int(np.argmax(away))
+        raise ArgumentError(
+            f"context {row}, {table[row].tolist()}, is more than {_FAR:g} measured ranges away; "
+            f"one in the units of the measured ones is wanted."
+        )
+    return table
 
 
 def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any]) -> Iterator[str]:

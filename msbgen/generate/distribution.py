@@ -59,10 +59,6 @@ class ProfileDistribution(Protocol):
         """Residuals of the measured runs from the centre; errors as :attr:`centre`."""
         ...
 
-    def check(self, query: Floats) -> None:
-        """Raise ArgumentError for contexts (q, n_resources) without a profile."""
-        ...
-
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve, once, what profiles of a kind need beyond the fit: paths need a bridge.
 

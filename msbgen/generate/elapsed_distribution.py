@@ -163,9 +163,6 @@ class ElapsedDistribution:
         """Always an ArgumentError, as :attr:`centre`."""
         raise ArgumentError(_NO_TREND)
 
-    def check(self, query: Floats) -> None:
-        """Accept every finite context."""
-
     @property
     def n_counters(self) -> int:
         """Number of counters that are generated."""

@@ -19,14 +19,12 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import POSITIVE, StoredArrays, digest
-from msbgen.core.contexts import Hull, to_unit_range
+from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
 from msbgen.data.schema import (
-    check_units,
-    checked_contexts,
     clock_name,
     complete_array,
     context_table,
@@ -38,10 +36,9 @@ from msbgen.data.schema import (
     file_of,
     inherited_attrs,
     join_profiles,
-    labels_of,
-    level_text,
     lost_array,
     make_profiles,
+    near_contexts,
     resource_attrs,
     same_level,
     sampling_interval,
@@ -71,8 +68,6 @@ PAPER = ElapsedSettings()
 DEFAULT = ProgressSettings()
 
 Settings = ProgressSettings | ElapsedSettings
-# Contexts this many measured ranges away are a mistake of units, not an extrapolation.
-_FAR = 1e3
 # Largest share of memory that one context may take: several are generated at a time.
 _MEMORY_SHARE = 0.05
 # Largest number of intervals of a run of a model file.
@@ -389,30 +384,8 @@ class ProfileModel:
         return self._hull.outside(query) | all_cut
 
     def checked(self, contexts: ArrayLike) -> Floats:
-        """Valid contexts as an array, (n_query, n_resources).
-
-        ArgumentError for another shape, levels that are no finite numbers or have no coordinates in
-        the model, or levels so far from the measured ones that their units must be others.
-        """
-        query = checked_contexts(contexts, self.resources)
-        check_units(query, self.resources)
-        for i, (name, attrs) in enumerate(self.resources.items()):
-            words, known = labels_of(attrs), self.distribution.contexts[:, i]
-            if words and not (measured := np.isin(query[:, i], known)).all():
-                row = int(np.argmin(measured))
-                raise ArgumentError(
-                    f"context {row} has {name}={level_text(query[row, i], words)}, a word without "
-                    f"runs in the measurements; measure it, or leave out its contexts."
-                )
-        away = np.abs(to_unit_range(self.distribution.contexts, query)).max(axis=1)
-        if np.any(away > _FAR):
-            row = int(np.argmax(away))
-            raise ArgumentError(
-                f"context {query[row].tolist()} in row {row} is more than {_FAR:g} measured ranges "
-                f"away; one in the units of the measured ones is wanted."
-            )
-        self.distribution.check(query)
-        return query
+        """Valid contexts as an array, (n_query, n_resources); errors as `near_contexts`."""
+        return near_contexts(contexts, self.distribution.contexts, self.resources)
 
     def _resampled(
         self, counts: NDArray[Any], duration: Floats, times: Floats | float

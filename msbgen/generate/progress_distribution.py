@@ -158,11 +158,6 @@ class ProgressDistribution:
         ended = np.where(measurements.complete, measurements.duration, np.nan)
         return cls(settings, measurements.contexts, ended, measurements.interval, centre, residuals)
 
-    def check(self, query: Floats) -> None:
-        """Raise ArgumentError for contexts that have no coordinates in the trends."""
-        for trend in (self.centre.trend, self.centre.total_trend):
-            trend.scaled(query)
-
     @property
     def n_counters(self) -> int:
         """Number of counters that are generated."""

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import counter_names, other_unit, resource_names, role
-from msbgen.data.variables import POSITIVE, Schema, Variable
+from msbgen.data.variables import Schema, Variable
 
 KERNELS_SCHEMA = "msbgen-kernels/1"
 # Names that parameters, resources and counters cannot have.
@@ -56,6 +56,14 @@ def _problems(dataset: xr.Dataset) -> Iterator[str]:
 
 
 _OF = ("measurement",)
+
+
+def parameter(dim: str) -> Variable:
+    """Declaration of the parameters of kernels; larger products of several would overflow."""
+    none = "the kind has none of it"
+    return Variable("", (dim,), least=0, most=1e15, missing=none, role="parameter")
+
+
 SCHEMA = Schema(
     KERNELS_SCHEMA,
     "measurements of kernels",
@@ -72,12 +80,13 @@ SCHEMA = Schema(
             remedy="measure it again or drop it",
         ),
         Variable(
-            "power", _OF, unit="W", meaning="mean power while it ran", least=POSITIVE, most=1e9,
+            "power", _OF, unit="W", meaning="mean power while it ran", least=1e-12, most=1e9,
             missing="no meter was read", optional=True,
         ),
-        Variable("", _OF, least=0, missing="the kind has none of it", role="parameter"),
-        Variable("", _OF, least=0, missing="it was not counted", role="counter"),
-        Variable("", _OF, coordinate=True, role="resource"),
+        parameter("measurement"),
+        Variable("", _OF, least=0, most=1e30, missing="it was not counted", role="counter"),
+        # logarithms, reciprocals and third powers of levels are computed
+        Variable("", _OF, least=1e-15, most=1e15, coordinate=True, role="resource"),
     ),
     check=_problems,
     label="kind",

@@ -14,7 +14,7 @@ from msbgen.data.columns import ColumnMap as ColumnMap
 from msbgen.data.columns import Table
 from msbgen.data.columns import read_column_map as read_map
 from msbgen.data.energy import energy_counter, energy_counters, total_energy
-from msbgen.kernels.dataset import RESERVED
+from msbgen.kernels.dataset import RESERVED, SCHEMA
 from msbgen.kernels.dataset import join as join_kernels
 from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.dataset import validate as validate_kernels
@@ -73,10 +73,9 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
         got = f"is in '{unit}'" if unit else "has no unit"
         raise ProfileError(f"{table.file}: the power {got}; watts, 'power [W]', are wanted.")
     power = run = None
-    runtime = table.seconds("runtime", 1e-12, 1e12)
+    runtime = table.seconds("runtime", SCHEMA["runtime"].least, SCHEMA["runtime"].most)
     if "power" in table.names:
-        positive = "a positive number is wanted: measure it again or drop the line"
-        power = table.range("power", 1e-12, 1e9, positive, empty=True)
+        power = table.declared("power", SCHEMA["power"])
     if "run" in table.names:
         whole = f"a whole number up to {_MOST_RUN} is wanted"
         run = table.range("run", -_MOST_RUN, _MOST_RUN, whole, whole=True)
@@ -84,9 +83,9 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     dataset = make_kernels(
         table.texts("kind") if "kind" in table.names else [columns.kind] * len(runtime),
         runtime,
-        resources={name: table.numbers(name) for name in columns.resources},
-        parameters={name: table.numbers(name, empty=True) for name in parameters},
-        counters={name: table.numbers(name, empty=True) for name in columns.counters},
+        resources={name: table.declared(name, SCHEMA["resource"]) for name in columns.resources},
+        parameters={name: table.declared(name, SCHEMA["parameter"]) for name in parameters},
+        counters={name: table.declared(name, SCHEMA["counter"]) for name in columns.counters},
         power=power,
         node=table.texts("node"),
         run=run,

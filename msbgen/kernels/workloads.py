@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
 from msbgen.data.variables import Schema, Variable
-from msbgen.kernels.dataset import RESERVED
+from msbgen.kernels.dataset import RESERVED, parameter
 
 WORKLOAD_SCHEMA = "msbgen-workload/1"
 # More launches of one kernel in one workload are a mistake.
@@ -32,7 +32,7 @@ SCHEMA = Schema(
         Variable("workload", _OF, "text", meaning="name of the network"),
         Variable("kind", _OF, "text", meaning="kind of the kernel"),
         Variable("count", _OF, "whole", "1", "launches with these parameters", least=1),
-        Variable("", _OF, least=0, missing="the kind has none of it", role="parameter"),
+        parameter("launch"),
     ),
 )
 
@@ -133,7 +133,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     dataset = make_workload(
         table.texts("kind"),
         table.range("count", 1, _MOST_LAUNCHES, wanted, whole=True),
-        parameters={name: table.numbers(name, empty=True) for name in parameters},
+        parameters={name: table.declared(name, SCHEMA["parameter"]) for name in parameters},
         workload=table.texts("workload") if "workload" in table.names else path.stem,
         units={name: table.unit(name) or "1" for name in parameters},
     )

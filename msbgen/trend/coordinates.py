@@ -48,8 +48,8 @@ class Coordinates:
         if not valid.all():
             row = int(np.argmin(valid.all(axis=1)))
             raise ArgumentError(
-                f"contexts have a level that is not positive at row {row}: "
-                f"{values[row].tolist()}; levels like the measured ones are wanted."
+                f"context {row}, {values[row].tolist()}, has a level that is not positive; levels "
+                f"like the measured ones are wanted."
             )
         z = np.log(values, where=kind == "log", out=values.copy())
         np.divide(-1.0, values, where=kind == "reciprocal", out=z)

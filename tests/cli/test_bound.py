@@ -59,7 +59,7 @@ def test_bounds_from_runs_that_were_cut_name_the_file_in_their_refusal(tmp_path,
 
 def test_a_context_far_from_all_measured_ones_is_bad_data_of_its_file(folder, refused):
     (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
-    sentence = "far.csv: resource 'frequency' is 1.5e+09 in context 0, about 1e+09 times"
+    sentence = "far.csv: resource 'frequency' is 1.5e+09 in line 2, about 1e+09 times"
     arguments = ("bound", "measured.nc", "--miscoverage", 0.4, "--contexts", "far.csv")
     refused(3, sentence, *arguments)
 

@@ -87,7 +87,7 @@ def test_contexts_of_the_truth_that_cannot_be_answered_are_bad_data_of_its_file(
         cache_ways=("context", [0.0, 4.0], {**truth["cache_ways"].attrs, "levels": [0.0, 4.0]})
     )
     write_profiles(nothing, folder / "none.nc")
-    sentence = "none.nc: contexts have a level that is not positive at row 0"
+    sentence = "none.nc: resource 'cache_ways' is 0 in context 0; a positive number"
     refused(
         3, sentence, "evaluate", "measured.nc", "--truth", "none.nc", "--methods", "default/mean"
     )

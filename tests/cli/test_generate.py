@@ -72,13 +72,16 @@ BAD_DATA = [
     ("none.csv", "no contexts below"),
     ("twice.csv", "twice.csv: line 4 repeats the context of line 2"),
     ("endless.csv", "endless.csv: cannot be read as a table"),
-    ("far.csv", "far.csv: resource 'frequency' is 1.5e+09 in context 0, about 1e+09 times"),
+    ("far.csv", "far.csv: resource 'frequency' is 1.5e+09 in line 2, about 1e+09 times"),
+    ("zero.csv", "zero.csv: resource 'cache_ways' is 0 in line 3; a positive number"),
     ("other.nc", "other.nc: has contexts of ways, frequency; the resources cache_ways"),
 ]
 
 
 @pytest.mark.parametrize(("source", "sentence"), BAD_DATA, ids=[name for name, _ in BAD_DATA])
-def test_contexts_that_are_none_of_this_task_are_bad_data(folder, truth, refused, source, sentence):
+def test_contexts_that_are_none_of_this_task_are_bad_data(
+    folder, truth, refused, source, sentence, monkeypatch
+):
     (folder / "head.csv").write_text("ways,clock\n1,2\n")
     (folder / "row.csv").write_text("cache_ways,frequency\n2,1\n4,fast\n")
     (folder / "short.csv").write_text("cache_ways,frequency\n4\n")
@@ -86,7 +89,9 @@ def test_contexts_that_are_none_of_this_task_are_bad_data(folder, truth, refused
     (folder / "twice.csv").write_text("cache_ways,frequency\n3,1.5\n4,1\n3,1.5\n")
     (folder / "endless.csv").write_text("cache_ways,frequency\n" + "1" * 200_000 + ",2\n")
     (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
+    (folder / "zero.csv").write_text("cache_ways,frequency\n3,1.5\n0,1.5\n")
     write_profiles(truth.rename(cache_ways="ways"), folder / "other.nc")
+    monkeypatch.setattr("msbgen.generate.model.fit_profiles", None)  # refused before the fit
     refused(3, sentence, *GENERATE, source)
 
 

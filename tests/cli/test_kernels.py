@@ -75,7 +75,9 @@ def test_from_measurements_to_the_energy_of_a_network_at_every_clock(fitted, msb
 def test_what_is_asked_amiss_is_named_by_its_own_file(fitted, refused):
     ask = ("kernels", "predict", "model.nc", "--workload", "w.csv")
     (fitted / "c.csv").write_text("clock\n500\n-1\n")
-    refused(3, "c.csv: resource 'clock' is -1 in row 1; a positive", *ask, "--contexts", "c.csv")
+    refused(3, "c.csv: resource 'clock' is -1 in line 3; a positive", *ask, "--contexts", "c.csv")
+    (fitted / "c.csv").write_text("clock\n500\n1e120\n")
+    refused(3, "'clock' is 1e+120 in line 3, about 1e+117 times", *ask, "--contexts", "c.csv")
     (fitted / "w.csv").write_text("kind,count,m,k\nmatmul,2,80,80\n")
     refused(3, "w.csv: kernel 0, a matmul, has no parameter 'n', which every measured one", *ask)
 

@@ -12,18 +12,19 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import (
     RESERVED,
     all_contexts,
-    check_units,
     checked_contexts,
     context_table,
     counter_names,
     lost_array,
     make_profiles,
+    near_contexts,
     resource_names,
     same_level,
     started_array,
 )
 
 CLOCK = {"clock": {"units": "GHz", "levels": [1.2, 1.8, 2.3]}}
+KNOWN = np.array([[1.2], [2.3]])
 
 
 def test_names_and_table_follow_the_dataset(measured):
@@ -67,9 +68,9 @@ def test_contexts_that_are_none_are_refused(contexts, sentence):
 @given(st.floats(1.2, 2.3), st.sampled_from([1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9]), st.integers(0, 3))
 def test_values_in_another_unit_are_named_with_the_factor(clock, factor, index):
     contexts = np.insert(np.full((3, 1), 1.8), index, clock * factor, axis=0)
-    check_units(np.full((3, 1), clock), CLOCK)
+    near_contexts(np.full((3, 1), clock), KNOWN, CLOCK)
     with pytest.raises(ArgumentError) as caught:
-        check_units(contexts, CLOCK)
+        near_contexts(contexts, KNOWN, CLOCK)
     wanted = f"in context {index}, about {factor:g} times its levels (1.2 to 2.3); values and"
     assert wanted in str(caught.value)
 
@@ -79,8 +80,8 @@ def test_values_near_the_levels_are_in_their_unit(value, share):
     """Nothing below a factor of a hundred is called a mistake, nor zero, nor unlisted levels."""
     attrs = {"r": {"units": "1", "levels": [value]}}
     for other in (value * share if share > 0.02 else value, value, 0.0, -value):
-        check_units(np.array([[other]]), attrs)
-    check_units(np.array([[value * 1e9]]), {"r": {"units": "1"}})
+        near_contexts([[other]], np.array([[-1.0], [1.0]]) * value, attrs)
+    near_contexts([[value * 1e9]], np.zeros((2, 1)), {"r": {"units": "1"}})
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e-5, 1e-5))

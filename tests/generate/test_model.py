@@ -112,7 +112,7 @@ def test_profiles_of_a_context_do_not_depend_on_order_or_other_contexts(settings
 def test_a_block_holds_its_contexts_only():
     """Bad arguments are found before the first block is asked for."""
     model = fitted()
-    with pytest.raises(ValueError, match="not positive at row 1"):
+    with pytest.raises(ValueError, match="is 0 in context 1; a positive"):
         model.stream([[2.0, 1.0], [0.0, 1.0]])
     with pytest.raises(ValueError, match="times begin with"):
         model.stream([[2.0, 1.0]], times=-1)

@@ -48,7 +48,8 @@ BAD = {
     "line 1 is 'kind,m'; a column 'count'": "kind,m\nrelu,1\n",
     "line 3 has the count '0'; a whole number": "kind,count\nrelu,1\nrelu,0\n",
     "column 'power' is no parameter": "kind,count,power\nrelu,1,3\n",
-    "parameter 'm' is -3 at launch 0; a number from 0 on": "kind,count,m\nrelu,1,-3\n",
+    "line 2 has the m '-3'; a number from 0 to 1e+15": "kind,count,m\nrelu,1,-3\n",
+    "line 3 has the m '1e300'; a number": "kind,count,m\nrelu,1,\nrelu,1,1e300\n",
 }
 
 

@@ -50,8 +50,8 @@ def test_levels_that_are_not_positive_are_linear():
     [
         ([1.0, 2.0], r"shape \(2,\); \(q, 2\)"),
         ([[1.0]], r"shape \(1, 1\); \(q, 2\)"),
-        ([[1.0, 1.0], [3.0, 0.0]], r"row 1: \[3.0, 0.0\]"),
-        ([[1.0, np.nan]], "row 0"),
+        ([[1.0, 1.0], [3.0, 0.0]], r"context 1, \[3.0, 0.0\]"),
+        ([[1.0, np.nan]], "context 0"),
     ],
 )
 def test_contexts_outside_the_domain_are_refused(query, message):

@@ -31,6 +31,7 @@ from msbgen.cli.options.inputs import (
     contexts_like,
     errors_from,
     errors_in,
+    errors_of_contexts,
     file_of_contexts,
     generated_files,
     is_file,

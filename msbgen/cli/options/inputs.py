@@ -54,10 +54,25 @@ def contexts(source: str, levels: Levels, labels: Labels | None = None) -> NDArr
 
 
 def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
-    """Contexts of a source by the resources of measured profiles; see :func:`contexts`."""
-    from msbgen.data.schema import level_labels
+    """Contexts of a source that may be generated from measured profiles.
 
-    return contexts(source, levels_of(measured), level_labels(measured))
+    Errors as :func:`contexts`, and a ProfileError for contexts in other units or without a
+    positive level, before the long work of a fit.
+    """
+    from msbgen.data.schema import context_table, level_labels, near_contexts, resource_attrs
+
+    found = contexts(source, levels_of(measured), level_labels(measured))
+    with errors_of_contexts(source):
+        return near_contexts(found, context_table(measured), resource_attrs(measured))
+
+
+@contextmanager
+def errors_of_contexts(source: str) -> Iterator[None]:
+    """Turn errors about a context into a ProfileError that names the source, and a table's line."""
+    from msbgen.data.tables import rows_of
+
+    with rows_of(source) if is_file(source) else errors_from(source):
+        yield
 
 
 def is_file(source: str) -> bool:

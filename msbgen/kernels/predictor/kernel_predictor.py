@@ -23,7 +23,7 @@ from msbgen.core.conformal import group_folds
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import counter_names, resource_names
+from msbgen.data.schema import counter_names, near_contexts, resource_names
 from msbgen.kernels import dataset
 from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.predictor.intervals import Scores, half_width
@@ -330,19 +330,15 @@ class KernelPredictor(Parameters):
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise MeasurementError(
-                f"resource '{self.resources_[column]}' is {table[row, column]:g} in row {row}; a "
-                f"positive number is wanted."
+                f"resource '{self.resources_[column]}' is {table[row, column]:g} in measurement "
+                f"{row}; a positive number is wanted."
             )
         return table
 
     def _configured(self, configurations: ArrayLike) -> Floats:
-        table = np.asarray(configurations, dtype=float)
-        if table.ndim != 2 or table.shape[1] != len(self.resources_):
-            raise ArgumentError(
-                f"configurations have shape {table.shape}; rows × {len(self.resources_)} columns "
-                f"({', '.join(self.resources_)}) are wanted."
-            )
-        return self._positive(table)
+        levels = {name: {"levels": self.levels_[name]} for name in self.resources_}
+        known = np.array([[end(self.levels_[n]) for n in levels] for end in (min, max)])
+        return near_contexts(configurations, known, levels)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "kinds_"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelling import CLOCKS, made_kernels
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.kernels.dataset import join as join_kernels
 from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.dataset import powers_of, runtimes_of
@@ -86,8 +86,12 @@ def test_wrong_data_and_arguments_are_refused(predictor):
         KernelPredictor().fit(RUNS.isel(measurement=slice(3)))
     zero = RUNS.copy(deep=True)
     zero = with_clock(zero, np.where(np.arange(35) == 0, 0.0, zero["clock"].values))
-    with pytest.raises(MeasurementError, match="resource 'clock' is 0 in row 0; a positive"):
+    with pytest.raises(ProfileError, match="resource 'clock' is 0 at measurement 0"):
         KernelPredictor().fit(zero)
+    with pytest.raises(
+        MeasurementError, match="resource 'clock' is 0 in measurement 0; a positive"
+    ):
+        predictor.predict(zero)
     sides = {name: [90, 90] for name in "mkn"}
     strange = make_workload(["matmull", "matmul"], [1, 3], parameters=sides)
     with pytest.raises(ArgumentError, match=r"'matmull', 25\.0% of the launches, were not"):
@@ -96,7 +100,7 @@ def test_wrong_data_and_arguments_are_refused(predictor):
     hertz["clock"].attrs["units"] = "Hz"
     with pytest.raises(ArgumentError, match="'clock' is in Hz; MHz is wanted"):
         predictor.predict(hertz)
-    with pytest.raises(ArgumentError, match=r"configurations have shape \(1, 2\)"):
+    with pytest.raises(ArgumentError, match=r"contexts have shape \(1, 2\)"):
         predictor.predict_product(strange.isel(launch=[1]), [[1.0, 2.0]])
     with pytest.raises(ArgumentError, match="parameter is 'depth'"):
         KernelPredictor().set_params(depth=3)
