@@ -124,6 +124,7 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
     from msbgen.core.errors import ProfileError
+    from msbgen.data.tables import rows_of
     from msbgen.runtimes import readers as runtimes_readers
     from msbgen.runtimes import storage
 
@@ -138,7 +139,7 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
             "remove the row "
             f"or fit with such a run."
         )
-    with shared.errors_from(options.wanted.name):
+    with rows_of(options.wanted):
         predictions, extrapolated = predict(predictor, runs), predictor.extrapolates(runs)
 
     def rows() -> Iterator[list[Any]]:

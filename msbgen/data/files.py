@@ -181,10 +181,10 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
         there, regular = path.exists() or path.is_symlink(), path.is_file()
     except OSError as error:
         raise OSError(f"{path}: cannot be written ({_reason(error)}); name another one.") from None
-    if there and not overwrite:
-        raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
     if path.exists() and not regular:
         raise OSError(f"{path}: is no regular file; name another output.")
+    if there and not overwrite:
+        raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
     check_folder(folder, path)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import (
     AGAIN_COLUMN,
@@ -153,8 +153,8 @@ def _groups(cell: str, at: str) -> Groups:
 
 
 def with_line(sentence: str, lines: Sequence[int]) -> str:
-    """A sentence with the line of a table in place of the number of a run or context."""
-    found = re.search(r"\b(?:run|context) (\d+)\b", sentence)
+    """A sentence with the line of a table in place of the number of a run, context or row."""
+    found = re.search(r"\b(?:run|context|row) (\d+)\b", sentence)
     if not found:
         return sentence
     return sentence.replace(found[0], f"line {lines[int(found[1])]}", 1)
@@ -162,11 +162,11 @@ def with_line(sentence: str, lines: Sequence[int]) -> str:
 
 @contextmanager
 def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an ArgumentError about a row of a file into a ProfileError, with the line in a table."""
+    """Turn an error about a row of a file into a ProfileError, with the line in a table."""
     path = Path(path)
     try:
         yield
-    except ArgumentError as error:
+    except (ArgumentError, MeasurementError) as error:
         sentence = str(error)
         if path.suffix != ".nc":
             sentence = with_line(sentence, [line for line, _ in read_lines(path)[1:]])
@@ -184,7 +184,11 @@ def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple
                 for cells in table
                 if any(map(str.strip, cells))
             ]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError:
+        decoded = path.read_text(encoding="utf-8", errors="replace")
+        line = decoded.partition("\ufffd")[0].count("\n") + 1
+        raise ProfileError(f"{path}: line {line} is not UTF-8; save the table as UTF-8.") from None
+    except (OSError, csv.Error) as error:
         raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
 
 

@@ -183,7 +183,7 @@ def _executable(command: Sequence[str]) -> str:
     """Path of the program, which must be an x86-64 executable."""
     path = shutil.which(command[0])
     if path is None:
-        raise RecordError(f"'{command[0]}': no such program.")
+        raise RecordError(f"'{command[0]}': no such program; install it, or give its path.")
     with open(path, "rb") as stream:
         head = stream.read(20)
     if head[:2] == b"#!":

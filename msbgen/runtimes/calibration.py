@@ -12,18 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import (
-    check_rate,
     conformal_quantile,
     group_weights,
+    groups_needed,
     least_rate,
     rate_steps,
 )
+from msbgen.core.errors import MeasurementError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+# Share of the training runs that is kept from the fit to calibrate bounds.
+CALIBRATION = 0.12
 # Share by which another choice must be tighter than one before it.
 _GAIN = 0.01
+
+
+def measured_runs(miscoverage: float) -> str:
+    """The runs that a miscoverage needs, in words."""
+    needed = groups_needed(miscoverage)
+    return (
+        f"{needed:.6g} runs to calibrate with, {CALIBRATION:.0%} of about "
+        f"{needed / CALIBRATION:.2g} measured ones,"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +65,12 @@ class CalibrationPool:
     def offsets(self, miscoverage: float) -> list[tuple[float, int, int]]:
         """Offset, number of the prediction and number of the width, for every step of a rate."""
         if miscoverage not in self._cache:
-            check_rate(miscoverage, self.n_units, len(self.unit), "units")
+            if self.n_units < groups_needed(miscoverage):
+                raise MeasurementError(
+                    f"miscoverage is {miscoverage:g}; {measured_runs(miscoverage)} with as many "
+                    f"neighbours are wanted, and there are {self.n_units} to calibrate with, which "
+                    f"support {self.least_rate:g}."
+                )
             steps = rate_steps(miscoverage, self.n_units)
             self._cache[miscoverage] = [self._tightest(*rates) for rates in steps]
         return self._cache[miscoverage]

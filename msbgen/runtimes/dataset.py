@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.data.variables import POSITIVE, Schema, Variable
+from msbgen.data.variables import Schema, Variable
 
 RUNTIMES_SCHEMA = "msbgen-runtimes/1"
 
@@ -42,7 +42,8 @@ SCHEMA = Schema(
             ("observation",),
             unit="s",
             meaning="time that the workload took",
-            least=POSITIVE,
+            least=1e-12,
+            most=1e12,
             remedy="measure it again or drop it",
             stored="float32",  # seven digits are more than any clock has
         ),

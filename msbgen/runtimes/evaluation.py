@@ -80,8 +80,8 @@ def evaluate(
         test = test[predictor.answers(runs[test])] if len(test) else test
         if not len(test):
             raise MeasurementError(
-                f"of {len(runs)} observations no held-out one can be predicted; more observations, "
-                f"or a smaller share to train with, are wanted."
+                f"of {len(runs)} observations no held-out one can be predicted; several of each "
+                f"workload and platform, or another share to train with, are wanted."
             )
         neighbours = (runs[test, 2:] >= 0).sum(axis=1)
         bounded = bool(np.isin(neighbours, list(predictor.pools_)).all())

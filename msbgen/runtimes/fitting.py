@@ -6,14 +6,12 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.runtimes.calibration import CALIBRATION, measured_runs
 from msbgen.runtimes.dataset import features_of, run_table
 from msbgen.runtimes.dataset import validate as validate_runtimes
 from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.scaling import check_connected
 from msbgen.runtimes.splits import Split, split_calibration, units_of
-
-# Share of the training runs that is kept from the fit to calibrate bounds.
-CALIBRATION = 0.12
 
 
 def fit(
@@ -67,7 +65,8 @@ def fit(
     if not (calibration.any() and fitted.any()):
         raise MeasurementError(
             f"there are {int(subset.sum())} observations, too few to calibrate bounds with some of "
-            f"them; more are wanted."
+            f"them; several of each workload and platform are wanted, and at a miscoverage of 0.05 "
+            f"{measured_runs(0.05)[:-1]}."
         )
     predictor = RuntimePredictor(
         features_of(dataset, "workload"),

@@ -25,7 +25,7 @@ from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.learn.parameters import Parameters
-from msbgen.runtimes.calibration import CalibrationPool
+from msbgen.runtimes.calibration import CalibrationPool, measured_runs
 from msbgen.runtimes.embeddings import Embeddings, Products, use_products
 from msbgen.runtimes.kriging import fit_fields, no_fields
 from msbgen.runtimes.runs import Observations, log_runtimes, observations, run_indices
@@ -323,9 +323,11 @@ class RuntimePredictor(Parameters):
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         for degree in np.unique(observed.n_neighbours).tolist():
             if degree not in self.pools_:
+                row = int(np.argmax(observed.n_neighbours == degree))
                 raise MeasurementError(
-                    f"a run has {degree} neighbours; bounds are calibrated for "
-                    f"{', '.join(map(str, self.pools_))}: calibrate with such runs."
+                    f"row {row} has {degree} neighbours; bounds are calibrated for "
+                    f"{', '.join(map(str, self.pools_))}: {measured_runs(miscoverage)} with as "
+                    f"many are wanted."
                 )
             self.pools_[degree].offsets(miscoverage)
 

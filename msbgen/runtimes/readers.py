@@ -1,8 +1,9 @@
 """Readers of runtimes measured elsewhere: npz archives, and tables in CSV files."""
 
 import difflib
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -12,14 +13,14 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import Table
+from msbgen.runtimes.dataset import SCHEMA
 from msbgen.runtimes.dataset import make as make_runtimes
 from msbgen.runtimes.dataset import validate as validate_runtimes
 
+_log = logging.getLogger("msbgen")
+
 # Columns that a table may have.
 _COLUMNS = ("workload", "platform", "beside", "runtime", "run")
-
-# No program takes less or longer, in any unit of a table.
-_SHORTEST, _LONGEST = 1e-15, 1e25
 
 
 def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[str]]:
@@ -90,7 +91,7 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         No such file, another header, no unit, a runtime that is not positive; with the line.
     """
     table = Table(path, needed=("workload", "platform", "runtime"), known=_COLUMNS)
-    seconds = table.seconds("runtime", _SHORTEST, _LONGEST)
+    seconds = table.seconds("runtime", SCHEMA["runtime"].least, SCHEMA["runtime"].most)
     names: dict[str, dict[str, int]] = {"workload": {}, "platform": {}}
 
     def index(kind: str, name: str, line: int) -> int:
@@ -102,6 +103,7 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         return names[kind].setdefault(name, len(names[kind]))
 
     rows = _indices(table, index)
+    _warn_of_strangers(table, names["workload"], rows)
     runs = [
         f"run {run}" if run else f"line {line}"
         for run, line in zip(table.texts("run"), table.lines)
@@ -138,6 +140,21 @@ def read_queries(
         return places[kind][name]
 
     return _indices(table, index)
+
+
+def _warn_of_strangers(table: Table, names: Mapping[str, int], rows: NDArray[np.int64]) -> None:
+    """Log the first neighbour without a row of its own: a misspelt name would make a workload."""
+    known = [name for name, place in names.items() if place in rows[:, 0]]
+    for name, place in names.items():
+        if name not in known:
+            line = table.lines[int(np.argmax((rows[:, 2:] == place).any(axis=1)))]
+            near = difflib.get_close_matches(name, known, 2)
+            hint = f"correct it if {' or '.join(map(repr, near))} is meant" if near else "add one"
+            _log.warning(
+                "%s: line %d names '%s' beside, which has no row of its own; %s.",
+                table.file, line, name, hint,
+            )  # fmt: skip
+            return
 
 
 def _indices(table: Table, index: Callable[[str, str, int], int]) -> NDArray[np.int64]:

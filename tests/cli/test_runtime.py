@@ -82,7 +82,7 @@ ERRORS = [
     (
         ["bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage", "0.0001"],
         3,
-        "wanted.csv: miscoverage is 0.0001; at least 9999 runs",
+        "wanted.csv: miscoverage is 0.0001; 9999 runs to",
     ),
     (["evaluate", "runs.nc", "--train", "1"], 2, "'1' is not between 0 and 1"),
 ]
@@ -117,7 +117,8 @@ def test_what_was_only_seen_beside_others_is_named(table, quick, msbgen, refused
     with (table / "runs.csv").open("a") as runs:
         runs.write("w0,p0,ghost,12\n")
     (table / "wanted.csv").write_text("workload,platform\nw3,p2\nghost,p1\n")
-    msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
+    done = msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
+    assert " names 'ghost' beside, which has no row of its own; add one" in done.stderr
     msbgen("runtime", "fit", "runs.nc", "-o", "model.nc")
     sentence = "wanted.csv: workload 'ghost' on platform 'p1' cannot be predicted"
     refused(3, sentence, "runtime", "predict", "model.nc", "--wanted", "wanted.csv")
@@ -129,5 +130,5 @@ def test_more_neighbours_than_were_calibrated_can_be_predicted_but_not_bounded(
     done = msbgen("runtime", "predict", "model.nc", "--wanted", "crowd.csv")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].endswith(",1")  # extrapolated
-    sentence = "crowd.csv: a run has 2 neighbours; bounds are calibrated for 0, 1"
+    sentence = "crowd.csv: line 2 has 2 neighbours; bounds are calibrated for 0, 1"
     refused(3, sentence, "runtime", "bound", "model.nc", "--wanted", "crowd.csv")

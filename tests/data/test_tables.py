@@ -45,8 +45,8 @@ def path(tmp_path):
         ("ways,clock\n2,\x00\n", "line 2 is '2,"),
         ("ways,clock\n" + "9" * 1000 + "\n", f"line 2 is '{'9' * 56} ...'; 2 finite numbers"),
         ("ways,clock\n" + "9" * 200_000 + "\n", "cannot be read as a table (field larger"),
-        (b"ways,clock\n2,\xff\n", "cannot be read as a table ('utf-8' codec"),
-        ("ways,clock\n1,2\n".encode("utf-16"), "cannot be read as a table ('utf-8' codec"),
+        (b"ways,clock\n2,\xff\n", "line 2 is not UTF-8; save the table as"),
+        ("ways,clock\n1,2\n".encode("utf-16"), "line 1 is not UTF-8; save the table as"),
     ],
 )
 def test_a_table_that_is_none_gets_one_sentence(path, content, sentence):
