@@ -24,7 +24,7 @@ MOST_JOBS = 10_000_000
 
 
 class EdfSettings(TypedDict, total=False):
-    """Keywords of :func:`simulate_edf`."""
+    """Keywords of :func:`simulate_edf`: times [s], and what draws the runs."""
 
     horizon: float
     timer: float
@@ -112,13 +112,7 @@ class Decisions:
 
 
 def simulate_edf(
-    task_set: TaskSet,
-    allocator: Allocator,
-    truth: Truth,
-    *,
-    horizon: float = 60.0,
-    timer: float = TIMER,
-    rng: np.random.Generator | int = 0,
+    task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Unpack[EdfSettings]
 ) -> EdfResult:
     """Result of a task set when every job released before `horizon` [s] has ended.
 
@@ -128,10 +122,8 @@ def simulate_edf(
         For the cores of the set and every profile that its tasks name.
     truth : Truth
         Times and powers of the jobs, on the allocator's platform.
-    horizon, timer : float
-        [s]
-    rng : numpy.random.Generator or int
-        Draws the run of each job.
+    **settings
+        ``horizon`` (60 s), ``timer`` (0.005 s) and ``rng`` (0), which draws the run of each job.
 
     Raises
     ------
@@ -141,7 +133,7 @@ def simulate_edf(
     ProfileError
         Tables and truth are of different platforms.
     """
-    return _simulate_edf(task_set, allocator, truth, horizon=horizon, timer=timer, rng=rng)[0]
+    return _simulate_edf(task_set, allocator, truth, **settings)[0]
 
 
 def meets_deadlines(

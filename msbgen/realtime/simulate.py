@@ -13,13 +13,13 @@ deadline is no guarantee.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
 
 from msbgen.realtime.allocate import Allocator, Method, Objective
-from msbgen.realtime.edf import TIMER, EdfResult, simulate_decisions, simulate_edf
+from msbgen.realtime.edf import EdfResult, EdfSettings, simulate_decisions, simulate_edf
 from msbgen.realtime.tasksets import TaskSet
 from msbgen.realtime.truth import Truth
 
@@ -34,9 +34,7 @@ def simulate_task_set(
     allocator: Method = "optimum",
     objective: Objective = "instructions",
     slack: float | None = None,
-    horizon: float = 60.0,
-    timer: float = TIMER,
-    rng: np.random.Generator | int = 0,
+    **settings: Unpack[EdfSettings],
 ) -> xr.Dataset:
     """Jobs of a task set under global EDF, with allocations decided from phase tables.
 
@@ -48,12 +46,10 @@ def simulate_task_set(
         Times and powers of the jobs.
     allocator, objective, slack
         As `method`, `objective` and `slack` of :class:`~msbgen.realtime.allocate.Allocator`.
-    horizon : float
-        Jobs are released before this time [s], and all run to completion.
-    timer : float
-        Interval at which phases are checked [s].
-    rng : numpy.random.Generator or int
-        Draws the run of each job; equal ones draw the same for every allocator and table.
+    **settings
+        ``horizon`` [s] (60): jobs are released before it, and all run to completion; ``timer`` [s]
+        (0.005): interval at which phases are checked; ``rng`` (0): draws the run of each job, the
+        same for every allocator and table.
 
     Returns
     -------
@@ -77,8 +73,7 @@ def simulate_task_set(
     About 0.05 s for a minute of a loaded machine of four cores.
     """
     prepared = _allocator(task_set, tables, allocator, objective, slack)
-    outcome = simulate_edf(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
-    return _labelled(task_set, outcome)
+    return _labelled(task_set, simulate_edf(task_set, prepared, truth, **settings))
 
 
 def timeline(
@@ -89,9 +84,7 @@ def timeline(
     allocator: Method = "optimum",
     objective: Objective = "instructions",
     slack: float | None = None,
-    horizon: float = 60.0,
-    timer: float = TIMER,
-    rng: np.random.Generator | int = 0,
+    **settings: Unpack[EdfSettings],
 ) -> xr.Dataset:
     """Every decision in the simulation of :func:`simulate_task_set` with the same arguments.
 
@@ -107,9 +100,7 @@ def timeline(
         As :func:`simulate_task_set`.
     """
     prepared = _allocator(task_set, tables, allocator, objective, slack)
-    _, decisions = simulate_decisions(
-        task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng
-    )
+    _, decisions = simulate_decisions(task_set, prepared, truth, **settings)
     levels = prepared.grid.contexts[decisions.context]
     dims = ("decision", "core")
     variables: dict[str, Any] = {
