@@ -29,6 +29,10 @@ _LENGTHS = (0.3, 0.8, 2.5)
 _AMPLITUDES = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 # Draws for the simultaneous band, and the most contexts of a draw.
 _DRAWS, _MOST_DRAWN = 2000, 400
+# Degrees of freedom of the mean variance in that of a context.
+_PRIOR_FREEDOM = 16.0
+# Log likelihood that a smooth part must add: equal likelihoods mean a constant.
+_PENALTY = 2.0
 # Jitter of a covariance before its root, of the largest variance.
 _JITTER = 1e-9
 
@@ -141,7 +145,7 @@ class Differences:
         if self.from_neighbours:
             freedom = float(self.freedom[0])
         else:
-            freedom = total**2 / float((parts**2 / self.freedom).sum()) if total > 0 else 1e9
+            freedom = total**2 / float((parts**2 / (self.freedom + 2)).sum()) if total > 0 else 1e9
         return Ratio.of(float(weights @ self.value), total**0.5, freedom, confidence)
 
     def everywhere(
@@ -170,7 +174,7 @@ class Differences:
             for amplitude in scale * _AMPLITUDES:
                 fit = _log_likelihood(self.value, constant + amplitude * smooth + np.diag(noise))
                 # a smooth part must be earned: equal likelihoods mean a constant
-                best = max(best, (fit - (amplitude > 0), amplitude, length))
+                best = max(best, (fit - _PENALTY * (amplitude > 0), amplitude, length))
         _, amplitude, length = best
         own = constant + amplitude * _correlation(known, known, length) + np.diag(noise)
         cross = constant + amplitude * _correlation(asked, known, length)
@@ -190,8 +194,9 @@ class Differences:
     def _steady_variance(self) -> Floats:
         """Variances, each shrunk to the mean of all as far as few runs leave it unsure."""
         pooled = float(self.variance.mean())
-        floor = max(pooled, 1e-300) * 1e-3
-        return np.maximum((self.freedom * self.variance + 4 * pooled) / (self.freedom + 4), floor)
+        own = np.zeros(len(self.value)) if self.from_neighbours else self.freedom
+        shrunk = (own * self.variance + _PRIOR_FREEDOM * pooled) / (own + _PRIOR_FREEDOM)
+        return np.maximum(shrunk, max(pooled, 1e-300) * 1e-3)
 
 
 def equal_weights(n: int) -> Floats:

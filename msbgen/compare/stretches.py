@@ -108,8 +108,10 @@ def context_groups(contexts: Floats) -> list[ContextGroup]:
     groups = [ContextGroup(tuple(range(len(contexts))))]
     for r, column in enumerate(contexts.T):
         levels = np.unique(column)
-        thirds = np.unique([levels[round(len(levels) * share)] for share in (1 / 3, 2 / 3)])
-        for level in thirds[thirds > levels[0]] if len(levels) > 1 else ():
+        thirds = {round(len(levels) * share) for share in (1 / 3, 2 / 3)} & set(
+            range(1, len(levels))
+        )
+        for level in levels[sorted(thirds)]:
             for below in (True, False):
                 members = np.flatnonzero((column < level) == below)
                 groups.append(ContextGroup(tuple(members.tolist()), r, float(level), below))
