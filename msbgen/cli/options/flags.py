@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msbgen.cli.options import values
+import msbgen.cli.options.values as values
 from msbgen.cli.options.messages import show
 
 if TYPE_CHECKING:
