@@ -25,6 +25,7 @@ from msbgen.data.schema import (
     describe_context,
     duration_array,
     labels_of,
+    level_text,
     other_unit,
     replicate_dim,
     resource_names,
@@ -465,7 +466,8 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
         )
         if np.ptp(values) == 0 and (several := np.unique(levels).size) > 1:
             units = ds[name].attrs["units"]
-            level = f"{values[0]:g}" + (f" {units}" if units != "1" else "")
+            level = level_text(values[0], labels_of(ds[name].attrs))
+            level += f" {units}" if units != "1" else ""
             yield (
                 f"resource '{name}' was measured at {level} only, one of {several} levels: "
                 f"every other value of it is beyond what was measured."

@@ -87,12 +87,8 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     missing = [c for c in corners if not schema.same_level(there, c).all(axis=1).any()]
     if not missing:
         return []
-    units = [str(dataset[name].attrs.get("units", "1")) for name in names]
-    behind = ["" if unit in ("", "1") else f" {unit}" for unit in units]
-    texts = [
-        "(" + ", ".join(f"{n}={v:g}{u}" for n, v, u in zip(names, c, behind)) + ")" for c in missing
-    ]
-    listed = ", ".join(texts[:_NAMED]) + (", …" if len(texts) > _NAMED else "")
+    texts = [f"({schema.describe_levels(dataset, corner)})" for corner in missing[:_NAMED]]
+    listed = ", ".join(texts) + (", …" if len(missing) > _NAMED else "")
     return [
         f"{source}: {len(missing)} of the platform's {len(corners)} corners were not measured: "
         f"{listed}; contexts towards them are extrapolated."
@@ -306,7 +302,7 @@ def _not_set(ds: xr.Dataset) -> Iterator[str]:
     for column, name in enumerate(names):
         for rows in _others_equal(table, column):
             rows = rows[np.isfinite(mean[rows])]
-            if len(rows) < 3:
+            if len(rows) < 3 or schema.labels_of(ds[name].attrs):
                 continue
             rows = rows[np.argsort(table[rows, column])]
             most = rows[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,11 @@ _N_RUNS = 300
 # Another counter is recommended if its error is less than this share of the present one's; so noise
 # does not recommend one counter in one file, and another in the next.
 _CLEARLY = 0.5
+# Perf's software events but CPU time, as names of counters.
+_INTERRUPTIONS = re.compile(
+    "((page_|minor_|major_|alignment_|emulation_)?faults|(cpu_)?migrations|cs"
+    "|(context_|cgroup_)switches)(_|$)"
+)
 # Errors that differ by less are regarded as equal; then the resolution decides.
 _EQUAL = 0.002
 
@@ -96,10 +102,12 @@ def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter
     """The counter with the smallest error among those with a fine resolution.
 
     Among counters with equal errors, ``instructions`` come first, then the finest resolution.  If
-    no counter is fine enough, the one with the finest resolution is taken.  MeasurementError: none.
+    no counter is fine enough, the one with the finest resolution is taken.  Perf's software events,
+    except for CPU time, come last: they count interruptions, not work.  MeasurementError: none.
     """
     if not counters:
         raise MeasurementError("no counter counts in every context; time measures progress.")
+    counters = [c for c in counters if not _INTERRUPTIONS.match(c.name)] or counters
     fine = [counter for counter in counters if counter.resolution <= _TOO_COARSE]
     if not fine:
         return min(counters, key=lambda counter: counter.resolution)

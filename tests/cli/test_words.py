@@ -7,6 +7,7 @@ from conftest import MEASURED, synthetic_task
 from msbgen.cli.main import main
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.check import validate_profiles
+from msbgen.data.quality import note_design
 from msbgen.data.schema import describe_context, describe_profiles
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_plan
@@ -76,6 +77,11 @@ def test_words_that_a_model_cannot_know_are_refused(two):
 def test_words_are_shown_and_checked(two):
     assert describe_context(two, 1) == "context 1 (cache_ways=2, frequency=fast one)"
     assert "frequency [1]: slow, fast one, 2 values of 2" in describe_profiles(two)
+    (note,) = note_design(two.isel(context=slice(0, 5)))
+    assert (
+        "1 of the platform's 4 corners were not measured: (cache_ways=8, frequency=fast one)"
+        in note
+    )
     validate_profiles(two)
     for words, message in ((("a",), "has 1 labels, and levels"), (("a", "a"), "a label twice")):
         two["frequency"].attrs["labels"] = list(words)

@@ -198,7 +198,7 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     return Spec(
         command=command,
         resources=resources,
-        task=read.text("task", Path(command[0]).name),
+        task=read.text("task", re.sub(r"[{}]", "", Path(command[0]).name)),
         folder=folder,
         stdin=stdin,
         environment=read.table("environment"),
