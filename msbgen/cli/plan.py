@@ -77,11 +77,13 @@ def run(options: argparse.Namespace) -> None:
         with Progress("fitting") as step:
             source = generate.fit_profiles(measured, progress=step)
     groups = () if options.at_once is None else _groups(options, measured)
-    planned = plan.plan_contexts(
-        source, options.budget, levels=levels if options.measured else None,
-        overhead=options.overhead, run_seconds=options.run_seconds, least_runs=options.least_runs,
-        most_runs=max(options.least_runs, 20), groups=groups,
-    )  # fmt: skip
+    with Progress("planning") as step:
+        planned = plan.plan_contexts(
+            source, options.budget, levels=levels if options.measured else None,
+            overhead=options.overhead, run_seconds=options.run_seconds,
+            least_runs=options.least_runs, most_runs=max(options.least_runs, 20),
+            groups=groups, progress=step,
+        )  # fmt: skip
     if options.out:
         planned.write(options.out, overwrite=options.force)
         shared.show(f"{options.out}: {planned.describe()}")

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.stats import qmc
 
+from msbgen.core.machine import OnProgress
 from msbgen.plan.prior import Quantity, all_points
 from msbgen.trend.covariance import LINEAR, line, matern, prior_covariance, prior_variance
 
@@ -205,6 +206,7 @@ def greedy_design(
     before: Floats,
     proposals: Indices,
     limits: DesignLimits,
+    progress: OnProgress | None = None,
 ) -> Design:
     """Design whose every step lowers the expected error most per second.
 
@@ -212,6 +214,7 @@ def greedy_design(
     predicted cost of one run of each context [s], `before` (N,) the number of runs that it has.
     `proposals` are the contexts that may be measured, in the order in which they become
     candidates.  The design is empty where the budget does not allow the first step.
+    `progress` is called with (done, total) thousandths of the limits.
 
     Runs are repeated where the overhead is large, as √(overhead · σ² / (seconds · (v + δ))), and
     where no new context may be measured; otherwise a new one lowers the error more nearly always.
@@ -254,6 +257,9 @@ def greedy_design(
         for quantity, posterior in zip(quantities, posteriors):
             posterior.observe(i, float(quantity.step_noise(before + planned, runs)[i]))
         left -= cost
+        if progress:
+            share = max(1.0 - left / seconds if seconds < np.inf else 0.0, new / limits.contexts)
+            progress(int(1000 * min(share, 1.0)), 1000)
         if planned[i] == 0:
             order.append(i)
             waiting = waiting[waiting != i]

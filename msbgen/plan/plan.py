@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.durations import has_unit, parse_seconds
 from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import OnProgress
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, labels_of, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
@@ -186,6 +187,7 @@ def plan_contexts(
     most_runs: int = 20,
     most_contexts: int | None = None,
     groups: Sequence[Sequence[str]] = (),
+    progress: OnProgress | None = None,
 ) -> Plan:
     """Plan of the contexts to measure next, and the runs of each.
 
@@ -215,6 +217,8 @@ def plan_contexts(
         Groups of counters that are measured together
         (:func:`msbgen.data.groups.group_counters`).  Each context then gets rounds of runs, one a
         group; `least_runs`, `most_runs` and the expected errors refer to rounds.
+    progress : callable
+        Called with (done, total) thousandths of the budget.
 
     Returns
     -------
@@ -287,6 +291,7 @@ def plan_contexts(
             least_runs=least_runs,
             most_runs=most_runs,
         ),
+        progress,
     )
     if len(design.index) + len(again) == 0:
         if limit.is_time:

@@ -24,7 +24,12 @@ LEVELS = {"cache_ways": [2.0, 4, 8, 16, 20], "frequency": [1.0, 1.4, 1.8, 2.2]}
 
 @pytest.mark.parametrize(("little", "much"), [(12, 30), ("9s", "20s")])
 def test_plans_without_measurements_are_prefixes_of_one_order(little, much):
-    plan = plan_contexts(PLATFORM, little, run_seconds=0.5)
+    told = []
+    plan = plan_contexts(
+        PLATFORM, little, run_seconds=0.5, progress=lambda *step: told.append(step)
+    )
+    assert told == sorted(told)
+    assert told[-1][0] <= told[-1][1] == 1000
     more = plan_contexts(PLATFORM, much, run_seconds=0.5)
     assert 3 < len(plan.runs) < len(more.runs)
     np.testing.assert_array_equal(plan.contexts, more.contexts[: len(plan.runs)])
