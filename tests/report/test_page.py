@@ -24,7 +24,10 @@ from msbgen.report.page import write_report
 
 TEMPLATES = [Path(page_module.__file__).with_name(n) for n in ("page.html", "verdict.py")]
 NUMBER = re.compile(r"\d(?:[\d.,e+-]*\d)?")
-HOSTILE = "<script>alert('x')</script>\"&quot; \u202eאבג " + "long" * 2_500
+INJECTED = (
+    "{{7*7}}\"onmouseover='alert(2)' </style></svg><img src=https://x.invalid onerror=alert(3)>"
+)
+HOSTILE = f"{INJECTED}<script>alert('x')</script>\"&quot; \u202eאבג " + "long" * 2_500
 needs_browser = needs("chromium", browsing.lacking())
 
 
@@ -44,7 +47,7 @@ def hostile(tmp_path_factory):
     script = "<script>alert(1)<-script> \"'" + "c" * 200
     task = make_profiles(
         counts, duration, GRID[::5, :1], interval=0.01,
-        resources={"<b>ways אבג": {"units": "<i>"}},
+        resources={"<b>ways אבג": {"units": "<i>javascript:alert(4)"}},
         counters={script: {}, "constant": {"long_name": HOSTILE}},
         attrs={"task": HOSTILE, "platform": HOSTILE, "progress": script},
     )  # fmt: skip
@@ -314,6 +317,10 @@ def test_hostile_names_do_no_harm(chromium, hostile):
         browsing.open_all(page)
         assert browsing.faults(page) == []
         assert browsing.violations(page) == []
+        for element in page.query_selector_all("h1, caption, [aria-label]"):
+            element.dispatch_event("mouseover")
+        assert page.query_selector("main img, [onmouseover], [onerror]") is None
+        assert INJECTED in page.evaluate("document.body.textContent")  # literally
         assert complaints == []
 
 
