@@ -28,7 +28,7 @@ holds the missed events, else ``"lost"``.  Names of resources and counters are f
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +273,7 @@ def describe_context(dataset: xr.Dataset, index: int) -> str:
     return f"context {index} ({describe_levels(dataset, values)})"
 
 
-def describe_levels(dataset: xr.Dataset, values: Sequence[float]) -> str:
+def describe_levels(dataset: xr.Dataset, values: Iterable[float]) -> str:
     """A level of each resource in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
     parts = []
     for name, value in zip(resource_names(dataset), values):
