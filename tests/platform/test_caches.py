@@ -48,6 +48,17 @@ def test_stack_distances_in_a_set_that_overflows():
     assert histogram[:, 0, 0, 0].tolist() == [0] * 6 + [21] + [0] * 13 + [7]
 
 
+def test_stack_distances_in_one_full_set():
+    page = np.arange(20_000, dtype=np.uint64) * 64
+    key = np.uint64(99)
+    sets = cache_sets(page, key)
+    rng = np.random.default_rng(0)
+    lines = rng.choice(page[sets == sets[0]][:26], 3000)
+    histogram = stack_histogram(2 * lines, np.array([len(lines)]), np.array([key]))
+    for w in (1, 10, 18, 19, 20):
+        assert histogram[w:].sum() == oracles.lru_misses(lines.tolist(), [0] * len(lines), w)
+
+
 @pytest.mark.parametrize("counts", [[3], [5, 1], [-1, 6], []])
 def test_intervals_with_other_requests_than_there_are_are_refused(counts):
     requests, key = np.arange(5, dtype=np.uint64), np.ones(1, np.uint64)
