@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.gaps import fill_gaps
-from msbgen.generate.lost import fill_lost
+from msbgen.generate.lost import _correction, fill_lost
 from msbgen.trend.fit import fit_trend
 from tasks import GRID, INSTRUCTIONS, INTERVAL, TIME, runs_of, task
 
@@ -67,6 +67,15 @@ def test_imputed_samples_are_scaled_by_the_level_of_the_run():
     usual = fill_lost(filled, lost, runs, trend)[0, 0]
     filled[0, 0, :, 1] *= 1.3
     np.testing.assert_allclose(fill_lost(filled, lost, runs, trend)[0, 0, :, 1], 1.3 * usual[:, 1])
+
+
+def test_totals_are_corrected_where_samples_were_lost():
+    runs = lossy(INSTRUCTIONS)[3]
+    many = np.where(np.arange(len(runs.run_total)) % 2, 8, 0)
+    off = np.where(many, np.where(np.arange(len(many)) % 4 == 1, 0.1, -0.1), 0.0)
+    share = _correction(1e7 * np.exp(off), many, np.ones(len(many), dtype=bool), runs)
+    np.testing.assert_array_equal(share[many == 0], 0.0)
+    np.testing.assert_allclose(np.log1p(share[many > 0]), -off[many > 0], atol=0.03)
 
 
 def test_a_cut_run_has_its_expected_total_and_is_not_corrected():
