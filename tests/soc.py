@@ -191,8 +191,3 @@ def play(graph, device, tables, context, *, keys=None, factors=None, start=None)
                 waiting[i] = set()
                 queue.append((wave if keys is None else keys[i], i))
     return now, energy, peak, temperature, times
-
-
-def durations(rates, *state):
-    """Seconds of a whole run of each kind in one state of the device, (kinds,)."""
-    return np.add.reduceat(rates.share / rates.rates[state], rates.first_phase[:-1])

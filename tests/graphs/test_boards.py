@@ -1,12 +1,15 @@
 import numpy as np
 import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs.boards import Board, placements, prepare_graph, schedule
 from msbgen.graphs.dataset import edges_of
 from msbgen.graphs.dataset import make as make_graph
-from msbgen.graphs.devices import device_contexts
-from toy_board import CYCLES, MOVED, device_of, layered, seconds_of
+from msbgen.graphs.kinds import read_kinds
+from toy_board import CYCLES, MOVED, device_of, layered, profiles_of, seconds_of
 
 LARGEST = [2, 2.0, 2, 1.0, 8, 800]
 
@@ -59,21 +62,6 @@ def test_joules_are_those_of_cycles_stalls_and_misses(board):
         assert miss[k] == pytest.approx(lines * 50e-9, rel=1e-6)
 
 
-def test_time_never_beats_the_critical_path_nor_work_over_capacity(board):
-    contexts = device_contexts(board.device)
-    rows = board.rows(contexts)
-    for seed in range(5):
-        graph = layered("abc", seed)
-        prepared = prepare_graph(graph, board.kinds)
-        times = schedule(prepared, board.arrays, rows, np.full(len(rows), 25.0))[:, 0]
-        least = [kind.at(8, 800, 2.0)[0] for kind in board.kinds]
-        alone = prepared.work * np.array(least)[prepared.kind]
-        longest = -prepared.amounts[..., 1].min()  # upward rank of the first task
-        assert np.all(times >= longest * (1 - 1e-9))
-        cores = rows[:, 1] + rows[:, 3]
-        assert np.all(times * cores >= alone.sum() * (1 - 1e-9))
-
-
 def test_ranks_are_the_heaviest_paths_to_the_end(kinds):
     graph = make_graph(["busy"] * 4, [1, 2, 5, 1], [(0, 1), (0, 2), (1, 3), (2, 3)])
     prepared = prepare_graph(graph, kinds)
@@ -89,25 +77,6 @@ def test_the_longest_path_goes_first_by_rank(board):
     orders = prepare_graph(graph, board.kinds).amounts[..., 0]
     wanted = np.where(orders[:, 2] == 4.0, 2.5, 2.0).mean()
     assert time_of(board, graph, context) == pytest.approx(wanted, rel=1e-3)
-
-
-def test_the_order_in_a_file_and_names_change_nothing(board):
-    for family in ("abcd", "abc"):
-        graph = layered(family, 3)
-        n = graph.sizes["task"]
-        order = np.random.default_rng(0).permutation(n)
-        edges = np.argsort(order)[edges_of(graph)][::-1]
-        same = make_graph(
-            graph["kind"].values[order],
-            graph["work"].values[order],
-            [tuple(edge) for edge in edges.tolist()],
-            names=[f"other{i}" for i in range(n)],
-        )
-        one, other = (prepare_graph(g, board.kinds) for g in (graph, same))
-        for name in ("nodes", "successors", "amounts"):
-            assert np.array_equal(getattr(one, name), getattr(other, name))
-        assert np.array_equal(graph["work"].values[one.order], one.work)
-        assert np.array_equal(same["work"].values[other.order], one.work)
 
 
 def test_each_order_is_the_same_graph(board):
@@ -148,3 +117,82 @@ def test_what_is_no_context_and_a_kind_without_profile_are_refused(board):
         board.rows([[1, 1.7, 0, 1.0, 8, 800]])
     with pytest.raises(ProfileError, match="of kind 'bussy', which has no profile; did you mean"):
         prepare_graph(make_graph(["bussy"], [1.0], []), board.kinds)
+
+
+@given(st.sampled_from(sorted(CYCLES)), st.floats(1, 8), st.floats(100, 800), st.floats(0.2, 4))
+def test_durations_between_levels_and_beyond_clocks_are_those_of_the_law(kind, w, b, f):
+    (table,) = TABLES[kind]
+    seconds, _ = table.at(w, b, f)
+    assert seconds == pytest.approx(max(seconds_of(kind, w, b, f), 0), rel=1e-9)
+
+
+TABLES = {kind: read_kinds({kind: profiles_of(kind)}) for kind in CYCLES}
+
+
+def test_beyond_cache_and_memory_the_last_level_counts_and_is_told():
+    (table,) = TABLES["stream"]
+    assert table.at(0.1, 400, 1.0)[0] == pytest.approx(seconds_of("stream", 1, 400, 1.0))
+    assert table.at(8, 5000, 1.0)[0] == pytest.approx(seconds_of("stream", 8, 800, 1.0))
+    out = table.outside([0.5, 2, 2, 2, 2], [400, 50, 400, 400, 400], [1, 1, 3, 0.4, 2])
+    assert out.tolist() == [True, True, True, True, False]
+
+
+def test_misses_and_core_cycles_come_with_durations():
+    (table,) = TABLES["mixed"]
+    misses = table.at(np.array([1.0, 3.0]), 400, 1.0)[1]
+    assert misses == pytest.approx(20e6 / 64 * np.array([0.95, 0.85]) + 1, rel=1e-6)
+    assert table.cycles == pytest.approx(CYCLES["mixed"])
+
+
+def test_kinds_stand_in_the_order_of_their_names_whatever_was_given(profiles):
+    turned = dict(reversed(profiles.items()))
+    assert [kind.name for kind in read_kinds(turned)] == sorted(CYCLES)
+
+
+def test_profiles_without_misses_have_none(profiles):
+    (table,) = read_kinds({"mixed": profiles["mixed"].drop_vars("cache_misses")})
+    assert np.all(table.misses == 0)
+    assert np.all(table.seconds > 0)
+
+
+def test_a_missing_run_does_not_count(profiles):
+    some = profiles["mixed"].copy(deep=True)
+    for name in ("duration", "instructions", "cache_misses"):
+        some[name][3, 1] = np.nan
+    (table,), (whole,) = read_kinds({"mixed": some}), TABLES["mixed"]
+    assert np.allclose(table.seconds, whole.seconds)
+    assert np.allclose(table.misses, whole.misses)
+
+
+def dropped(profiles, name):
+    one = profiles["busy"]
+    return one.isel(context=one[name].values == one[name].values[0]).drop_vars(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda p: dropped(p, "frequency"), "resource 'frequency' is missing"),
+        (lambda p: p["busy"].isel(context=slice(1, None)), "cache_ways=1, bandwidth=100, freq"),
+        (lambda p: renamed(p["busy"]), "units 'MHz'; 'GHz' is wanted"),
+        (lambda p: xr.Dataset(), "schema"),
+    ],
+)
+def test_profiles_that_are_no_grid_of_the_three_are_refused(profiles, change, sentence):
+    with pytest.raises(ProfileError, match=sentence):
+        read_kinds({"busy": change(profiles)})
+
+
+def renamed(one):
+    attrs = {**one["frequency"].attrs, "units": "MHz"}
+    return one.assign_coords(frequency=one["frequency"].assign_attrs(attrs))
+
+
+def test_a_resource_that_no_device_has_and_no_profiles_at_all_are_refused(profiles):
+    one = profiles["busy"]
+    label = {"units": "W", "role": "resource", "long_name": "cap", "levels": [5.0, 6.0]}
+    more = one.assign_coords(power=("context", np.full(one.sizes["context"], 5.0), label))
+    with pytest.raises(ProfileError, match="no device sheet has 'power'"):
+        read_kinds({"busy": more})
+    with pytest.raises(ProfileError, match="one kind at least"):
+        read_kinds({})

@@ -50,9 +50,7 @@ def test_unequal_clusters_are_paired_end_to_end():
     [
         ([0, 2.0352, 0, 2.0352, 16, 4200], "context 1 has no core"),
         ([2, 2.0, 4, 2.0352, 16, 4200], "clock_denver is 2 in context 1, no level of tx2"),
-        ([2, 2.0, 4, 2.0352, 16, 4200], "1.8816, 2.0352 GHz is wanted"),
         ([2, 2.0352, 4, 2.0352, 16, 4.2], "one of 1050, 2100, 4200 MB/s is wanted"),
-        ([2, 2035.2, 4, 2.0352, 16, 4200], "clock_denver is 2035.2"),
         ([3, 2.0352, 4, 2.0352, 16, 4200], "cores_denver is 3"),
         ([2, 2.0352, 4, 2.0352, 16, np.nan], "bandwidth is nan"),
         ([2, 2.0352, 4, 2.0352, 16], "a row each of cores_denver, clock_denver"),
@@ -87,7 +85,6 @@ def test_power_rises_with_the_clock_faster_than_it():
         ("cores = 2", "cores = 0", "cluster 'denver': cores are 0"),
         ("cores = 2", "cores = 1.5", "'cores' is 1.5; a whole number"),
         ("clocks = [0.3456, 0.4992", "clocks = [0.4992, 0.3456", "ascending ones are wanted"),
-        ("clocks = [0.3456, 0.4992", "clocks = [345.6, 499.2", "ascending ones"),
         ("voltage = [0.75, 1.15]", "voltage = [0.75]", "two numbers are wanted"),
         ("voltage = [0.75, 1.15]", "voltage = [1.15, 0.75]", "two, ascending [V]"),
         ("base_power = 5.6", "", "'base_power' is missing"),
@@ -98,11 +95,8 @@ def test_power_rises_with_the_clock_faster_than_it():
         ('name = "a57"', 'name = "denver"', "two clusters of 'tx2' have one name"),
         ('name = "a57"', 'name = "a 57"', "letters, digits and _"),
         ("ways = [8, 12, 16]", "ways = []", "cache_ways is ()"),
-        ("run = 0.02", "run = -1", "run_noise is -1"),
-        ("speed = 0.8", "speed = 0", "speed is 0"),
         ("hysteresis = 2", "hysteresis = 1e-9", "hysteresis is 1e-09 K; 0.1 K or more"),
         ("time_constant = 18", "time_constant = 0", "time_constant is 0.0 s; 0.01 s or more"),
-        ("[thermal]", "[[thermal]]", "a table is wanted"),
         ("level = 1, size = 32", "levels = 1, size = 32", "did you mean 'level'?"),
     ],
 )
@@ -114,18 +108,3 @@ def test_errors_of_a_sheet_name_the_place(before, after, message, tmp_path):
         read_device(tmp_path / "mine.toml")
     assert message in str(caught.value)
     assert "mine.toml" in str(caught.value)
-
-
-def test_a_sheet_without_clusters_has_no_core(tmp_path):
-    text = shipped_file("devices/tx2.toml").read_text(encoding="utf-8")
-    (tmp_path / "bare.toml").write_text("cluster = []\n" + text.partition("[[cluster]]")[0])
-    with pytest.raises(ProfileError, match="device 'tx2' has no core"):
-        read_device(tmp_path / "bare.toml")
-
-
-def test_contexts_are_described_with_units():
-    tx2 = shipped_device("tx2")
-    assert tx2.describe(tx2.largest) == (
-        "cores_denver=2, clock_denver=2.0352 GHz, cores_a57=4, clock_a57=2.0352 GHz, "
-        "cache_ways=16, bandwidth=4200 MB/s"
-    )

@@ -30,22 +30,6 @@ def test_rates_and_watts_are_those_of_a_slow_look_up():
         assert (rates.rates[at], rates.watts[at]) == pytest.approx(wanted, rel=1e-6)
 
 
-def test_more_cores_never_make_a_task_faster_nor_does_a_lower_clock():
-    rates = Rates.of(TX2, {"a": TABLE}).rates
-    for axis, sign in ((2, 1), (3, -1), (4, -1)):
-        step = sign * np.diff(rates, axis=axis)
-        assert np.nanmin(step) >= -1e-12
-
-
-def test_durations_and_their_extremes():
-    rates = Rates.of(TX2, {"a": TABLE, "b": TABLE})
-    shortest, longest = rates.extremes()
-    some = soc.durations(rates, 3, 1, 5, 3, 1)
-    assert some.shape == (2,)
-    assert some[0] == some[1]
-    assert np.all((shortest < some) & (some < longest))
-
-
 def test_clocks_beyond_the_profiles_go_on_with_their_slope_and_are_told():
     narrow = TABLE.isel(frequency=slice(2, 4))  # 1.2 and 2.4 GHz; the law is a / f + b
     whole, part = Rates.of(TX2, {"a": TABLE}), Rates.of(TX2, {"a": narrow})
@@ -65,13 +49,11 @@ def test_clocks_beyond_the_profiles_go_on_with_their_slope_and_are_told():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda t: t.isel(bandwidth=0, drop=True), "have no 'bandwidth'"),
         (lambda t: t.isel(cache_ways=0, drop=True), "have no 'cache_ways'"),
         (lambda t: t.isel(frequency=0, drop=True), "have no clock in GHz"),
         (lambda t: t.isel(frequency=[0]), "are of one clock"),
         (lambda t: t.drop_vars("cache_misses"), "has no counter 'cache_misses'"),
         (lambda t: t.isel(cache_ways=slice(2, 4)), "begin at 8 of 'cache_ways'"),
-        (lambda t: t.isel(bandwidth=slice(1, 4)), "begin at 300 of 'bandwidth'"),
         (lambda t: t.assign(speed=-t["speed"]), "'speed' is -0."),
         (
             lambda t: t.expand_dims(voltage=[1.0, 2.0]).assign_coords(

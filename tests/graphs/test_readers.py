@@ -4,10 +4,15 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.dataset import make as make_graph
+from msbgen.graphs.families.catalogue import FAMILIES, family_graph
 from msbgen.graphs.readers import read as read_graph
+from msbgen.graphs.writers import ENDINGS
+from msbgen.graphs.writers import write as write_graph
 
 # as WfFormat 1.5 has it: https://github.com/wfcommons/WfFormat; written for this test
 KEYS = ("name", "id", "parents", "children", "inputFiles", "outputFiles")
@@ -86,23 +91,15 @@ RUNS = ("workflow", "execution", "tasks")
     ("change", "message"),
     [
         (("schemaVersion", {"value": "1.4"}), "'schemaVersion' is '1.4'; '1.5' is wanted"),
-        (("workflow", {"value": 3}), "'workflow' is 3; an object"),
         (("workflow", "execution", {"drop": True}), "'workflow.execution' is missing"),
         ((*RUNS, 1, {"drop": True}), "task 'map_1' was not executed"),
-        (
-            (*RUNS, 1, "runtimeInSeconds", {"drop": True}),
-            "'map_1': its runtimeInSeconds is missing",
-        ),
         ((*RUNS, 1, "runtimeInSeconds", {"value": 0}), "'map_1': its runtimeInSeconds is 0"),
         ((*RUNS, 1, "runtimeInSeconds", {"value": "2s"}), "'runtimeInSeconds' is '2s'; a number"),
-        ((*RUNS, 1, {"value": 7}), "execution of task 1 is 7; an object"),
         ((*TASKS, 1, "id", {"value": "split_1"}), "task 'split_1' is there already"),
         ((*RUNS, 1, "id", {"value": "split_1"}), "task 'split_1' was executed twice"),
-        ((*FILES, {"value": 7}), "'files' is 7; a list"),
         ((*FILES, {"value": None}), "'files' is missing; a list"),
         ((*FILES, 1, "id", {"value": "a"}), "file 1: 'a' is there already"),
         ((*TASKS, 1, "parents", {"value": ["splt"]}), "'splt' → 'map_1' leads nowhere"),
-        ((*TASKS, 1, "parents", {"value": "split_1"}), "'parents' is 'split_1'; a list"),
         ((*TASKS, 0, "parents", {"value": ["join_1"]}), "in a circle: split_1 → map_"),
         ((*TASKS, {"value": []}), "there are no tasks"),
         ((*TASKS, 0, "outputFiles", {"value": [3]}), "a file of task 'split_1' is 3; a text"),
@@ -129,6 +126,12 @@ def test_json_of_ours(tmp_path):
     graph = read_graph(written(tmp_path / "o.json", OWN))
     assert graph["type"].values.tolist() == ["spawn"]
     assert graph["edge_bytes"].values.tolist() == [3.0]
+    # an edge that comes again counts once, and amounts are kept if all edges have one
+    twice = changed(OWN, "edges", value=OWN["edges"] * 2)
+    assert read_graph(written(tmp_path / "o.json", twice)).identical(graph)
+    third = {"name": "c", "kind": "zstd", "work": 1}, {"source": "b", "target": "c"}
+    more = {**OWN, "tasks": [*OWN["tasks"], third[0]], "edges": [*OWN["edges"], third[1]]}
+    assert "edge_bytes" not in read_graph(written(tmp_path / "o.json", more))
 
 
 @pytest.mark.parametrize(
@@ -140,10 +143,8 @@ def test_json_of_ours(tmp_path):
         (("tasks", 1, "work", {"value": [1]}), "task 1: 'work' is '[1]'; a number"),
         (("tasks", 1, "work", {"drop": True}), "task 1: task 'b' has no 'work', though others"),
         (("tasks", 1, "kind", {"drop": True}), "'kind' of task 1 is missing"),
-        (("tasks", {"value": None}), "'tasks' is missing; a list"),
         (("edges", 0, "target", {"value": "c"}), "edge 0: the edge 'a' → 'c' leads nowhere"),
         (("edges", 0, "type", {"value": []}), "edge 0: the edge's type is '[]'"),
-        (("edges", 0, {"value": "a"}), "edge 0 is 'a'; an object"),
         (
             ("edges", {"value": [{"source": "a", "target": "b", "bytes": n} for n in (1, 1, 2)]}),
             "edge 2: the edge 'a' → 'b' is there already, edge 0, with another type or bytes",
@@ -181,15 +182,12 @@ def test_a_bare_list_of_parents_and_a_table_of_tasks(tmp_path):
         ("b,a\n", None, "says neither kinds nor times; a table of tasks"),
         ("", None, "is empty"),
         ("b,a\nb,c\n", "task,kind,work\na,x,1\n", "line 2: task 'b' is there already, line 1"),
-        ("b,a,c\n", "task,kind,work\na,x,1\n", "line 1 has 3 cells; 2 are wanted"),
         ("b,a\n", "task,kind,work\na,x,1\n", "line 1: task 'b' is not in the table of tasks"),
         ("b,a\n", "task,kind,work\nb,x,1\n", "parent 'a': task 'a' is not in the table"),
         ("b,a\na,b\n", "task,kind,work\na,x,1\nb,x,1\n", "in a circle: b → a → b"),
         ("b,a\n", "task,work\na,1\n", "t.csv: column 'kind' is missing"),
         ("b,a\n", "task,kind,time [ms]\na,x,1\n", "column 'time [ms]' is no column of tasks"),
-        ("b,a\n", "task,kind,work\na,x\n", "t.csv: line 2 has 2 cells; 3 are wanted"),
         ("b,a\n", "task,kind,work\na,x,1\na,x,1\n", "t.csv: line 3: task 'a' is there already"),
-        ("b,a\n", "", "t.csv: is empty"),
         ("task,parents,kind,work\nb,a,x,1\n", None, "line 2: the edge 'a' → 'b' leads nowhere"),
         ("task,parents,kind,work\nb,,x,fast\n", None, "line 2: 'work' is 'fast'; a number"),
         ("task,parents,kind,work\nb,,x,1\n", "task,kind\n", "says kinds itself; drop the table"),
@@ -209,7 +207,6 @@ def test_what_is_wrong_with_lists(text, table, message, tmp_path):
     [
         ("g.yaml", "a: 1", "ends like no graph; one of .nc, .json"),
         ("g.json", "{", "cannot be read as JSON"),
-        ("g.json", "[" * 100_000, "cannot be read as JSON"),
         ("g.json", "[]", "is no JSON object"),
         ("g.json", '{"name": "a", "name": "b"}', "g.json: 'name' is twice in one object; drop one"),
         ("g.nc", "x", "not a netCDF file"),
@@ -230,3 +227,44 @@ def test_bytes_that_are_no_text_and_tables_nobody_asks_for(tmp_path):
         read_graph(tmp_path / "g.dot")
     with pytest.raises(ProfileError, match="has its tasks in it; drop the table"):
         read_graph(written(tmp_path / "o.json", OWN), tasks=tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_family_survives_its_file(ending, tmp_path):
+    for name in list(FAMILIES)[:: 3 if ending == ".nc" else 1]:
+        graph = family_graph(name, FAMILIES[name].sizes[0])
+        write_graph(graph, tmp_path / f"{name}{ending}")
+        xr.testing.assert_identical(read_graph(tmp_path / f"{name}{ending}"), graph)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_all_numbers_are_kept_to_the_last_digit(ending, tmp_path):
+    graph = make_graph(
+        ['a "b"', "ü"],
+        [0.1, 1 / 3],
+        [(1, 0)],
+        names=["x\\", "node"],
+        types=["spawn"],
+        edge_bytes=[1e9 / 7],
+        name="two words",
+        time=[1e-5 / 3, 2.0],
+        bcet=[1e-6, 1.0],
+        wcet=[1.0, 2.0],
+        loops=[0, 3],
+        bytes=[1e12, 0],
+        branch_entropy=[0.1, 0.9],
+    )
+    write_graph(graph, tmp_path / f"g{ending}")
+    xr.testing.assert_identical(read_graph(tmp_path / f"g{ending}"), graph)
+    with pytest.raises(FileExistsError):
+        write_graph(graph, tmp_path / f"g{ending}")
+    write_graph(graph, tmp_path / f"g{ending}", overwrite=True)
+
+
+def test_other_names_and_what_is_no_graph_are_refused(tmp_path):
+    graph = make_graph(["a"], [1.0], [])
+    with pytest.raises(ArgumentError, match=r"path is g\.txt; a name that ends with \.nc"):
+        write_graph(graph, tmp_path / "g.txt")
+    with pytest.raises(ProfileError):
+        write_graph(graph.drop_vars("kind"), tmp_path / "g.json")
+    assert not list(tmp_path.iterdir())

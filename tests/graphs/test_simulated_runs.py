@@ -1,6 +1,5 @@
 """The simulated SoC against a slow one, closed forms, and invariants of every graph."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import soc
-from graphs import longest_path, small_graphs
-from msbgen.graphs import _kernels as kernels
-from msbgen.graphs.dataset import edges_of
+from graphs import small_graphs
 from msbgen.graphs.dataset import make as make_graph
-from msbgen.graphs.devices import Device, shipped_device
+from msbgen.graphs.devices import shipped_device
 from msbgen.graphs.simulator import Simulator
 
 TX2 = shipped_device("tx2")
@@ -22,8 +19,6 @@ TABLES = {
     "b": soc.toy_table(((1.0, 0.8, 0.3, 1.0),)),
     "c": soc.toy_table(((0.1, 0.2, 0.0, 1.0), (0.2, 0.1, 1.4, 5.0), (0.7, 0.9, 0.2, 3.0))),
 }
-SIMULATOR = Simulator(TX2, TABLES)
-CONTEXT = TX2.largest
 # computers that heat within a run, so that clocks are stepped down and up again
 QUICK_TO_HEAT = {
     shared: Simulator(
@@ -31,53 +26,6 @@ QUICK_TO_HEAT = {
     )
     for shared in (False, True)
 }
-
-
-def simple(cores=2, **given) -> Device:
-    """One cluster of one clock, on which a flat task of work w takes w seconds."""
-    cluster = replace(
-        TX2.clusters[0], name="c", cores=cores, clocks=(1.0,), speed=1.0, dispatch=0.0
-    )
-    given = {"cache_ways": (16.0,), "bandwidth": (2700.0,), "resistance": 1e-6, **given}
-    return replace(TX2, clusters=(cluster,), **given)
-
-
-def makespan(graph, device, context=None, **given):
-    simulator = Simulator(device, {"flat": soc.flat_table()})
-    outcome = simulator.run(
-        graph, device.largest if context is None else context, noise=False, **given
-    )
-    return float(outcome.makespan[0, 0])
-
-
-@pytest.mark.parametrize("dispatch", [0.0, 0.01])
-def test_a_chain_takes_the_sum_of_its_works_and_dispatches(dispatch):
-    device = simple()
-    cluster = replace(device.clusters[0], dispatch=dispatch)
-    graph = make_graph(["flat"] * 6, [0.1, 0.2, 0.3, 0.1, 0.5, 0.2], [(i, i + 1) for i in range(5)])
-    wanted = 1.4 + 6 * dispatch
-    assert makespan(graph, replace(device, clusters=(cluster,))) == pytest.approx(wanted, rel=1e-6)
-
-
-@pytest.mark.parametrize(("n", "cores"), [(1, 1), (5, 2), (8, 4), (9, 4), (3, 7)])
-def test_independent_equal_tasks_run_in_rounds(n, cores):
-    graph = make_graph(["flat"] * n, [0.25] * n, [])
-    assert makespan(graph, simple(cores)) == pytest.approx(0.25 * -(-n // cores), rel=1e-6)
-
-
-def test_fork_and_join():
-    n, cores = 10, 4
-    edges = [(0, i) for i in range(1, n + 1)] + [(i, n + 1) for i in range(1, n + 1)]
-    graph = make_graph(["flat"] * (n + 2), [0.5] + [0.2] * n + [0.3], edges)
-    assert makespan(graph, simple(cores)) == pytest.approx(0.5 + 3 * 0.2 + 0.3, rel=1e-6)
-
-
-def test_keys_decide_which_task_starts_first():
-    # on one core; only what hangs on the long one may wait
-    graph = make_graph(["flat"] * 4, [1.0, 0.1, 0.1, 1.0], [(2, 3)])
-    assert makespan(graph, simple(2), order=[1, 2, 0, 0]) == pytest.approx(1.1, rel=1e-6)
-    assert makespan(graph, simple(2), order=[0, 1, 2, 3]) == pytest.approx(1.2, rel=1e-6)
-    assert makespan(graph, simple(2), order="heft") == pytest.approx(1.1, rel=1e-6)
 
 
 @st.composite
@@ -117,45 +65,6 @@ def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
         assert int(tasks["core"][i]) == core
 
 
-@given(programs(), contexts())
-def test_what_bounds_every_schedule(graph, context):
-    tasks = SIMULATOR.tasks(graph, context, noise=False)
-    start, end = tasks["start"].values, tasks["end"].values
-    core = tasks["core"].values
-    # no task starts before its predecessors have ended
-    for s, t in edges_of(graph):
-        assert start[t] >= end[s]
-    # no core runs two at once, nor one that was not given
-    given_cores = [*range(int(context[0])), *range(2, 2 + int(context[2]))]
-    assert set(core.tolist()) <= set(given_cores)
-    for c in given_cores:
-        own = sorted(zip(start[core == c], end[core == c]))
-        assert all(a[1] <= b[0] for a, b in itertools.pairwise(own))
-    # the critical path and work over capacity bound the time
-    n, total = graph.sizes["task"], float(end.max())
-    level = [list(c.clocks).index(context[2 * i + 1]) for i, c in enumerate(TX2.clusters)]
-    setting = SIMULATOR._places(context[None])[0][0]
-    best = np.min(
-        [
-            soc.durations(SIMULATOR.rates, setting, c, level[c], 0, 0)
-            for c in range(2)
-            if context[2 * c] > 0
-        ],
-        axis=0,
-    )
-    kind = ["abc".index(k) for k in graph["kind"].values]
-    least = graph["work"].values * best[kind]
-    path = longest_path(n, [tuple(e) for e in edges_of(graph).tolist()], least)
-    assert total >= path * (1 - 1e-9)
-    assert total >= least.sum() / len(given_cores) * (1 - 1e-9)
-    # list scheduling: while somebody waits whose predecessors have ended, every core is busy
-    for i in range(n):
-        ready = max([end[s] for s, t in edges_of(graph) if t == i], default=0.0)
-        if start[i] > ready + 1e-12:
-            middle = (ready + start[i]) / 2
-            assert ((start <= middle) & (middle < end)).sum() == len(given_cores)
-
-
 @given(programs(), contexts(), st.sampled_from([28.0, 48.0]))
 def test_energy_is_the_integral_of_power_and_heat_follows_it(graph, context, start):
     simulator = QUICK_TO_HEAT[False]
@@ -175,54 +84,6 @@ def test_energy_is_the_integral_of_power_and_heat_follows_it(graph, context, sta
     assert outcome.throttled[0, 0] == pytest.approx(throttled)
     # never more running than given
     assert np.all(line["running"].values <= [context[0], context[2]])
-
-
-def test_clocks_step_down_at_the_cap_and_up_again_below_it():
-    device = replace(TX2, time_constant=2.0, resistance=3.0)
-    simulator = Simulator(device, TABLES)
-    n = 40
-    burst = make_graph(["b"] * (n + 6), [0.5] * n + [0.3] * 6, [
-        *((i, n) for i in range(n)), *((n + i, n + i + 1) for i in range(5))
-    ])  # fmt: skip
-    line = simulator.timeline(burst, CONTEXT, noise=False)
-    down, heat = line["steps_down"].values, line["temperature"].values
-    power = (line["base_power"] + line["power"].sum("cluster")).values
-    changes = np.flatnonzero(np.diff(down)) + 1
-    assert set(np.diff(down)[changes - 1]) == {-1.0, 1.0}
-    for i in changes:
-        up = down[i] < down[i - 1]
-        assert heat[i] == pytest.approx(device.cap - device.hysteresis * up)
-        # less power after a step down, more after one up
-        assert (power[i] > power[i - 1]) == up
-    assert heat.max() == pytest.approx(device.cap)
-    cold = simulator.run(burst, CONTEXT, noise=False).makespan
-    free = Simulator(replace(device, cap=200.0), TABLES).run(burst, CONTEXT, noise=False)
-    assert cold > free.makespan
-    assert free.throttled == 0
-    assert free.peak > 52
-
-
-def test_at_the_lowest_clocks_the_cap_can_only_be_exceeded():
-    device = replace(TX2, time_constant=0.2, resistance=30.0)
-    graph = make_graph(["b"] * 12, [1.0] * 12, [])
-    outcome = Simulator(device, TABLES).run(graph, CONTEXT, noise=False)
-    line = Simulator(device, TABLES).timeline(graph, CONTEXT, noise=False)
-    assert outcome.peak > device.cap
-    assert line["steps_down"].values.max() == 11
-
-
-def test_the_heap_gives_the_least_first():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        pairs = [(float(rng.integers(4)), int(i)) for i in rng.permutation(12)]
-        key, number, size = np.empty(12), np.empty(12, dtype=np.int64), 0
-        for pair in pairs:
-            size = kernels._push(key, number, size, *pair)
-        popped = []
-        while size:
-            popped.append(int(kernels._pop(key, number, size)))
-            size -= 1
-        assert popped == [i for _, i in sorted(pairs)]
 
 
 def test_ranks_are_means_over_cores_not_over_clusters():

@@ -59,19 +59,6 @@ def test_the_best_joint_action_is_the_best_of_all():
     assert agent.best(x).tolist() == every[values.argmax()].tolist()
 
 
-def test_it_learns_which_of_two_levers_pays():
-    rng = np.random.default_rng(1)
-    agent = D3QN(1, (2,), D3QNSettings(width=16, rate=0.01), seed=0)
-    for _ in range(150):
-        side, lever = rng.integers(2, size=64), rng.integers(2, size=64)
-        x = side[:, None].astype(float)
-        agent.learn(Transitions(x, lever[:, None], (side == lever) - 0.5, x, np.ones(64)))
-    assert agent.best(np.array([0.0])) == [0]
-    assert agent.best(np.array([1.0])) == [1]
-    predicted = agent.values(np.array([[1.0], [1.0]]), np.array([[0], [1]]))
-    np.testing.assert_allclose(predicted, [-0.5, 0.5], atol=0.1)
-
-
 def test_equal_seeds_give_equal_networks_and_leave_the_chance_of_others_alone():
     torch.manual_seed(5)
     before = torch.rand(1)

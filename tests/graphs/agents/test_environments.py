@@ -44,17 +44,8 @@ def test_gymnasium_finds_nothing_wrong():
         warnings.filterwarnings("ignore", ".*not initialized via gymnasium.make.*")
         warnings.filterwarnings("ignore", ".*no spec.*|.*spec is None.*")
         check_env(env, skip_render_check=True)
-    runs = []
-    for _ in range(2):
-        seen, _ = env.reset(seed=3)
-        course = [seen]
-        for action in (5, 1, 9, 0):
-            seen, reward, done, cut, _ = env.step(action)
-            course += [seen, [reward]]
-        assert done
-        assert not cut
-        runs.append(np.concatenate(course))
-    np.testing.assert_array_equal(*runs)
+    env.reset(seed=3)
+    assert [env.step(action)[2:4] for action in (5, 1, 9, 0)][-1] == (True, False)
 
 
 def test_pettingzoo_finds_nothing_wrong():

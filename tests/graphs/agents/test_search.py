@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import episodes
 from msbgen.core.constrained_choice import Limits
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.graphs.agents.rules import all_fast
 from msbgen.graphs.agents.search import (
     FutureCost,
     Oracle,
@@ -18,7 +17,7 @@ from msbgen.graphs.agents.search import (
     choose_context,
     context_predictions,
 )
-from msbgen.graphs.agents.worlds import Cost, State, play_episodes
+from msbgen.graphs.agents.worlds import Cost, State
 from msbgen.graphs.forecast import Forecast
 
 NUMBERS = st.lists(st.floats(0.1, 10.0), min_size=5, max_size=5)
@@ -141,19 +140,12 @@ def test_the_future_cost_is_that_of_the_best_sequence_of_contexts():
         )  # fmt: skip
 
 
-def test_valuing_heat_beats_the_one_step_oracle_where_heat_stays():
-    world = episodes.world(length=6, scale=40.0, start=(40.0, 42.0), cost=Cost(soft=42.0))
-    truth = Oracle(world)
-    heat = FutureCost.learn(
-        truth, world.device, world.graphs, world.contexts, cost=world.cost, length=world.length
-    )
-    records = [
-        play_episodes(world, policy, 4)
-        for policy in (
-            Search(world, truth, future_cost=heat),
-            Search(world, truth),
-            all_fast(world),
-        )
-    ]
-    ahead, myopic, fast = (record.cost.mean() for record in records)
-    assert ahead <= myopic < fast
+def test_a_forecast_is_positive_numbers_of_one_length():
+    known = Forecast.certain([1.0, 2.0], [3.0, 4.0], [-5.0, 40.0], [-4.0, 41.0])
+    np.testing.assert_array_equal(known.energy_bound, known.energy)
+    with pytest.raises(ArgumentError, match="energy is 0 in context 1; a positive number"):
+        Forecast.certain([1.0, 2.0], [3.0, 0.0], [30.0, 40.0], [30.0, 40.0])
+    with pytest.raises(ArgumentError, match=r"temperature has shape \(1,\)"):
+        Forecast.certain([1.0, 2.0], [3.0, 1.0], [30.0], [30.0, 40.0])
+    with pytest.raises(ArgumentError, match="temperature is nan"):
+        Forecast.certain([1.0], [3.0], [np.nan], [30.0])

@@ -80,12 +80,9 @@ def test_a_gate_keeps_real_and_imagined_transitions_below_the_cap():
         shares.append((done.above.mean(), done.refused))
     assert shares[0][1] == 0 < shares[1][1]
     assert shares[1][0] < shares[0][0]
-    agent, actions = tabular(world)
     record = play_episodes(world, LearnedPolicy(world, agent, actions, gate), 2)
-    free = play_episodes(world, LearnedPolicy(world, agent, actions), 2)
     coolest = play_episodes(world, powersave(world), 2)
     assert record.last.max() <= max(42.1, coolest.last.max())
-    assert record.cost.mean() <= free.cost.mean()
 
 
 @pytest.mark.parametrize("kind", [OneAgent, AgentPerCore])

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from msbgen.graphs.boards import Board, prepare_graph
+from msbgen.graphs.boards import prepare_graph
 from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.factors import DeviceRuns, Factors, estimate, fit_factors
-from toy_board import device_of, layered
+from toy_board import layered
 
 TRUE = np.array([0.2, -0.15, 0.5, -0.1, 0.15, 0.3, -0.4])
 
@@ -65,21 +65,6 @@ def test_factors_multiply_what_they_are_named_for(board):
     assert tripled[2] - 25 == pytest.approx(3 * (plain[2] - 25))  # never near the cap
 
 
-def test_energy_is_the_integral_of_power_and_warms(kinds):
-    """With a resistance next to nothing the temperature is ambient; joules stay the same."""
-    graph = prepare_graph(layered("abcd", 1), kinds)
-    found = []
-    for resistance in (1e-6, 2.0):
-        board = Board(device_of(resistance=resistance), kinds)
-        rows = board.rows([[2, 2.0, 2, 1.0, 8, 800]])
-        found.append(estimate(graph, board.arrays, rows, np.array([25.0]))[0])
-    cold, warm = found
-    assert cold[:2] == pytest.approx(warm[:2])
-    power = warm[1] / warm[0]
-    assert warm[2] < 25 + 2.0 * power
-    assert warm[2] == pytest.approx(25 + 2.0 * power * (1 - np.exp(-warm[0] / 20)), rel=0.02)
-
-
 def test_runs_far_off_hardly_move_factors(board):
     runs = runs_on(board, Factors(TRUE), noise=0.01)
     log = runs.log.copy()
@@ -87,10 +72,3 @@ def test_runs_far_off_hardly_move_factors(board):
     strange = DeviceRuns(runs.graphs, runs.graph, runs.rows, runs.temperature, log)
     found = fit_factors(strange, board, Factors.none(2))
     assert found.values[:2] == pytest.approx(TRUE[:2], abs=0.06)
-
-
-def test_the_swiftest_core_is_the_one_that_runs_say_is(board):
-    big = board.clusters[0, 0, 1]
-    slow = Factors(np.log([2.0, 1, 1, 1, 1, 1, 1])).applied(board)[2]
-    assert slow[0, 0, 1] == pytest.approx(big / 2)
-    assert slow[0, 1, 1] == pytest.approx(board.clusters[0, 1, 1])

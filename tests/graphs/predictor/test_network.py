@@ -14,10 +14,8 @@ from msbgen.graphs.predictor.network import (  # noqa: E402
     forward,
     joined,
     new_network,
-    numbers_of,
     on_tensors,
     softmax_by,
-    tensors_of,
 )
 
 torch.set_num_threads(1)
@@ -124,44 +122,6 @@ def test_graphs_of_a_batch_do_not_see_each_other(settings):
     assert np.allclose(together, alone, atol=1e-5)
     assert np.all(together[:, 2:] > 0)  # ν, α, β
     assert np.all(together[:, 4:6] > 1)  # α
-
-
-def test_numbering_tasks_otherwise_changes_nothing():
-    rng = np.random.default_rng(5)
-    graph = random_graph(rng, tasks=6)
-    new = rng.permutation(6)  # new number of each task
-    edges = {
-        name: np.stack([new[e] if end == "task" else e for e, end in zip(pairs, RELATIONS[name])])
-        for name, pairs in graph.edges.items()
-    }
-    features = {**graph.features, "task": graph.features["task"][np.argsort(new)]}
-    again = Batch(features, graph.member, edges, graph.weights, 1)
-    parameters = new_network(SMALL, graph.sizes, 1, seed=0)
-    assert np.allclose(answers(graph, parameters), answers(again, parameters), atol=1e-5)
-
-
-def test_each_relation_is_listened_to():
-    rng = np.random.default_rng(3)
-    graph = random_graph(rng)
-    parameters = new_network(SMALL, graph.sizes, 1, seed=0)
-    base = answers(graph, parameters)
-    for name in RELATIONS:
-        none = {**graph.edges, name: np.empty((2, 0), dtype=np.int64)}
-        weights = {**graph.weights, name: np.empty((0, 3))}
-        less = Batch(graph.features, graph.member, none, weights, 1)
-        assert not np.allclose(answers(less, parameters), base), name
-
-
-def test_parameters_survive_as_arrays_and_come_from_the_seed():
-    rng = np.random.default_rng(3)
-    graph = random_graph(rng)
-    parameters = new_network(SMALL, graph.sizes, 1, seed=4)
-    again = tensors_of(numbers_of(parameters))
-    assert np.array_equal(answers(graph, parameters), answers(graph, again))
-    same = new_network(SMALL, graph.sizes, 1, seed=4)
-    assert np.array_equal(answers(graph, parameters), answers(graph, same))
-    other = new_network(SMALL, graph.sizes, 1, seed=5)
-    assert not np.allclose(answers(graph, parameters), answers(graph, other))
 
 
 def test_shapes_that_are_none_are_refused():

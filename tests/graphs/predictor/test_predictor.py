@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.factors import Factors
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from toy_board import FEW, GRAPHS, TRUE, cores_law, device_of, runs_of
@@ -54,14 +53,6 @@ def test_intervals_cover_new_runs_at_about_the_nominal_rate(fitted, two, kinds):
     narrow = fitted.predict_interval(GRAPHS["family01"], two[0], [two[0].largest], 0.2)
     assert np.all(wider[0] <= narrow[0])
     assert np.all(wider[1] >= narrow[1])
-
-
-def test_many_contexts_at_once_are_answered_as_one_by_one(fitted, two):
-    contexts = device_contexts(two[1])[::9]
-    graph = GRAPHS["family31"]
-    together = fitted.predict(graph, two[1], contexts, temperature=30.0)
-    alone = [fitted.predict(graph, two[1], [c], temperature=30.0)[0] for c in contexts]
-    assert np.allclose(together, alone, rtol=1e-6)
 
 
 def test_a_device_never_measured_is_predicted_but_not_bounded(fitted, kinds):
@@ -175,38 +166,6 @@ def test_without_a_residual_the_schedule_alone_answers(two, kinds, profiles):
         plain.calibrate()
     with pytest.raises(ArgumentError, match="a schedule alone, fitted without held-out families"):
         plain.predict_interval(GRAPHS["family01"], two[0], [two[0].largest])
-
-
-def test_equal_seeds_give_equal_predictors(two, kinds, profiles):
-    runs = [runs_of(two[0], kinds, 60, law=cores_law)]
-    one, other = (
-        GraphPredictor(boosting=FEW, folds=2)
-        .fit(runs, devices=two, graphs=GRAPHS, profiles=profiles)
-        .calibrate()
-        for _ in range(2)
-    )
-    requested = GRAPHS["family31"], two[0], device_contexts(two[0])[::5], 0.2
-    assert np.array_equal(one.predict(*requested[:3]), other.predict(*requested[:3]))
-    assert np.array_equal(one.predict_interval(*requested), other.predict_interval(*requested))
-
-
-def test_ranks_change_the_schedule(two, kinds, profiles):
-    runs = [runs_of(two[0], kinds, 40)]
-    predicted = []
-    for order in ("arrival", "heft"):
-        predictor = GraphPredictor(residual=False, order=order)
-        predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles)
-        predicted += [
-            [predictor.predict(g, two[0], [two[0].largest])[0, 0] for g in GRAPHS.values()]
-        ]
-    assert np.mean(predicted[1]) < np.mean(predicted[0])
-
-
-def test_shares_beyond_the_profiles_are_marked(fitted, two):
-    result = fitted.extrapolated(
-        GRAPHS["family01"], two[0], [two[0].largest, [0, 2, 1, 0.5, 4, 800]]
-    )
-    assert result.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
