@@ -2,8 +2,8 @@
 
 import pytest
 
-from counted_networks import needs_torch
 from msbgen.kernels.dataset import read as read_kernels
+from needing import needs_torch
 
 NETS = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 4, 3)\n"
 SPEC = """

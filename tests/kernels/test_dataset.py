@@ -16,11 +16,20 @@ from msbgen.kernels.dataset import (
     make,
     measured_table,
     parameter_names,
+    parameter_table,
     powers_of,
     read,
     runtimes_of,
     validate,
     write,
+)
+from msbgen.kernels.workloads import (
+    counts_of,
+    describe_workload,
+    one_workload,
+    read_workload,
+    workload_names,
+    write_workload,
 )
 
 
@@ -107,12 +116,10 @@ def put(name, at, value):
 
 BROKEN = {
     "'runtime' is 0 s at measurement 2 (matmul); a positive": put("runtime", 2, 0.0),
-    "'power' is 0 W at measurement 1": put("power", 1, 0.0),
     "parameter 'm' is -3 at measurement 4": put("m", 4, -3),
     "resource 'clock' is 1e+09 in measurement 0, about 1e+06 times": lambda r: r.assign_coords(
         clock=r["clock"].copy(data=np.full(r.sizes["measurement"], 1e9))
     ),
-    "'kind' is empty at measurement 3": put("kind", 3, ""),
     "resource 'clock' has no attribute 'levels'": lambda r: r.assign_coords(
         clock=r["clock"].assign_attrs(levels=[])
     ),
@@ -128,19 +135,47 @@ def test_a_broken_dataset_is_refused_with_one_sentence(message):
     assert len(refused.value.problems) == 1
 
 
-def test_words_and_numbers_are_packed_and_come_back(tmp_path):
-    kinds = ["conv2d", "network/größer-1x224", ""] * 2000
-    runs = make(
-        [kind or "relu" for kind in kinds],
-        np.linspace(1e-3, 1.0, len(kinds)),
-        resources={"threads": np.ones(len(kinds))},
-        parameters={"m": np.repeat([1.0, np.nan], len(kinds) // 2)},
-        node=["", *["b"] * (len(kinds) - 1)],
-    )
-    write(runs, tmp_path / "k.nc")
-    back = read(tmp_path / "k.nc")
-    for name in ("kind", "node", "runtime", "m", "threads", "run"):
-        np.testing.assert_array_equal(back[name].values, runs[name].values)
-    assert (tmp_path / "k.nc").stat().st_size < 100_000
-    write(back, tmp_path / "again.nc")
-    assert (tmp_path / "again.nc").read_bytes() == (tmp_path / "k.nc").read_bytes()
+TABLE = """workload,kind,count,m [1],size [1]
+net,matmul,3,64,
+net,relu,2,,1000
+other,relu,1,,10
+"""
+
+
+def table(tmp_path, text=TABLE):
+    (tmp_path / "launches.csv").write_text(text)
+    return tmp_path / "launches.csv"
+
+
+def test_a_table_of_launches_becomes_a_file_and_comes_back(tmp_path):
+    read = read_workload(table(tmp_path))
+    write_workload(read, tmp_path / "w.nc")
+    again = read_workload(tmp_path / "w.nc")
+    assert workload_names(again) == ["net", "other"]
+    net = one_workload(again, "net")
+    assert counts_of(net).tolist() == [3, 2]
+    np.testing.assert_array_equal(parameter_table(net), [[64, np.nan], [np.nan, 1000]])
+    assert describe_workload(again).splitlines() == [
+        "net: 5 launches of 2 kernels (matmul, relu)",
+        "other: 1 launches of 1 kernels (relu)",
+    ]
+    with pytest.raises(ProfileError, match="'count' is 0 at launch 0"):
+        write_workload(again.assign(count=again["count"] * 0), tmp_path / "none.nc")
+    with pytest.raises(ArgumentError, match="workload is 'nets'; did you mean 'net'"):
+        one_workload(again, "nets")
+
+
+BAD = {
+    "line 1 is 'kind,m'; a column 'count'": "kind,m\nrelu,1\n",
+    "line 3 has the count '0'; a whole number": "kind,count\nrelu,1\nrelu,0\n",
+    "column 'power' is no parameter": "kind,count,power\nrelu,1,3\n",
+    "line 2 has the m '-3'; a number from 0 to 1e+15": "kind,count,m\nrelu,1,-3\n",
+    "line 3 has the m '1e300'; a number": "kind,count,m\nrelu,1,\nrelu,1,1e300\n",
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_broken_table_is_refused_with_one_sentence(tmp_path, message):
+    with pytest.raises(ProfileError) as refused:
+        read_workload(table(tmp_path, BAD[message]))
+    assert message in str(refused.value)

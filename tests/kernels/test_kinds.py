@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.kinds import KINDS, PARAMETERS, Point, out_side, out_sides, work_of, works_of
+from msbgen.kernels.kinds import KINDS, Point, out_side, out_sides, work_of, works_of
 from msbgen.kernels.workloads import make_workload
 
 SIDES = st.integers(1, 9)
@@ -66,13 +66,6 @@ def test_other_kinds_by_hand():
     }
     for point, (flops, touched) in by_hand.items():
         assert (work_of(point).flops, work_of(point).touched) == (flops, touched), point
-
-
-def test_every_parameter_belongs_to_a_kind_once():
-    assert len(set(PARAMETERS)) == len(PARAMETERS)
-    assert set(PARAMETERS) == {name for names in KINDS.values() for name in names}
-    with pytest.raises(KeyError):
-        Point.of("matmul", m=1)
 
 
 def test_works_of_datasets_are_those_of_their_kernels_where_they_are_known():

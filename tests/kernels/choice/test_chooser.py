@@ -1,7 +1,6 @@
 """Choices for programs that were measured in few contexts."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -67,44 +66,6 @@ def test_other_programs_of_the_family_are_not_used(drawn):
     np.testing.assert_allclose(with_own.time_bound, without.time_bound)
 
 
-def test_units_of_time_and_energy_do_not_matter(drawn):
-    def choices(seconds, joules):
-        scaled = replace(drawn, time=drawn.time * seconds, energy=drawn.energy * joules)
-        chooser = Chooser(scaled.take(range(20)), Gaussian(), miscoverage=0.1)
-        for i in range(40, 46):
-            one = scaled.take([i])
-            limits = Limits(latency=1.5 * one.time[0, TOP])
-            yield chooser.choose(one.only([2, TOP]), limits=limits).context
-
-    assert list(choices(1.0, 1.0)) == list(choices(1e-3, 1e-3))
-
-
-def test_bounds_do_not_fall_as_the_rate_falls(drawn):
-    one = drawn.take([44]).only([TOP])
-    bounds = [
-        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=a).predictions(one).time_bound
-        for a in (0.5, 0.2, 0.1, 0.05, 0.025)
-    ]
-    assert all((more >= less).all() for less, more in pairwise(bounds))
-
-
-def test_fits_and_margins_are_computed_once(drawn):
-    fits = []
-
-    class Counting(Gaussian):
-        def fit(self, others):
-            fits.append(others)
-            return super().fit(others)
-
-    chooser = Chooser(drawn.take(range(12)), Counting(), miscoverage=0.1)
-    first = chooser.choose(drawn.take([30]).only([2, TOP]))
-    assert len(fits) == 13
-    again = chooser.choose(drawn.take([30]).only([2, TOP]))
-    chooser.choose(drawn.take([31]).only([2, TOP]))
-    assert len(fits) == 13
-    assert first == again
-
-
 class ReturnsItself(Gaussian, Conditioned):
     """A predictor whose `fit` returns the predictor itself, as most do."""
 
@@ -127,19 +88,6 @@ def test_the_same_program_gets_the_same_bounds_again(drawn, monkeypatch, kept):
         np.testing.assert_array_equal(predictions.time_bound, alone.time_bound)
         np.testing.assert_array_equal(predictions.energy, alone.energy)
     assert not hasattr(model, "mean")
-
-
-def test_probes_lead_to_the_cheapest_context_without_limits(drawn, chooser):
-    regret = {0: [], 2: []}
-    for i in range(40, 65):
-        one, known = drawn.take([i]), [TOP]
-        for step in range(3):
-            if step in regret:
-                choice = chooser.choose(one.only(known)).context
-                regret[step].append(one.energy[0, choice] / one.energy.min() - 1)
-            known.append(chooser.next_probe(one.only(known)))
-        assert len(set(known)) == 4
-    assert np.mean(regret[2]) < 0.5 * np.mean(regret[0])
 
 
 def test_work_is_a_resource_and_the_highest_clock_is_that_of_the_same_work():

@@ -53,11 +53,6 @@ def test_each_task_with_joules_is_a_program():
     np.testing.assert_allclose(costs.energy, [[3.5, 4.5]])
 
 
-def test_without_power_there_is_no_energy(kernels):
-    with pytest.raises(ArgumentError, match="no measurement has a power"):
-        costs_of(kernels.drop_vars("power"))
-
-
 def test_programs_and_contexts_are_selected(kernels):
     costs = costs_of(kernels)
     assert costs.take([2, 0]).programs == ("app/x", "gemm rows=64")

@@ -5,6 +5,7 @@ import pytest
 
 from choosing import programs
 from msbgen.core.constrained_choice import NO_LIMITS, Limits
+from msbgen.core.errors import ArgumentError
 from msbgen.kernels.choice.posterior import ProgramPosterior
 from msbgen.kernels.choice.probes import improvement, mean_regret
 
@@ -82,3 +83,21 @@ def test_regret_is_infinite_where_no_program_keeps_the_limits():
         objective="energy", limits=Limits(power=1e-3),
     )  # fmt: skip
     assert got == np.inf
+
+
+def test_energy_is_the_product_of_time_and_power_by_sampling():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 6))
+    posterior = ProgramPosterior(rng.normal(size=6), root @ root.T)
+    drawn = rng.multivariate_normal(posterior.mean, posterior.covariance, size=200_000)
+    logs = np.stack([drawn[:, :3], drawn[:, :3] + drawn[:, 3:], drawn[:, 3:]])
+    np.testing.assert_allclose(posterior.logs, logs.mean(axis=1), atol=0.05)
+    np.testing.assert_allclose(posterior.deviations, logs.std(axis=1), rtol=0.01)
+    assert (ProgramPosterior(np.zeros(4), np.zeros((4, 4))).deviations > 0).all()
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(ArgumentError, match="mean has shape"):
+        ProgramPosterior(np.zeros(3), np.zeros((3, 3)))
+    with pytest.raises(ArgumentError, match="covariance"):
+        ProgramPosterior(np.zeros(4), np.zeros((4, 2)))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from counted_networks import needs_torch
 from msbgen.core.errors import ProfileError
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.plan import make_plan, open_network
+from needing import needs_torch
 
 pytestmark = needs_torch
 SMALL = Campaign(networks=("squeezenet",), images=((1, 64), (2, 64)), random=1.0)

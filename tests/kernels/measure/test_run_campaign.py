@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from counted_networks import needs_torch
 from fake_kernel import FakeKernel
 from forks import forked, status_of
 from msbgen.core.errors import ProfileError
@@ -25,6 +24,7 @@ from msbgen.kernels.workloads import read_workload
 from msbgen.measure.sweep.journal import SweepJournal, read_journal
 from msbgen.measure.sweep.process import tagged_processes
 from msbgen.measure.sweep.profiles import IncompleteError
+from needing import needs_torch
 from sweeping import tree
 
 pytestmark = needs_torch
@@ -130,34 +130,6 @@ def test_a_session_that_fails_says_its_last_words_and_nothing_is_written(
     assert "exited with 7; its message: spoilt" in str(caught.value)
     assert "no session succeeded" in str(caught.value)
     assert not (tmp_path / "k.nc").exists()
-
-
-def test_one_session_of_several_that_fails_is_missing(campaign, stand_in, tmp_path):
-    stand_in(f'case "${RECORDING}" in *00001*) exit 1;; esac; printf %s "$SAID" > "${RECORDING}"')
-    result = measure_kernels(campaign, tmp_path / "k.nc")
-    assert len(result.missing) == 1
-    with pytest.raises(IncompleteError, match="left out after 1 attempts"):
-        result.check_complete()
-    assert read_kernels(tmp_path / "k.nc").sizes["measurement"] == 3 * 2 + 2 * 2
-
-
-def test_at_the_time_limit_finished_sessions_are_written_and_the_others_can_follow(
-    campaign, stand_in, tmp_path, monkeypatch
-):
-    stand_in()
-    seen = []
-
-    def late(done, total):
-        seen.append(done)
-        if done == 2:
-            monkeypatch.setattr("msbgen.measure.sweep.sweep.time.monotonic", lambda: 1e12)
-
-    result = measure_kernels(campaign, tmp_path / "k.nc", within=1e9, progress=late)
-    monkeypatch.undo()
-    assert seen == [1, 2]
-    assert result.missing == ["1 of 3 sessions did not start; use --resume --force."]
-    assert sorted(np.unique(result.kernels["run"].values))[-1] < 3
-    assert result.kernels.sizes["measurement"] == 3 * 2 + 2 * 2
 
 
 def test_a_dry_run_tells_sessions_and_quotas_and_changes_nothing(campaign, tmp_path):

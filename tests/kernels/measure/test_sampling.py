@@ -1,6 +1,5 @@
 """Kernels at random: like those of networks, and different from them."""
 
-import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
@@ -70,11 +69,6 @@ def test_windows_strides_and_groups_are_those_of_some_network():
             assert p["groups"] in (1, p["channels"])
             assert p["filters"] % p["groups"] == 0
             assert min(out_sides(point)) >= 1
-
-
-def test_one_seed_draws_the_same_and_another_others():
-    assert draw_points(seen(), 1.0, 3) == draw_points(seen(), 1.0, np.random.default_rng(3))
-    assert draw_points(seen(), 1.0, 3) != draw_points(seen(), 1.0, 4)
 
 
 def test_nothing_is_drawn_where_nothing_is_wanted_or_ranges_hold_no_more():

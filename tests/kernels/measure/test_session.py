@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from counted_networks import needs_torch
 from msbgen.core.errors import ProfileError
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.plan import make_plan
 from msbgen.kernels.measure.session import read_session, run_session, write_session
+from needing import needs_torch
 
 pytestmark = needs_torch
 SMALL = Campaign(

@@ -1,13 +1,19 @@
 """torch is asked for when it is needed, with a sentence where it is missing."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-from counted_networks import needs_torch
 from msbgen.core.errors import ArgumentError
-from msbgen.kernels.measure import torch_import
+from msbgen.kernels.measure import recorder, torch_import
+from msbgen.kernels.measure.campaign import Campaign
+from msbgen.kernels.measure.plan import MeasurementPlan, NetworkPass
+from msbgen.kernels.measure.recorder import SessionRecorder
+from msbgen.kernels.measure.session import CONTEXT, RECORDING, Session, write_session
+from msbgen.kernels.measure.trace import Trace
+from msbgen.measure.sweep.process import ProcessResult
 
 
 def test_without_torch_the_sentence_says_how_to_get_it(monkeypatch):
@@ -26,16 +32,43 @@ def test_a_version_is_told_without_an_import(monkeypatch):
     assert torch_import.torch_version() is None
 
 
-@needs_torch
-def test_the_version_is_that_of_the_library():
-    assert torch_import.load_torch().__version__.startswith(
-        str(torch_import.torch_version()).split("+")[0]
-    )
-
-
 def test_reading_what_to_measure_does_not_import_it():
     code = (
         "import sys, msbgen.kernels.measure.run_campaign, msbgen.kernels.measure.session;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+PLAN = MeasurementPlan((NetworkPass("squeezenet", 1, 64),), (Trace({}, {}),), (), 0)
+
+
+@pytest.fixture
+def records():
+    return SessionRecorder(Campaign(threads=(1,), quotas=(50.0,)).spec(), PLAN)
+
+
+def test_the_environment_has_the_context_and_the_path(records, tmp_path):
+    environment = records.environment(tmp_path / "r.csv", (1.0, 50.0))
+    assert environment[RECORDING] == str(tmp_path / "r.csv")
+    assert json.loads(environment[CONTEXT]) == {"threads": 1.0, "cpu_quota": 50.0}
+
+
+def test_only_a_recording_of_the_plan_is_kept(records, tmp_path):
+    ended = ProcessResult(0, 1.0, 1.0, True)
+    assert "run the session again" in records.rejection_reason(tmp_path / "r.csv", ended)
+    write_session(Session(PLAN.digest, [], [[0.25]], "2", "2026-01-01"), tmp_path / "r.csv")
+    assert records.rejection_reason(tmp_path / "r.csv", ended) is None
+
+
+def test_missing_torch_is_a_problem(records, tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "torch_version", lambda: None)
+    (lack,) = records.problems(tmp_path, 3)
+    assert lack.startswith("torch is not installed; 'pip install msbgen[kernels]'")
+
+
+def test_a_dry_run_says_what_a_session_times(records):
+    assert list(records.describe([0], False, ())) == [
+        "each run is a session: 0 kernels of networks, 0 drawn at random, 1 networks with their "
+        "images"
+    ]

@@ -1,14 +1,8 @@
 """Traces against launches, shapes and products that were counted by hand."""
 
-from collections import Counter
-
-import pytest
-
-from counted_networks import Counting, needs_torch
-from msbgen.kernels.kinds import Point, work_of
-from msbgen.kernels.measure.architectures import ARCHITECTURES
-from msbgen.kernels.measure.network import Network, images
+from msbgen.kernels.kinds import Point
 from msbgen.kernels.measure.trace import trace
+from needing import needs_torch
 
 pytestmark = needs_torch
 
@@ -19,13 +13,6 @@ def traced(run, *shape):
     with torch.inference_mode():
         x = torch.empty(*shape, device="meta")
         return trace(lambda: run(x))
-
-
-def kinds_of(found):
-    kinds = Counter()
-    for point, count in found.launches.items():
-        kinds[point.kind] += count
-    return kinds
 
 
 def test_a_block_of_modules_by_hand():
@@ -109,37 +96,3 @@ def test_what_no_kernel_of_ours_does_is_named():
     assert {name for name in found.others if not name.startswith("new_")} == {
         "conv2d", "max_pool2d", "batch_norm",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_networks_launch_what_their_layers_count(name):
-    counting = Counting()
-    ARCHITECTURES[name](counting, (2, 3, 128, 128))
-    network = Network(name, "meta")
-    assert network(images(2, 128, "meta")).shape[:2] == (2, 1000)
-    found = traced(network, 2, 3, 128, 128)
-    assert found.others == {}
-    products = sum(
-        count * work_of(point).flops / 2
-        for point, count in found.launches.items()
-        if point.kind in ("conv2d", "matmul")
-    )
-    renamed = {"avg_pool2d": "avg_pool", "contiguous": "shuffle"}
-    assert kinds_of(found) == Counter(renamed.get(kind, kind) for kind in counting.launches)
-    assert products == counting.products
-
-
-def test_resnet_18_by_hand():
-    network = Network("resnet18", "meta")
-    network(images(1, 224, "meta"))
-    found = traced(network, 1, 3, 224, 224)
-    assert kinds_of(found) == {
-        "conv2d": 20, "batch_norm": 20, "relu": 17, "add": 8, "max_pool": 1, "adaptive_pool": 1,
-        "matmul": 1,
-    }  # fmt: skip
-    four = Point.of(
-        "conv2d", batch=1, channels=64, height=56, width=56, filters=64, kernel_height=3,
-        kernel_width=3, stride=1, padding_height=1, padding_width=1, dilation=1, groups=1, bias=0,
-    )  # fmt: skip
-    assert found.launches[four] == 4
-    assert work_of(four).flops == 2 * 64 * 64 * 9 * 56 * 56

