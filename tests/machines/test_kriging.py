@@ -87,26 +87,6 @@ def test_slopes_are_those_of_the_likelihood():
     np.testing.assert_allclose(np.concatenate([slope, moves.ravel()]), numeric, atol=1e-7)
 
 
-def test_new_runs_of_known_kinds_are_predicted():
-    known, new = runs(120), runs(60, seed=9)
-    predicted = fit_kriging(known, ratios(known, 0.02), np.arange(120) // 3, 3, QUICK, 0).predict(
-        new
-    )
-    assert (
-        np.abs(predicted - ratios(new)).mean()
-        < 0.3 * np.abs(ratios(new) - ratios(known).mean(0)).mean()
-    )
-
-
-def test_configurations_that_behave_alike_come_to_lie_beside_each_other():
-    known = runs(200)
-    places = fit_kriging(
-        known, ratios(known, 0.02), np.arange(200), 3, KrigingSettings(tuned=200), 0
-    ).fields[0].places  # fmt: skip
-    alike, apart = kriging._likeness(places)[1, 2], kriging._likeness(places)[0, 1:]
-    assert (apart < alike).all()
-
-
 def test_outputs_known_of_other_runs_are_learned_each_from_its_own():
     known = runs(60)
     wanted = ratios(known, 0.1)

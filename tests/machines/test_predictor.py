@@ -16,6 +16,8 @@ def fitted():
 
 
 NEW = made_runs(10, noise=0.01, seed=9)
+KILOBYTES = NEW.assign_coords(units=("counter", ["1", "kB"]))
+BARE = RelativePredictor(**QUICK)
 
 
 def off(seconds, truth):
@@ -29,13 +31,6 @@ def test_unseen_programs_are_predicted_from_any_machine(fitted):
         np.testing.assert_array_equal(seconds[:, m], truth[:, m])
         constant = truth[:, [m]] * np.exp(np.log(truth / truth[:, [m]]).mean(axis=0))
         assert off(seconds, truth) < 0.5 * off(constant, truth)
-
-
-def test_a_second_machine_measured_helps(fitted):
-    truth = runtimes_of(NEW)[:, 2]
-    old, new, two = (fitted.predict(NEW, of)[:, 2] for of in ("old", "new", ["old", "new"]))
-    assert off(two, truth) < (off(old, truth) + off(new, truth)) / 2
-    np.testing.assert_array_equal(fitted.predict(NEW, ["new", "old"])[:, 2], two)
 
 
 def test_predictions_need_the_source_alone(fitted):
@@ -56,27 +51,6 @@ def test_intervals_hold_the_prediction_and_cover(fitted):
     wide = fitted.predict_interval(NEW, "old", 0.05)
     assert (wide[0] <= low).all()
     assert (high <= wide[1]).all()
-
-
-def test_equal_seeds_give_equal_bits():
-    runs = made_runs(10)
-    one, two, other = (
-        RelativePredictor(**QUICK, random_state=seed).fit(runs).predict(NEW, "old")
-        for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, other)
-
-
-def test_renaming_machines_renames_the_result():
-    runs = made_runs(10)
-    names = {"old": "x", "new": "y", "odd": "z"}
-    renamed = [d.assign_coords(machine=[names[str(m)] for m in d["machine"].values])
-               for d in (runs, NEW)]  # fmt: skip
-    np.testing.assert_array_equal(
-        RelativePredictor(**QUICK).fit(runs).predict(NEW, "old"),
-        RelativePredictor(**QUICK).fit(renamed[0]).predict(renamed[1], "x"),
-    )
 
 
 def test_runs_that_were_not_run_everywhere_are_learned_from():
@@ -158,45 +132,55 @@ def test_caution_adds_more_where_predictions_miss_more():
     assert (truth[:, 2] > plain[:, 0, 2]).mean() - (truth[:, 2] > more[:, 0, 2]).mean() > 0.25
 
 
-def test_caution_out_of_range_is_refused():
-    with pytest.raises(ArgumentError, match="caution is -1"):
-        cross_predict(made_runs(4), RelativePredictor(**QUICK), caution=-1.0)
-    with pytest.raises(ArgumentError, match="rows hold"):
-        cross_predict(made_runs(4), RelativePredictor(**QUICK), caution=1.0, split="rows")
+def without_times(*cells):
+    runs = made_runs(6).copy(deep=True)
+    for cell in cells:
+        runs["runtime"][cell] = np.nan
+    return runs
 
 
-def test_what_does_not_support_predictions_is_refused(fitted):
-    runs = made_runs(6)
-    alone = runs.copy(deep=True)
-    alone["runtime"][:6, 0] = np.nan
-    alone["runtime"][6:, 1] = np.nan
-    with pytest.raises(MeasurementError, match="'old' and 'new' share no run"):
-        RelativePredictor(**QUICK).fit(alone)
-    with pytest.raises(MeasurementError, match="one machine, 'old'"):
-        RelativePredictor(**QUICK).fit(runs.isel(machine=[0]))
-    once = runs.copy(deep=True)
-    once["runtime"][2:, 2] = np.nan  # one program alone ran there
-    with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
-        RelativePredictor(**QUICK).fit(once).calibrate(once, folds=3)
-    pair = runs.isel(run=slice(4))
-    with pytest.raises(MeasurementError, match="1 program beside those held back; at least two"):
-        RelativePredictor(**QUICK).fit(pair).calibrate(pair, folds=2)
-    other = NEW.assign_coords(units=("counter", ["1", "kB"]))
-    with pytest.raises(MeasurementError, match="'loads' is in 'kB', and was learned in '1'"):
-        fitted.predict(other, "old")
-    with pytest.raises(MeasurementError, match="1 program; at least two"):
-        RelativePredictor(**QUICK).fit(runs.isel(run=[0, 1]))
-    with pytest.raises(ArgumentError, match=r"source is 'oldd'.* the nearest name is 'old'"):
-        fitted.predict(NEW, "oldd")
-    with pytest.raises(MeasurementError, match="run 0, of program 'p0', has no time on machine"):
-        fitted.predict(NEW.sel(machine=["new"]), "old")
-    with pytest.raises(ArgumentError, match="not fitted"):
-        RelativePredictor().predict(NEW, "old")
-    with pytest.raises(ArgumentError, match="not calibrated"):
-        RelativePredictor(**QUICK).fit(runs).predict_interval(NEW, "old")
-    with pytest.raises(MeasurementError, match="at least 99 runs of as many different programs"):
-        fitted.predict_interval(NEW, "old", 0.01)
-    with pytest.raises(ArgumentError, match="parts is 'third'"):
-        RelativePredictor(parts="third").fit(runs)
-    with pytest.raises(ArgumentError, match="'rounds'"):
-        RelativePredictor().set_params(rounds=3)
+ONCE = without_times(np.s_[2:, 2])  # one program alone ran there
+
+
+@pytest.mark.parametrize(
+    ("sentence", "runs", "folds"),
+    [
+        ("'old' and 'new' share no run", without_times(np.s_[:6, 0], np.s_[6:, 1]), 0),
+        ("one machine, 'old'", made_runs(6).isel(machine=[0]), 0),
+        ("'old' and 'odd' share 2 runs, all held back at", ONCE, 3),
+        ("1 program beside those held back; at least two", made_runs(2), 2),
+        ("1 program; at least two", made_runs(1), 0),
+    ],
+)
+def test_runs_that_do_not_support_a_fit_are_refused(sentence, runs, folds):
+    with pytest.raises(MeasurementError, match=sentence):
+        RelativePredictor(**QUICK).fit(runs).calibrate(runs, folds=folds)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "runs", "source"),
+    [
+        (MeasurementError, "'loads' is in 'kB', and was learned in '1'", KILOBYTES, "old"),
+        (ArgumentError, "source is 'oldd'.* the nearest name is 'old'", NEW, "oldd"),
+        (MeasurementError, "run 0, of program 'p0', has no time", NEW.sel(machine=["new"]), "old"),
+        (MeasurementError, "at least 99 runs of as many different programs", NEW, "old"),
+    ],
+)
+def test_runs_that_cannot_be_predicted_are_refused(fitted, error, sentence, runs, source):
+    with pytest.raises(error, match=sentence):
+        fitted.predict_interval(runs, source, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ask"),
+    [
+        ("not fitted", lambda runs: RelativePredictor().predict(runs, "old")),
+        ("not calibrated", lambda runs: BARE.fit(runs).predict_interval(runs, "old")),
+        ("parts is 'third'", RelativePredictor(parts="third").fit),
+        ("caution is -1", lambda runs: cross_predict(runs, BARE, caution=-1.0)),
+        ("rows hold", lambda runs: cross_predict(runs, BARE, caution=1.0, split="rows")),
+    ],
+)
+def test_wrong_calls_are_refused(sentence, ask):
+    with pytest.raises(ArgumentError, match=sentence):
+        ask(made_runs(4))

@@ -2,43 +2,12 @@
 
 from itertools import product
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forks import anew
 from machines import made_queue
 from msbgen.machines import queue
 from msbgen.machines.queue import _kernels
-
-JOB = st.tuples(st.integers(1, 5), st.integers(1, 5), st.booleans())
-
-
-@given(st.lists(JOB, min_size=1, max_size=40), st.integers(0, 40), st.integers(0, 5),
-       st.integers(-2, 5), st.integers(0, 6))  # fmt: skip
-def test_the_next_job_of_a_tree_is_that_of_a_scan(jobs, first, free, extra, until):
-    leaves = 2 ** int(np.ceil(np.log2(len(jobs))))
-    tree = np.full((2 * leaves, 3), np.inf)
-    tree[:, _kernels.WORK] = 0.0
-    for number, (nodes, estimate, _) in enumerate(jobs):
-        _kernels.put(tree, number, nodes, float(estimate))
-    for number, (_, _, gone) in enumerate(jobs):
-        if gone:
-            _kernels.take(tree, number)
-    wanted = [
-        number
-        for number, (nodes, estimate, gone) in enumerate(jobs)
-        if number >= first
-        and not gone
-        and nodes <= free
-        and (1.0 + estimate <= until or nodes <= extra)
-    ]
-    found = _kernels.next_job(tree, first, free, extra, 1.0, float(until))
-    assert found == (wanted[0] if wanted else leaves)
-    left = sum(nodes * estimate for nodes, estimate, gone in jobs if not gone)
-    assert tree[1, _kernels.WORK] == left
-
 
 UNCOMPILED = """
 import numpy as np

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import queues
-from machines import made_queue, queue_of
+from machines import queue_of
 from msbgen.core.errors import ArgumentError
 from msbgen.machines import queue
 
 EVERY = list(itertools.product(queue.PLACEMENTS, queue.QUEUES))
-INFORMED = ("aware", "completion", "greedy")
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -53,25 +52,6 @@ def test_a_job_starts_only_where_it_does_not_delay_the_head(form):
     assert found.end.tolist() == [10, 15, 27, 10]
 
 
-@pytest.mark.parametrize("form", queue.QUEUES)
-def test_a_job_that_leaves_the_head_enough_nodes_starts_however_long_it_takes(form):
-    jobs = queue.make_jobs([0, 1, 2, 3], [2, 2, 1, 1], [[10], [5], [100], [100]])
-    found = queue.simulate_queue(jobs, {"m": 3}, queue=form)
-    assert found.start.tolist() == [0, 10, 2, 15]  # one node is left over at 10, not two
-
-
-@pytest.mark.parametrize("form", queue.QUEUES)
-def test_an_estimate_that_ran_out_ends_now(form):
-    # job 0 is estimated to end at 5 and lasts until 20: from 5 on, the head's reservation is now,
-    # so that job 2, of one second, never fits before it
-    jobs = queue.make_jobs([0, 1, 6], [2, 3, 1], [[20], [5], [1]], estimate=[[5], [5], [1]])
-    found = queue.simulate_queue(jobs, {"m": 3}, queue=form)
-    assert found.start.tolist() == [0, 20, 25]
-    # before 5 it does fit
-    early = jobs.submitted([0, 1, 4])
-    assert queue.simulate_queue(early, {"m": 3}, queue=form).start.tolist() == [0, 20, 4]
-
-
 def placed(placement, form="machine", **given):
     jobs = queue.make_jobs(given.pop("submission"), given.pop("nodes"), **given)
     return queue.simulate_queue(jobs, {"a": 2, "b": 2}, placement=placement, queue=form)
@@ -99,56 +79,7 @@ def test_aware_weighs_the_completion_by_the_root_of_the_time():
         assert placed("completion", **new).machine.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("form", queue.QUEUES)
-def test_greedy_takes_the_fastest_with_room_and_waits_for_the_fastest_of_all(form):
-    new = {"submission": [0, 1, 2, 3], "nodes": [2, 2, 1, 2], "runtime": [[5, 9]] * 4}
-    found = placed("greedy", form, **new)
-    # both are full at 2, and a, the faster, has room first
-    assert found.machine.tolist() == [0, 1, 0, 0]
-    assert found.start.tolist() == [0, 1, 5, 10]
-
-
-def test_one_queue_asks_greedy_again_when_a_machine_is_free():
-    new = {"submission": [0, 1, 2], "nodes": [2, 2, 2], "runtime": [[9, 99], [99, 3], [5, 6]]}
-    assert placed("greedy", "machine", **new).machine.tolist() == [0, 1, 0]
-    found = placed("greedy", "one", **new)
-    assert found.machine.tolist() == [0, 1, 1]
-    assert found.start.tolist() == [0, 1, 4]
-
-
-def test_turns_are_taken_on_submission_or_on_start():
-    new = {"submission": [0, 1, 2, 3], "nodes": [2, 2, 2, 2],
-           "runtime": [[10, 10], [4, 4], [1, 1], [1, 1]]}  # fmt: skip
-    assert placed("round_robin", "machine", **new).machine.tolist() == [0, 1, 0, 1]
-    # job 2 is promised a; job 3 has the turn of b, which is free at 5
-    found = placed("round_robin", "one", **new)
-    assert found.machine.tolist() == [0, 1, 0, 1]
-    assert found.start.tolist() == [0, 1, 10, 5]
-
-
-def test_users_take_turns_among_the_machines_that_suit_them():
-    jobs = queue.make_jobs(
-        np.arange(6), np.ones(6), np.ones((6, 3)), suits=[[1, 1, 0], [0, 0, 1]] * 3
-    )
-    found = queue.simulate_queue(jobs, {"a": 9, "b": 9, "c": 9}, placement="user")
-    assert found.machine.tolist() == [0, 2, 1, 2, 0, 2]
-
-
 # --------------------------------------------------------------------------- theorems
-
-
-@given(SEEDS, st.sampled_from(EVERY))
-def test_nodes_are_never_oversubscribed_and_no_job_starts_early(seed, how):
-    jobs, machines = made_queue(seed)
-    found = queue.simulate_queue(jobs, machines, placement=how[0], queue=how[1])
-    assert (found.start >= jobs.submission).all()
-    rows = np.arange(len(jobs))
-    np.testing.assert_array_equal(found.end, found.start + jobs.runtime[rows, found.machine])
-    for machine, size in enumerate(machines.values()):
-        here = found.machine == machine
-        for moment in found.start[here]:
-            holds = here & (found.start <= moment) & (found.end > moment)
-            assert jobs.nodes[holds].sum() <= size
 
 
 @given(SEEDS, st.sampled_from(queue.PLACEMENTS))
@@ -178,43 +109,6 @@ def test_no_promise_is_broken_where_estimates_are_right(seed, placement):
                 break
         else:
             raise AssertionError("no start fits")
-
-
-@given(SEEDS, st.sampled_from(EVERY))
-def test_the_oracles_promises_are_kept_in_every_form(seed, how):
-    submission, nodes, runtime, _, suits, sizes = queues.instance(seed)
-    drawn = np.random.default_rng(0).random(len(submission))
-    oracle = queues.play(
-        submission, nodes, runtime, runtime, suits, sizes,
-        placement=how[0], queue=how[1], drawn=drawn,
-    )  # fmt: skip
-    assert all(oracle.start[job] <= moment for job, moment in oracle.promises.items())
-
-
-@given(SEEDS, st.sampled_from(INFORMED), st.sampled_from(queue.QUEUES), st.randoms())
-def test_machines_in_another_order_give_the_same_schedule_renamed(seed, placement, form, random):
-    submission, nodes, runtime, estimate, suits, sizes = queues.instance(2 * (seed // 2))
-    order = random.sample(range(len(sizes)), len(sizes))
-    found, renamed = (
-        queue.simulate_queue(*queue_of(arrays), placement=placement, queue=form)
-        for arrays in (
-            (submission, nodes, runtime, estimate, suits, sizes),
-            (submission, nodes, runtime[:, order], estimate[:, order], suits[:, order],
-             sizes[order]),
-        )
-    )  # fmt: skip
-    np.testing.assert_array_equal(found.start, renamed.start)
-    np.testing.assert_array_equal(found.machine, np.array(order)[renamed.machine])
-
-
-@given(SEEDS, st.sampled_from(EVERY), st.integers(0, 1000))
-def test_equal_seeds_give_equal_bits(seed, how, rng):
-    jobs, machines = made_queue(seed)
-    found = [
-        queue.simulate_queue(jobs, machines, placement=how[0], queue=how[1], rng=drawn)
-        for drawn in (rng, rng, np.random.default_rng(rng))
-    ]
-    assert len({(f.start.tobytes(), f.end.tobytes(), f.machine.tobytes()) for f in found}) == 1
 
 
 def test_random_placements_are_even_and_depend_on_the_seed():
