@@ -1,8 +1,12 @@
 """Parameters by name, as scikit-learn asks for them."""
 
+import math
+import sys
+
 import pytest
 
 from msbgen.core.errors import ArgumentError
+from msbgen.learn.extras import check_libraries, load_library
 from msbgen.learn.parameters import Parameters
 from msbgen.machines.predictor import RelativePredictor
 from msbgen.runtimes.predictor import RuntimePredictor
@@ -34,3 +38,19 @@ def test_predictors_are_made_anew_from_their_parameters(kind):
     again = kind(**made.get_params())
     assert again.get_params() == made.get_params()
     assert again.random_state == 7
+
+
+def test_a_library_that_is_missing_is_asked_for_in_a_sentence():
+    assert load_library("math") is math
+    with pytest.raises(ArgumentError, match=r"pip install msbgen\[ml\]") as caught:
+        load_library("nowhere.tree")
+    assert "nowhere is not installed" in str(caught.value)
+    with pytest.raises(ArgumentError, match=r"pip install msbgen\[graph\]' is wanted for networks"):
+        load_library("nowhere", "graph", "networks")
+
+
+def test_what_fitting_needs_is_asked_for_before_the_work(monkeypatch):
+    check_libraries()
+    monkeypatch.setitem(sys.modules, "xgboost", None)  # as if it were not installed
+    with pytest.raises(ArgumentError, match="xgboost is not installed"):
+        check_libraries()

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 import scheduling
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.realtime.allocate import Allocator
-from platforms import make_table, rising_speeds
+from msbgen.realtime.clocks import STEP, reference_slack, simulated_slack
+from msbgen.realtime.edf import simulate_edf
+from msbgen.realtime.tasksets import Task, TaskSet
+from platforms import make_table, make_truth, rising_speeds
 
 METHODS = ("equal", "dna", "optimum")
 
@@ -138,30 +141,6 @@ def test_tables_that_fall_are_taken_as_the_nearest_that_do_not():
     np.testing.assert_array_equal(contexts[:, 0], [2.0, 3.0])
 
 
-def test_minima_are_kept_and_phases_are_looked_up():
-    levels = {"ways": [1.0, 2.0, 3.0, 4.0], "clock": [1.0]}
-    first, second = np.array([1.0, 1.1, 1.2, 1.3]), np.array([1.0, 2.0, 4.0, 8.0])
-    tables = {
-        "a": make_table(np.stack([first, second])[..., None], [0.5, 1.0], levels),
-        "b": make_table(np.array([1.0, 1.5, 2.0, 2.5])[None, :, None], [1.0], levels),
-    }
-    allocator = Allocator(tables, {"ways": 6}, 2, minima={"ways": 2})
-    assert allocator.decide(["a", "b"], [0.49, 0.2])[:, 0].tolist() == [2.0, 4.0]
-    assert allocator.decide(["a", "b"], [0.5, 0.2])[:, 0].tolist() == [4.0, 2.0]
-    assert allocator.decide(["b", "a"], [0.2, 1.0])[:, 0].tolist() == [2.0, 4.0]
-
-
-def test_progress_weighs_tasks_by_how_fast_they_could_be():
-    levels = {"ways": [1.0, 2.0], "clock": [1.0]}
-    fast = make_table(np.array([100.0, 120.0])[None, :, None], [1.0], levels)
-    slow = make_table(np.array([1.0, 3.0])[None, :, None], [1.0], levels)
-    tables = {"fast": fast, "slow": slow}
-    by_rate = Allocator(tables, {"ways": 3}, 2).decide(["fast", "slow"], [0, 0])[:, 0].tolist()
-    weighed = Allocator(tables, {"ways": 3}, 2, objective="progress")
-    assert by_rate == [2.0, 1.0]
-    assert weighed.decide(["fast", "slow"], [0, 0])[:, 0].tolist() == [1.0, 2.0]
-
-
 def test_clocks_are_the_lowest_that_keep_the_rate():
     levels = {"ways": [1.0, 2.0], "clock": [1.0, 1.5, 2.0]}
     speed = np.array([[[0.85, 0.95, 1.0], [0.98, 0.7, 2.0]]])
@@ -260,3 +239,59 @@ def test_more_units_than_can_be_searched_are_refused():
     capacity = {"ways": 900.0, "bandwidth": 63000.0, "clock": 99.0}
     with pytest.raises(ArgumentError, match=r"units to share are .*900 of 'ways'.* too many"):
         Allocator({"a": table}, capacity, 10)
+
+
+LEVELS = {"ways": [1.0], "clock": [0.25, 0.5, 0.6, 0.75, 0.9, 1.0]}
+CAPACITY = {"ways": 4.0}
+
+
+def task_set(utilisations, cores=2):
+    tasks = [Task(f"t{i}", "a", 0.1 / u, 0.1) for i, u in enumerate(utilisations)]
+    return TaskSet(cores, {"ways": float(cores)}, tuple(tasks))
+
+
+@pytest.mark.parametrize("utilisations", [[0.1], [0.2, 0.2, 0.4, 0.1], [0.05] * 8])
+def test_the_reference_slack_is_where_the_test_for_global_edf_turns(utilisations):
+    chosen = task_set(utilisations, cores=4)
+    slack = reference_slack(chosen)
+
+    def passes(delta):
+        stretched = np.array(utilisations) / (1 - delta)
+        return stretched.sum() <= 4 - 3 * stretched.max()
+
+    assert passes(slack - 1e-9)
+    assert not passes(slack + 1e-9)
+
+
+def test_a_set_that_fails_the_test_has_no_slack():
+    assert reference_slack(task_set([0.4] * 9, cores=4)) == 0.0
+    with pytest.raises(ArgumentError, match="wcet of task 'x' is not given"):
+        reference_slack(TaskSet(4, CAPACITY, (Task("x", "a", 1.0),)))
+
+
+@pytest.fixture
+def linear():
+    """A task as fast as its clock: 0.1 s at the highest."""
+    clock = np.array(LEVELS["clock"])
+    table = make_table((10 * clock)[None, None], [1.0], LEVELS)
+    truth = make_truth({"a": (0.1 / clock)[None, :, None] * np.ones(4) / 4}, LEVELS)
+    return table, truth
+
+
+def test_the_simulated_slack_is_the_largest_that_keeps_responses_below_the_share(linear):
+    table, truth = linear
+
+    def allocator(slack):
+        return Allocator({"a": table}, {"ways": 1.0}, 1, slack=slack)
+
+    one = task_set([0.5], cores=1)  # response/deadline is 0.5 over the clock
+    slack = simulated_slack(one, allocator, truth, horizon=1.0)
+    # 0.5/0.6 < 0.9 and 0.5/0.5 > 0.9: any slack that allows 0.6 but not 0.5
+    assert 0.4 <= slack < 0.5
+    worst = simulate_edf(one, allocator(slack), truth, horizon=1.0).ratio.max()
+    assert worst == pytest.approx(0.5 / 0.6)
+    assert simulate_edf(one, allocator(slack + STEP), truth, horizon=1.0).ratio.max() > 0.9
+    assert simulated_slack(task_set([0.95], cores=1), allocator, truth, horizon=1.0) == 0.0
+    assert simulated_slack(one, allocator, truth, share=0.6, horizon=1.0) < slack
+    with pytest.raises(ArgumentError, match=r"share is 1\.5"):
+        simulated_slack(one, allocator, truth, share=1.5)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from msbgen.core.errors import ArgumentError
 from msbgen.data.store import save_netcdf
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.edf import simulate_edf
@@ -60,10 +59,3 @@ def test_the_timeline_gives_every_decision_within_the_capacities(small, task_set
     jobs = kept["job"].values[np.isfinite(kept["job"])]
     assert set(jobs) <= set(range(result.sizes["job"]))
     assert np.all(np.diff(kept["time"]) >= 0)
-
-
-def test_tasks_without_tables_are_named(small):
-    _, tables, truth = small
-    task_set = TaskSet(2, CAPACITY, (Task("x", "unknown", 1.0),))
-    with pytest.raises(ArgumentError, match="task 'x' runs 'unknown', of which there is no phase"):
-        simulate_task_set(task_set, tables, truth)

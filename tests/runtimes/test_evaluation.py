@@ -45,11 +45,6 @@ def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
         assert "margin_0.01" not in row  # it needs 99 runs of each number of neighbours
 
 
-def test_scores_repeat_with_the_seed(quick):
-    again = [evaluate(dataset(), replicates=1, rng=3) for _ in range(2)]
-    assert again[0] == again[1]
-
-
 @pytest.fixture
 def parts(monkeypatch):
     """Runtimes that the last predictor was fitted to and calibrated with."""
@@ -72,14 +67,6 @@ def test_calibration_runs_are_not_fitted(quick, parts):
     assert not parts["fit"] & parts["calibrate"]
     assert len(parts["fit"]) + len(parts["calibrate"]) == n
     assert len(parts["calibrate"]) == pytest.approx(CALIBRATION * n, rel=0.3)
-
-
-def test_units_stay_whole_between_fit_and_calibration(quick, parts):
-    """Runs are pairs of observations: none has one in the fit and one in the calibration."""
-    few = dataset(n=120)  # so few that some workloads must be put back into the fit
-    fit(few, split="runs")
-    of = dict(zip(few["runtime"].values.tolist(), few["run"].values.tolist()))
-    assert not {of[t] for t in parts["fit"]} & {of[t] for t in parts["calibrate"]}
 
 
 def test_too_few_observations_and_replicates_are_refused(quick):
@@ -150,15 +137,3 @@ def test_scores_by_hand():
     assert alone["error"] == pytest.approx((0.1 + 0.5) / 2)
     assert (alone["coverage_0.1"], alone["margin_0.1"]) == (0.5, 0.25)
     assert (beside["tenfold"], beside["coverage_0.1"], beside["margin_0.1"]) == (1, 1.0, 0.5)
-
-
-def test_names_do_not_change_predictions(quick):
-    measured = dataset(n=300)
-    renamed = measured.assign_coords(
-        workload=[f"{name} of another suite" for name in measured["workload"].values],
-        platform=list(reversed(measured["platform"].values)),
-    )
-    runs = [(i, j, k) for i in range(10) for j in range(8) for k in (-1, 2)]
-    one, other = (fit(data) for data in (measured, renamed))
-    np.testing.assert_array_equal(one.predict(runs), other.predict(runs))
-    np.testing.assert_array_equal(one.predict_bound(runs, 0.2), other.predict_bound(runs, 0.2))

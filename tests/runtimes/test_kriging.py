@@ -1,12 +1,14 @@
 """Kriging beside the same posterior mean from dense matrices."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msbgen.core.errors import MeasurementError
 from msbgen.runtimes import kriging
 from msbgen.runtimes.kriging import fit_fields
-from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.scaling import check_connected, fit_scaling
 from observing import drawn_runs
 
 
@@ -77,21 +79,42 @@ def test_the_effect_of_an_outlier_is_bounded():
     )
 
 
-def test_the_numbering_of_workloads_and_platforms_does_not_matter():
-    rng = np.random.default_rng(2)
-    shape = (6, 5)
-    runs, features = drawn_runs(rng, 40, shape), [rng.normal(size=(n, 2)) for n in shape]
-    residual = rng.normal(size=40)
-    workloads, platforms = (rng.permutation(n) for n in shape)
-    other = Observations(
-        workloads[runs.workload],
-        platforms[runs.platform],
-        np.where(runs.beside >= 0, workloads[runs.beside], -1),
-        shape,
-    )
-    again = features[0][np.argsort(workloads)], features[1][np.argsort(platforms)]
-    np.testing.assert_allclose(
-        fit_fields(other, residual, again).at(other),
-        fit_fields(runs, residual, (features[0], features[1])).at(runs),
-        atol=1e-3,
-    )
+def observed(rng, shape, share):
+    """Cells of a table, such that every row and column is connected to the first."""
+    cells = rng.random(shape) < share
+    cells[0] = cells[:, 0] = True
+    return np.argwhere(cells).T
+
+
+@given(st.integers(0, 10_000))
+def test_scaling_is_the_least_squares_solution(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 7, 2))
+    workload, platform = observed(rng, shape, 0.5)
+    again = rng.integers(len(workload), size=5)  # some cells are observed twice
+    workload, platform = np.append(workload, workload[again]), np.append(platform, platform[again])
+    log_runtime = rng.normal(size=len(workload))
+    design = np.zeros((len(workload), sum(shape)))
+    design[np.arange(len(workload)), workload] = 1
+    design[np.arange(len(workload)), shape[0] + platform] = 1
+    wanted = design @ np.linalg.lstsq(design, log_runtime, rcond=None)[0]
+    fitted = fit_scaling(workload, platform, log_runtime, shape)
+    np.testing.assert_allclose(fitted.log_runtime(workload, platform), wanted, atol=1e-8)
+    assert abs(fitted.platform.mean()) < 1e-9
+
+
+def test_platforms_that_share_no_workload_are_named():
+    with pytest.raises(MeasurementError, match="platform 1 shares no workload with platform 0"):
+        fit_scaling(np.array([0, 1]), np.array([0, 1]), np.zeros(2), (2, 2))
+    with pytest.raises(MeasurementError, match="platform 0 shares no workload with platform 1"):
+        fit_scaling(np.array([1, 0]), np.array([1, 0]), np.zeros(2), (2, 2))
+    with pytest.raises(
+        MeasurementError, match="platform 'm1' shares no workload with platform 'pi'"
+    ):
+        check_connected(np.array([0, 1]), np.array([0, 1]), (2, 2), ["pi", "m1"])
+
+
+def test_workloads_never_observed_have_no_length():
+    fitted = fit_scaling(np.array([0, 2]), np.array([0, 0]), np.zeros(2), (3, 2))
+    assert np.isnan(fitted.workload).tolist() == [False, True, False]
+    assert np.isnan(fitted.platform).tolist() == [False, True]

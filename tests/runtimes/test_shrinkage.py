@@ -65,17 +65,6 @@ def test_kriging_is_the_conditional_mean_and_variance_of_a_gaussian():
         assert variance[i] == pytest.approx(factor / precision[0, 0], rel=1e-4)
 
 
-def test_the_order_of_workloads_does_not_matter():
-    rng = np.random.default_rng(2)
-    runs, residual, members, feature = example(rng)
-    order = rng.permutation(12)
-    place = np.argsort(order)
-    other = Observations(place[runs.workload], runs.platform, runs.beside, runs.shape)
-    moved = krige_platforms(runs, residual, members, WIDE, feature)
-    again = krige_platforms(other, residual, members[:, order], WIDE, feature[order])
-    np.testing.assert_allclose(again, moved[order], rtol=1e-4, atol=1e-5)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 4), st.booleans())
 def test_degenerate_tables_have_finite_results(seed, n_workloads, n_platforms, constant):
     rng = np.random.default_rng(seed)

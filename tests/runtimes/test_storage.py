@@ -7,7 +7,6 @@ import pytest
 
 from forged import changed, forge
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.storage import load, save
 from msbgen.runtimes.towers import TowerSettings
@@ -50,23 +49,11 @@ def test_what_is_read_back_answers_the_same(model, saved):
         np.testing.assert_array_equal(again.get_params()[name], value)
 
 
-def test_equal_predictors_make_equal_files(model, saved, tmp_path):
-    save(model, tmp_path / "again.nc", workloads=WORKLOADS, platforms=PLATFORMS)
-    assert saved.read_bytes() == (tmp_path / "again.nc").read_bytes()
-
-
 def test_nothing_is_overwritten_and_names_must_fit(model, saved):
     with pytest.raises(FileExistsError):
         save(model, saved, workloads=WORKLOADS, platforms=PLATFORMS)
     with pytest.raises(ArgumentError, match="3 workloads and 3 platforms are named; 4 and 3"):
         save(model, saved, workloads=WORKLOADS[1:], platforms=PLATFORMS)
-
-
-def test_an_edited_model_is_refused(saved):
-    dataset = load_netcdf(saved)
-    save_netcdf(dataset.assign(field_cell=dataset["field_cell"] + 3), saved, overwrite=True)
-    with pytest.raises(ProfileError, match="was changed since it was saved"):
-        load(saved)
 
 
 def labelled(**changes):
@@ -80,7 +67,6 @@ def parameters(**changes):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda ds, _: ds.assign_attrs(schema="other/1"), "'schema' is 'other/1'"),
         (labelled(pools=[7]), "'pool7_log_runtime' is missing"),
         (labelled(parameters={}), "of 'parameters' is missing"),
         (labelled(pools=[0, 0]), "'pools' is .*each number once"),
@@ -89,14 +75,9 @@ def parameters(**changes):
         (labelled(platforms=["pi", "m1", "pi"]), "a name stands there twice"),
         (labelled(features=["run_counts_"]), "'features' is"),
         (parameters(preset="quick"), "'preset' is quick"),
-        (parameters(members="4"), "'members' of 'parameters' is '4'; a whole number"),
-        (lambda ds, _: ds.drop_vars("length"), "'length' is missing"),
         (lambda ds, _: ds.isel(workload_embedding_0=slice(1)), "'platform_embedding' is"),
         (lambda ds, _: ds.isel(platform_embedding_1=slice(4)), "1 \\+ 2 types"),
-        (changed("field_cell", np.nan), "'field_cell' holds nan"),
         (changed("pool0_unit", 3), "an array that counts from 0"),
-        (changed("pool0_unit", -3), "'pool0_unit' holds -3"),
-        (changed("pool0_unit", 10**13), "'pool0_unit' holds 1"),
         (changed("range", 300.0), "'range' is .*an ascending one"),
         (changed("pool0_width", -1.0), "'pool0_width' holds -1"),
     ],
