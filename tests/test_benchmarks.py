@@ -5,7 +5,6 @@ import json
 import math
 import re
 import resource
-import time
 from graphlib import TopologicalSorter
 
 import allocation_replay
@@ -29,11 +28,10 @@ import runtimes_networks
 import runtimes_peers
 import runtimes_study
 import speed_study
-from bench_generate import Stages
 from runtimes_fits import Case, Fits
-from tables import PLACES, RESULTS, cached, markdown, publish
+from tables import PLACES, RESULTS, markdown, publish
 from targets import Figure, figures
-from timing import interleaved, replaced, run_python, slope, standing_in
+from timing import replaced, run_python, standing_in
 
 import msbgen
 from conftest import synthetic_task
@@ -65,27 +63,6 @@ def test_the_fastest_variant_of_a_peer_counts_and_a_missing_peer_is_named():
     assert (ott.value, ott.target, ott.verdict) == (20.0, 15.0, "met")
     (_, missing) = figures({"bridge": {"pair": [{**PAIR, "ratio": {"msbgen": 1.0}}]}})
     assert missing.verdict == "peer not installed"
-
-
-def test_the_time_of_a_stage_is_without_the_stages_inside_it():
-    stages = Stages()
-    with stages.of("outer"):
-        time.sleep(0.02)
-        stages.calls("inner", time.sleep)(0.05)
-        assert list(stages.each("items", iter([1, 2]))) == [1, 2]
-    assert 0.02 <= stages.seconds["outer"] < 0.05
-    assert stages.seconds["inner"] >= 0.05
-
-
-def test_a_slope_is_the_exponent():
-    assert slope([1, 10, 100], [2.0, 200.0, 20000.0]) == pytest.approx(2.0)
-
-
-def test_contenders_run_in_turn():
-    called = []
-    seconds = interleaved({n: lambda n=n: called.append(n) for n in "ab"}, 2)
-    assert called == list("ababab")
-    assert seconds.keys() == {"a", "b"}
 
 
 def test_a_process_reports_its_peak_memory_and_its_failure():
@@ -131,21 +108,6 @@ def test_a_table_replaces_the_one_between_its_markers(tmp_path):
         publish({"other": ""}, [tmp_path])
 
 
-def test_cached_content_is_computed_once(tmp_path):
-    made = []
-
-    def make():
-        made.append({"figure": 1.5})
-        return made[-1]
-
-    for path in (tmp_path / "new" / "study.json",) * 2:
-        assert cached(path, make) == {"figure": 1.5}
-    assert len(made) == 1
-    assert cached(None, make) == made[0]
-    assert len(made) == 2
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["study.json"]
-
-
 def test_each_partial_study_is_compared_with_its_limit():
     studies = {case: partial_study.Study("gzip", "27x3", case) for case in partial_study.CASES}
     assert {s.limit.case for c, s in studies.items() if c != "b"} == {"limit"}
@@ -159,20 +121,6 @@ def test_each_partial_study_is_compared_with_its_limit():
     found = partial_study._beside_limit(done, studies["a"])
     table = partial_study.errors_table({"gzip": {"a": found}, "zstd": {}})
     assert "| a | 1 | partial | 1.50 (1.50) | 1.00 (1.00) | 10.00% | refused | refused |" in table
-
-
-def test_energy_distances_of_partial_studies_are_relative_to_the_limit():
-    study = partial_study.Study("gzip", "27x3", "a", "joint")
-    assert study.name == "27x3-gzip-a-joint"
-    done = {
-        study.limit: {"limit": {"energies": [1.0, 2.0]}},
-        study: {"partial": {"energies": [1.5, 2.7]}},
-    }
-    found = partial_study._beside_limit(done, study)
-    assert found["partial"]["beyond limit"] == pytest.approx(0.6)
-    assert found["partial"]["standard error"] == pytest.approx(0.1)
-    table = partial_study.joint_table({"gzip": {"a": found}, "zstd": {}})
-    assert "| a | partial | 2.1000 ± 0.1000 | — |" in table
 
 
 def test_the_tables_of_the_pages_are_those_of_the_stored_results():
@@ -312,14 +260,6 @@ def test_a_peer_reproduces_known_contexts(name, monkeypatch):
     made = fidelity_peers.PEERS[name](train, GRID[[0, 4]])
     wanted = msbgen.evaluate.mean_profiles(train)["duration"].values[[0, 4]]
     np.testing.assert_allclose(made["duration"].values, wanted, rtol=SMOOTH.get(name, 0.005))
-
-
-def test_measured_runs_as_samples_are_at_the_floor():
-    train = synthetic_task(GRID, n_runs=8)
-    drawn = train.isel(run=np.arange(40) % 8).rename(run="sample")
-    found = fidelity_scores.against_floor({"same": drawn}, train, train, 4)
-    assert found["same"]["kolmogorov"] <= found["floor"]["kolmogorov"]
-    assert found["same"]["energy"] <= 1.5 * found["floor"]["energy"]
 
 
 @pytest.fixture(scope="module")
@@ -510,14 +450,6 @@ def test_all_methods_for_runtimes_are_scored_on_the_same_splits(tmp_path, monkey
     scores = {n: {"rows 0.6": {"0": scored[n]}} for n in names}
     lead = runtimes_study.lead(scores)
     assert 0 < lead["next best peer"]["error"]["mean"] < 1
-
-
-def test_a_stored_fit_is_not_repeated(tmp_path, monkeypatch, capsys):
-    fits, case = Fits(planted_runtimes(), tmp_path), Case("cells", 0.5, 1)
-    fits.make("linear scaling", case)
-    monkeypatch.setattr(runtimes_fits, "PEERS", {"linear scaling": None})
-    fits.make("linear scaling", case)
-    assert capsys.readouterr().out.count("linear scaling, cells-0.5-1") == 1
 
 
 def test_ablations_replace_the_named_parts_for_a_while():

@@ -3,7 +3,6 @@
 import json
 
 import choice_study
-import numpy as np
 import pytest
 import tables
 
@@ -85,16 +84,3 @@ def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, cap
     readme.write_text("<!-- results: choice -->\n<!-- end -->\n")
     tables.publish(choice_study.tables(found), [tmp_path])
     assert "| mean of the four |" in readme.read_text()
-
-
-def test_the_difference_of_power_is_a_mean_over_common_intervals():
-    from msbgen.data.schema import make_profiles
-
-    def one(joules):
-        return make_profiles(
-            np.array(joules)[None, None, :, None], [[len(joules) * 1.0]], [[1.0]], interval=1.0,
-            resources={"clock": {"units": "GHz"}}, counters={"energy": {"units": "J"}},
-        )  # fmt: skip
-
-    found = choice_study.apart(one([1.0, 2.0]).isel(run=0), one([2.0, 2.0, 5.0]))
-    assert found == pytest.approx(0.25)

@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import agents_study
-import graphs_data
 import graphs_peers
 import graphs_splits
 import graphs_study as study
@@ -12,7 +11,7 @@ import pytest
 
 import episodes
 from msbgen.graphs.boards import Board, prepare_graph
-from msbgen.graphs.devices import device_contexts, shipped_device
+from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.features import GraphShape, plain_features
 from toy_board import CYCLES, GRAPHS, device_of, profiles_of
@@ -78,17 +77,6 @@ def test_every_family_and_every_device_is_held_out_once():
     assert np.all(families == 1)
     assert np.all(devices == 1)
     assert 10 < found["contexts"].sum() < 40
-
-
-def test_a_true_device_is_near_its_sheet_and_drawn_by_the_seed():
-    sheet = shipped_device("tx2")
-    one, same, other = (graphs_data.true_device(sheet, seed) for seed in (0, 0, 1))
-    assert one == same != other
-    assert one.columns == sheet.columns
-    assert one.levels == sheet.levels
-    for mine, listed in zip(one.clusters, sheet.clusters):
-        assert mine.speed != listed.speed
-        assert 0.6 < mine.speed / listed.speed < 1.6
 
 
 @pytest.fixture(scope="module")
@@ -170,26 +158,3 @@ def test_the_study_of_agents_runs_once_and_resumes(tmp_path, monkeypatch):
     assert "| bounds | " in put["graph-deadlines"]
     agents_study.run(tmp_path, seeds=1, long=1, processes=1)
     assert seeds == [0, 0, 0]  # nothing was left to do
-
-
-def test_agents_are_reported_for_seeds_with_searches(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(agents_study, "RESULTS", tmp_path)
-    put = {}
-    monkeypatch.setattr(agents_study, "publish", put.update)
-    agents_study.report(tmp_path)
-    assert "holds no choices" in capsys.readouterr().out
-    assert not put
-    row = {"cost": 2.0, "time": 1.0, "energy": 4.0, "above": 0.5}
-    names = (agents_study.ORACLE, "search", f"{agents_study.TABLE}, {agents_study.SHORT} episodes")
-    rows = [row, row | {"cost": 2.1}, row | {"cost": 3.0, "time": 2.0}]
-    whom, whats = ("oracle", "bounds", "no bounds"), ("missed", "energy above")
-    late = {f"{who}: {what}": 0.25 for who in whom for what in whats}
-    found = {"policies": dict(zip(names, rows)), "deadlines": late, "orders": {"mean": -0.035}}
-    agents_study.store(agents_study.kept(tmp_path, 1, agents_study.SEARCHES, 200), found)
-    agents_study.report(tmp_path)
-    row = "| search | +5.0% (+5.0%) | 1.000 | 4.00 | 50.0% |  | -50%, +0% | 1 |"
-    assert row in put["graph-choice"]
-    assert "| bounds | 25.00% | +25.00% |" in put["graph-deadlines"]
-    assert "HEFT against arrival order: -3.5%" in put["graph-deadlines"]
-    assert (tmp_path / "graph-choice.json").exists()
-    assert (tmp_path / "graph-choice.png").stat().st_size > 1000

@@ -54,11 +54,6 @@ def test_every_part_is_measured_written_and_drawn(small):
     assert json.loads((small / "relative.json").read_text()).keys() == results.keys()
 
 
-def test_missing_task_graphs_are_named(small, capsys):
-    machines_study.run(["graphs"], None)
-    assert "give --data FOLDER" in capsys.readouterr().out
-
-
 def test_tasks_that_ran_on_all_processors_are_runs(tmp_path):
     (tmp_path / "tasks_cpu_gpu1_gpu2.csv").write_text(
         "task,cpu,gpu1,gpu2,app,block,nb\n1,2.0,0.5,-1.0,spotrf,64,5\n2,4.0,1.0,2.0,spotrf,64,5\n"

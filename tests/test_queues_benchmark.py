@@ -41,14 +41,6 @@ def test_the_logged_time_is_that_on_the_source_machine(vectors, log):
     np.testing.assert_array_equal(again.estimate, jobs.estimate)
 
 
-def test_files_are_found_anywhere_in_a_folder(tmp_path):
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "LCG.swf.gz").touch()
-    assert queues_data.find(tmp_path, "LCG.swf.gz").parent.name == "deep"
-    with pytest.raises(SystemExit, match=r"no other in .*; give the folder that holds it"):
-        queues_data.find(tmp_path, "other")
-
-
 def test_ratios_are_to_the_best_of_the_paper_and_tables_are_written(
     vectors, log, tmp_path, monkeypatch
 ):
@@ -89,16 +81,3 @@ def test_ratios_are_to_the_best_of_the_paper_and_tables_are_written(
     assert found["ratios"]["makespan"] == np.mean(found["ratios_of_seeds"]["makespan"])
     assert f"| {found['makespan_over_bound']:.3f} |" in page.read_text(encoding="utf-8")
     assert (tmp_path / "queue.png").is_file()
-
-
-def test_without_a_log_nothing_is_stored(vectors, log, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(queues_study, "RESULTS", tmp_path)
-    monkeypatch.setattr(queues_study, "programs", lambda: vectors)
-    monkeypatch.setattr(queues_study, "made_up", lambda: log)
-    monkeypatch.setattr(
-        queues_study, "draw", lambda v, log, seed, widths: queues_data.draw(v, log, seed, 50)
-    )
-    monkeypatch.setattr(queues_study, "SEEDS", (0,))
-    queues_study.run(None, ["programs"])
-    assert "give --data FOLDER" in capsys.readouterr().out
-    assert not (tmp_path / "queue.json").exists()
