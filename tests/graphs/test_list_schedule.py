@@ -47,8 +47,10 @@ def schedule(edges, work, seconds, cores, dispatch=0.0, joules=None, **given):
     board = seconds, spent, clusters, np.array(given.get("cooling", COLD))
     contexts = rows, np.array([given.get("start", 20.0)])
     graph = np.stack([nodes] * orders), np.stack([successors] * orders)
-    amounts = np.stack([work, np.zeros_like(work)], axis=2)
-    list_schedules((*graph, amounts), False, board, contexts, totals, trace)
+    rank = given.get("rank")
+    ranks = np.broadcast_to(0.0 if rank is None else rank, work.shape)
+    amounts = np.stack([work, ranks], axis=2)
+    list_schedules((*graph, amounts), rank is not None, board, contexts, totals, trace)
     return totals[0], trace[0]
 
 
@@ -60,8 +62,8 @@ def constant(*seconds, most=9):
     ).copy()
 
 
-def by_definition(n, edges, work, speed, cores, dispatch):
-    """Greedy, first come first served; the fastest free core takes each task."""
+def by_definition(n, edges, work, speed, cores, dispatch, rank):
+    """Greedy, by rank or first come first served; the fastest free core takes each task."""
     waiting = {v: {u for u, w in edges if w == v} for v in range(n)}
     free = [(p, c) for c, p in enumerate(speed) for _ in range(cores[c])]
     ready = [v for v in range(n) if not waiting[v]]
@@ -70,7 +72,8 @@ def by_definition(n, edges, work, speed, cores, dispatch):
         while ready and free:
             core = min(free)
             free.remove(core)
-            v = ready.pop(0)
+            v = ready[0] if rank is None else min(ready, key=rank.__getitem__)
+            ready.remove(v)
             running.append((now + dispatch + work[v] * core[0], v, core))
         now = min(end for end, *_ in running)
         over = [r for r in running if r[0] <= now + 1e-9]
@@ -96,22 +99,25 @@ graphs = st.integers(1, 12).flatmap(
 )
 
 
-@given(graphs, st.integers(1, 3), st.integers(0, 2), st.sampled_from([0.0, 0.3]))
+@given(graphs, st.integers(1, 3), st.integers(0, 2), st.sampled_from([0.0, 0.3]), st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_schedules_are_those_of_the_definition(graph, big, little, dispatch):
+def test_schedules_are_those_of_the_definition(graph, big, little, dispatch, ranked):
     n, edges, seed = graph
-    work = np.random.default_rng(seed).random(n) + 0.01  # no two ends at one time
-    totals, trace = schedule(edges, work, constant(1.0, 2.5), (big, little), dispatch)
-    wanted = by_definition(n, edges, work, (1.0, 2.5), (big, little), dispatch)
+    rng = np.random.default_rng(seed)
+    work = rng.random(n) + 0.01  # no two ends at one time
+    rank = rng.permutation(n) if ranked else None
+    cores = big, little
+    totals, trace = schedule(edges, work, constant(1.0, 2.5), cores, dispatch, rank=rank)
+    wanted = by_definition(n, edges, work, (1.0, 2.5), cores, dispatch, rank)
     assert totals[TOTAL_TIME] == pytest.approx(wanted, rel=1e-6)
     for u, v in edges:
         assert trace[u, END] <= trace[v, START] + 1e-9
     # no more run on a cluster at a time than it has cores, and what is busy is what ran
-    for c, cores in enumerate((big, little)):
+    for c, most in enumerate(cores):
         mine = trace[trace[:, CLUSTER] == c]
         for start in mine[:, START]:
             there = (mine[:, START] <= start) & (mine[:, END] > start + 1e-9)
-            assert there.sum() <= cores
+            assert there.sum() <= most
         lasting = (mine[:, END] - mine[:, START]).sum()
         assert totals[TOTAL_TASKS + c] == pytest.approx(2.0 * lasting, abs=1e-6)
 

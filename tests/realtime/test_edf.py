@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import scheduling
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.store import save_netcdf
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.edf import (
     MOST_JOBS,
@@ -20,6 +21,7 @@ from msbgen.realtime.edf import (
     simulate_decisions,
     simulate_edf,
 )
+from msbgen.realtime.simulate import simulate_task_set, timeline
 from msbgen.realtime.tasksets import Task, TaskSet
 from platforms import make_table, make_truth, rising_speeds
 
@@ -113,7 +115,7 @@ def test_a_response_of_exactly_the_period_is_in_time(second):
     assert meets_deadlines(task_set, allocator, truth, horizon=10.0)
     assert simulate_edf(task_set, allocator, truth, horizon=10.0).ratio.max() == pytest.approx(1.0)
     late = TaskSet(1, {"ways": 1.0}, (Task("a", "a", 0.5),))
-    assert not meets_deadlines(late, allocator, truth, horizon=10.0)
+    assert not meets_deadlines(late, allocator, truth, horizon=0.5)
 
 
 def test_jobs_draw_the_same_runs_whatever_the_periods_are():
@@ -234,3 +236,55 @@ def test_a_simulation_ends_when_it_is_interrupted(small):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert time.perf_counter() - started < 5
+
+
+SHARED = {"ways": 6.0, "bandwidth": 420.0}
+
+
+@pytest.fixture
+def task_set():
+    tasks = [Task("x", "a", 0.12), Task("y", "b", 0.4), Task("z", "a", 0.33)]
+    return TaskSet(2, SHARED, tuple(tasks), {"ways": 2.0})
+
+
+def test_the_result_is_that_of_the_arrays(small, task_set, tmp_path):
+    _, tables, truth = small
+    result = simulate_task_set(task_set, tables, truth, allocator="dna", horizon=3.0, rng=1)
+    allocator = Allocator(tables, SHARED, 2, method="dna", minima={"ways": 2.0})
+    outcome = simulate_edf(task_set, allocator, truth, horizon=3.0, rng=1)
+    np.testing.assert_array_equal(result["completion"], outcome.completion)
+    np.testing.assert_array_equal(result["energy"], outcome.energy)
+    assert result.attrs["decisions"] == outcome.decisions
+    late = result["completion"] > result["deadline"] * (1 + 1e-9)
+    np.testing.assert_array_equal(result["late"], late)
+    assert late.any()
+    per_task = [int(late[result["task_number"] == i].sum()) for i in range(3)]
+    assert result["misses"].values.tolist() == per_task
+    assert result["task"].values.tolist() == ["x", "y", "z"]
+    response = result["completion"] - result["release"]
+    np.testing.assert_array_equal(result["response_time"], response)
+    save_netcdf(result, tmp_path / "result.nc")
+
+
+def test_draws_are_the_same_for_every_allocator_and_others_for_other_seeds(small, task_set):
+    _, tables, truth = small
+
+    def runs(**settings):
+        return simulate_task_set(task_set, tables, truth, horizon=3.0, **settings)["run"].values
+
+    equal, dna, optimum = (runs(allocator=name).tolist() for name in ("equal", "dna", "optimum"))
+    assert equal == dna == optimum
+    assert runs(rng=1).tolist() != optimum
+
+
+def test_the_timeline_gives_every_decision_within_the_capacities(small, task_set):
+    _, tables, truth = small
+    result = simulate_task_set(task_set, tables, truth, horizon=3.0)
+    kept = timeline(task_set, tables, truth, horizon=3.0)
+    assert kept.sizes["decision"] == result.attrs["decisions"]
+    assert kept["ways"].sum("core").max() <= 6
+    assert kept["ways"].min() >= 2
+    assert kept["bandwidth"].sum("core").max() <= 420
+    jobs = kept["job"].values[np.isfinite(kept["job"])]
+    assert set(jobs) <= set(range(result.sizes["job"]))
+    assert np.all(np.diff(kept["time"]) >= 0)

@@ -1,6 +1,7 @@
 """The scheduler beside a slow oracle, beside cases worked by hand, and theorems about it."""
 
 import itertools
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import queues
-from machines import queue_of
+from forks import anew
+from machines import made_queue, queue_of
 from msbgen.core.errors import ArgumentError
 from msbgen.machines import queue
+from msbgen.machines.queue import _kernels
 
 EVERY = list(itertools.product(queue.PLACEMENTS, queue.QUEUES))
 SEEDS = st.integers(0, 2**32 - 1)
@@ -149,3 +152,31 @@ def test_a_user_of_machines_that_are_too_small_is_refused():
     assert queue.simulate_queue(jobs, machines).machine.tolist() == [1]
     with pytest.raises(ArgumentError, match="job 0 may use only machines that are too small"):
         queue.simulate_queue(jobs, machines, placement="user")
+
+
+UNCOMPILED = """
+import numpy as np
+from machines import made_queue
+from msbgen.machines import queue
+jobs, machines = made_queue(11)
+for placement in queue.PLACEMENTS:
+    for form in queue.QUEUES:
+        found = queue.simulate_queue(jobs, machines, placement=placement, queue=form)
+        print(found.start.tolist(), found.machine.tolist())
+"""
+
+
+def test_starts_are_the_same_without_compilation(capsys):
+    exec(UNCOMPILED, {})
+    assert capsys.readouterr().out.splitlines() == anew(UNCOMPILED, compiled=False)
+
+
+@pytest.mark.skipif(
+    not hasattr(_kernels.simulate_queues, "signatures"), reason="nothing is compiled"
+)
+def test_no_kernel_is_compiled_twice():
+    """Layouts of arrays are part of what is compiled, and this takes ten seconds."""
+    jobs, machines = made_queue(3)
+    for placement, form in product(queue.PLACEMENTS, queue.QUEUES):
+        queue.simulate_queue(jobs, machines, placement=placement, queue=form)
+    assert len(_kernels.simulate_queues.signatures) == 1
