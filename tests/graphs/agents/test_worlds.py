@@ -121,3 +121,13 @@ def test_pettingzoo_finds_nothing_wrong():
     row = world.contexts[next(iter(figures.values()))["context"]]
     assert row[[0, 2]].tolist() == [2, 4]
     assert not any(ends.values())
+
+
+def test_an_observation_tells_graphs_apart_and_falls_with_the_heat():
+    world = episodes.world()
+    seen = np.array([world.observe(State(g, 30.0, 2)) for g in range(3)])
+    assert seen.shape == (3, len(OBSERVED))
+    assert len(np.unique(seen[:, 2:], axis=0)) == 3
+    assert (np.abs(seen) <= 1.5).all()
+    assert world.observe(State(0, world.cost.soft, 4))[0] == 0
+    assert world.observe(State(0, 28.0, 4))[1] == 1
