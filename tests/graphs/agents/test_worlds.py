@@ -9,7 +9,7 @@ import episodes
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.agents.environments import Episode, gymnasium_environment, pettingzoo_environment
 from msbgen.graphs.agents.rules import all_fast
-from msbgen.graphs.agents.worlds import Cost, State, World, plain_contexts, play_episodes
+from msbgen.graphs.agents.worlds import OBSERVED, Cost, State, World, plain_contexts, play_episodes
 
 
 def test_costs_by_hand():
