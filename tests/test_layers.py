@@ -168,6 +168,7 @@ KERNELS = [module for module, path in FILES.items() if path.name == "_kernels.py
 @pytest.mark.parametrize("module", KERNELS)
 def test_kernels_depend_on_their_own_file_only(module):
     ours = {name for name in imports(FILES[module]) if name.split(".")[0] == "msbgen"}
+    ours -= {"msbgen.core.compiled", "msbgen.core.compiled.cached"}  # not in the compiled code
     assert not ours, f"{module} imports {ours}: its cache would not notice their edits"
 
 

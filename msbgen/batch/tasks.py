@@ -14,7 +14,7 @@ from typing import Any, get_args
 from msbgen.batch import BUDGET, MISCOVERAGE
 from msbgen.core.contexts import grid_counts
 from msbgen.core.durations import parse_seconds
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data import toml
 from msbgen.data.files import check_input
 from msbgen.generate.distribution import Kind
@@ -24,7 +24,6 @@ from msbgen.plan.plan import parse_budget
 # Longest name of a task, which names its folder [bytes].
 _LONGEST = 200
 # Characters of a name in messages.
-_SHOWN = 60
 # File names of the batch itself, which no task may have.
 _TAKEN = ("manifest.jsonl", "index.html")
 # Keys of a task beyond its settings, with their types.
@@ -140,7 +139,7 @@ def _of_toml(path: Path, base: TaskSettings, steps: Sequence[str]) -> list[Batch
     toml.check_keys(content, ("defaults", "task"), ("task",), path.name)
     defaults = content.get("defaults", {})
     if not isinstance(defaults, dict):
-        raise ProfileError(f"{path.name}: 'defaults' is {defaults!r}; a table is wanted.")
+        raise ProfileError(f"{path.name}: 'defaults' is {quoted(defaults)}; a table is wanted.")
     folder = path.resolve().parent
     base = _settings(defaults, base, folder, steps, f"{path.name}, [defaults]")
     tasks = []
@@ -195,7 +194,7 @@ def _value(key: str, value: Any, default: Any, where: str) -> Any:
         if key == "budget" and type(value) is int:
             return str(value)
         wanted = "a text"
-    raise ProfileError(f"{where}: '{key}' is {str(value)[:_SHOWN]!r}; {wanted} is wanted.")
+    raise ProfileError(f"{where}: '{key}' is {quoted(value)}; {wanted} is wanted.")
 
 
 def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
@@ -208,7 +207,7 @@ def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
         for value in found:
             if value not in known:
                 raise ProfileError(
-                    f"{where}: '{key}' holds '{value[:_SHOWN]}'; {', '.join(known)} are known."
+                    f"{where}: '{key}' holds {quoted(value)}; {', '.join(known)} are known."
                 )
     if not settings.kinds and not settings.steps:
         raise ProfileError(
@@ -240,15 +239,14 @@ def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
 
 
 def _check_name(name: str, source: Path) -> None:
-    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     plain = name.isprintable() and "/" not in name and not name.startswith((".", " "))
     if not plain or name in _TAKEN:
         raise ProfileError(
-            f"{source}: task {shown!r} cannot name a folder; a name without '/', control "
+            f"{source}: task {quoted(name)} cannot name a folder; a name without '/', control "
             f"characters or a dot in front is wanted."
         )
     if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
         raise ProfileError(
-            f"{source}: the name of task '{shown}' has {len(name)} characters; one of at most "
+            f"{source}: the name of task {quoted(name)} has {len(name)} characters; one of at most "
             f"{_LONGEST} bytes is wanted (key 'name')."
         )

@@ -92,7 +92,7 @@ class Calibration:
         separately, as `holds` selects.  The lower and upper limits are (q, segments, k), in the
         order of `quantities` [s, events].  Contexts, rate and errors as :meth:`duration_bound`.
         """
-        if holds not in get_args(Holds):
+        if not isinstance(holds, str) or holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))
             raise ArgumentError(f"holds is {holds!r}; {wanted} is wanted.")
         self.check(miscoverage)

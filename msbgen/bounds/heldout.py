@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.contexts import inner_levels
+from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import same_level
@@ -179,7 +180,7 @@ class HeldOut:
 
     def query(self, contexts: ArrayLike) -> Query:
         """Features of contexts (q, n_resources)."""
-        return Query(self, np.asarray(contexts, dtype=np.float64))
+        return Query(self, numbers_of(contexts, "contexts"))
 
     @cached_property
     def left_out_rows(self) -> LeftOut:
@@ -417,7 +418,7 @@ def leave_out(
         groups = [np.array([i]) for i in range(n)]
         groups += [rows for _, rows in inner_levels(distribution.contexts)]
     else:
-        order = np.random.default_rng(rng).permutation(n)
+        order = generator(rng).permutation(n)
         groups = [np.sort(group) for group in np.array_split(order, int(folds))]
     # a time that was scaled to the prediction of the others has no independent error
     rows = np.concatenate(groups)

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.core.arrays import StoredArrays
+from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data import schema
@@ -137,7 +138,7 @@ class CalibratedModel(ProfileModel):
         As `generate` (kind "mean") and `duration_bound`, for inner loops: without labels, and with
         everything that does not depend on the context computed once.
         """
-        query = self.checked(np.asarray(context, dtype=float)[None])
+        query = self.checked(numbers_of(context, "context")[None])
         counts, duration = self.distribution.profiles(query, "mean")
         bound = self.calibration.duration_bound(query, miscoverage)
         return Answer(counts[0], float(duration[0]), float(bound[0]))
@@ -156,8 +157,8 @@ class CalibratedModel(ProfileModel):
             ``miscoverage`` holds the rate.
         """
         query = self.checked(contexts)
-        exceeded = f"that a new run exceeds with probability {miscoverage:g}"
         bound = self.calibration.duration_bound(query, miscoverage)
+        exceeded = f"that a new run exceeds with probability {miscoverage:g}"
         columns: dict[str, tuple[NDArray[Any], str, str]] = {
             "duration_bound": (bound, "s", f"execution time {exceeded}")
         }

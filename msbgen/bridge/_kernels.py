@@ -12,14 +12,13 @@ from llvmlite import ir  # numba's own compiler, always with it
 from numba import config, njit, types
 from numba.extending import intrinsic
 
+from msbgen.core.compiled import cached
+
 
 def _compiled(function: Callable[..., Any], freedoms: set[str]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
     options = {"nogil": True, "error_model": "numpy", "fastmath": freedoms}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only install without a cache folder
-        return njit(**options)(function)
+    return cached(njit, function, options)
 
 
 def _kernel(function: Callable[..., Any]) -> Any:

@@ -39,6 +39,7 @@ from msbgen.bridge.pair import (
     solve_pair,
     transposed,
 )
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, check_whole
 from msbgen.core.machine import OnProgress, available_cores
 
@@ -197,7 +198,7 @@ class Bridge:
 
     def sample_paths(self, size: int, rng: np.random.Generator | int = 0) -> Indices:
         """Independent draws (size, s) of whole paths, as indices into each snapshot's points."""
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         paths = np.empty((size, len(self.points)), dtype=np.intp)
         paths[:, 0] = _draw(self.weights[0], size, rng)
         for pair in range(len(self.potentials)):
@@ -334,7 +335,7 @@ def solve_bridge(
         iterations = np.array([o.iterations for o in outcomes], dtype=np.int64)
         exhausted = any(o.exhausted and o.error > config.tol for o in outcomes)
     else:
-        sizes, start = [len(cloud) for cloud in clouds], np.random.default_rng(rng)
+        sizes, start = [len(cloud) for cloud in clouds], generator(rng)
         potentials, constrained, sweeps, exhausted = _solve_multimarginal(
             grounds, masses, sizes, epsilon, config, start, progress
         )

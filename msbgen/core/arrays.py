@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, printable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -133,7 +133,7 @@ class StoredArrays:
     def want(self, good: object, what: str, got: object, wanted: str) -> None:
         """Raise ProfileError, worded like the other checks, unless `good` is true."""
         if not good:
-            raise self._error(f"{what} is {_short(got)}; {wanted} is wanted")
+            raise self._error(f"{what} is {printable(got, 60)}; {wanted} is wanted")
 
     def record(
         self, kind: type[Record], given: object, what: str, *, without: Sequence[str] = ()
@@ -237,8 +237,3 @@ _TYPES: dict[type, tuple[tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     str: ((str,), "text"),
 }
-
-
-def _short(value: object) -> str:
-    text = repr(value) if isinstance(value, (list, dict)) else str(value)
-    return text if len(text) <= 60 else text[:57] + "..."

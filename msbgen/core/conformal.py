@@ -24,11 +24,13 @@ folds that keep groups whole            :func:`group_folds`
 """
 
 from collections.abc import Iterator
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.draws import generator
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -39,9 +41,9 @@ _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 def groups_needed(miscoverage: float) -> int:
     """Fewest groups, of one run or more each, that support a rate in (0, 1): 1/α − 1."""
-    if not 1e-15 <= miscoverage < 1:
+    if not (isinstance(miscoverage, Real) and 1e-15 <= miscoverage < 1):
         raise ArgumentError(
-            f"miscoverage is {miscoverage}; a rate from 1e-15 to below 1 is wanted."
+            f"miscoverage is {quoted(miscoverage)}; a rate from 1e-15 to below 1 is wanted."
         )
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
@@ -144,4 +146,4 @@ def group_folds(
             f"there are {len(names)} {unit} for {n_folds} folds; at least {n_folds} are wanted: "
             f"measure more or use fewer folds."
         )
-    return np.random.default_rng(rng).permutation(len(names))[number.reshape(-1)] % n_folds
+    return generator(rng).permutation(len(names))[number.reshape(-1)] % n_folds

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data import partial
 from msbgen.data.gaps import interval_counts
 from msbgen.data.schema import (
@@ -46,8 +46,6 @@ _CHECKED_AT_ONCE = 2**20
 _SHORTEST_INTERVAL = 1e-9
 # Bytes of a name that netCDF can hold.
 _LONGEST_NAME = 256
-# Characters of an attribute that a message shows.
-_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -161,8 +159,7 @@ def _is(attribute: Any, text: str) -> bool:
 def _shown(attribute: Any) -> str:
     """An attribute of any type and size in a few characters."""
     plain = attribute.tolist() if isinstance(attribute, (np.ndarray, np.generic)) else attribute
-    text = repr(plain)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
+    return quoted(plain)
 
 
 def _is_numeric(values: Any) -> bool:

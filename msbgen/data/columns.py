@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.durations import UNITS
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.tables import read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.data.variables import Variable
@@ -79,11 +79,13 @@ def column_map(
     for key, value in content.items():
         if key in _LISTS:
             if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-                raise ProfileError(f"{source}: '{key}' is {value!r}; a list of names is wanted.")
+                raise ProfileError(
+                    f"{source}: '{key}' is {quoted(value)}; a list of names is wanted."
+                )
             values[key] = tuple(value)
         elif key in _TEXTS:
             if not isinstance(value, str):
-                raise ProfileError(f"{source}: '{key}' is {value!r}; a text is wanted.")
+                raise ProfileError(f"{source}: '{key}' is {quoted(value)}; a text is wanted.")
             values[key] = value
         else:
             if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):

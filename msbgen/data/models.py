@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from msbgen.core.arrays import StoredArrays, digest
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.store import load_netcdf, save_netcdf
 
 
@@ -66,8 +66,8 @@ def load_model(
     found = dataset.attrs.get("schema")
     if not isinstance(found, str) or found != schema:
         raise ProfileError(
-            f"{source}: attribute 'schema' is {found!r:.60}; a model of {what} of this version has "
-            f"'{schema}': fit it again."
+            f"{source}: attribute 'schema' is {quoted(found)}; a model of {what} of this version "
+            f"has '{schema}': fit it again."
         )
     arrays = {str(name): variable.values for name, variable in dataset.variables.items()}
     text = str(dataset.attrs.get("labels"))
@@ -103,7 +103,7 @@ def label_errors(source: str) -> Iterator[None]:
 def stored_names(value: object, *, distinct: bool = True) -> tuple[str, ...]:
     """Names in a JSON list, for use within :func:`label_errors`; ArgumentError otherwise."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ArgumentError(f"{value!r:.60} is no list of names")
+        raise ArgumentError(f"{quoted(value)} is no list of names")
     if distinct and len(set(value)) < len(value):
         raise ArgumentError("a name stands there twice")
     return tuple(value)
@@ -112,7 +112,7 @@ def stored_names(value: object, *, distinct: bool = True) -> tuple[str, ...]:
 def stored_count(value: object, most: int) -> int:
     """A whole number from 0 to `most` in JSON, for use within :func:`label_errors`."""
     if type(value) is not int or not 0 <= value <= most:
-        raise ArgumentError(f"{value!r:.60} is no whole number from 0 to {most}")
+        raise ArgumentError(f"{quoted(value)} is no whole number from 0 to {most}")
     return value
 
 

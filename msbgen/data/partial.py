@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.errors import quoted
 from msbgen.data.gaps import CARRIED, KINDS, interval_counts
 from msbgen.data.schema import (
     COMPLETE,
@@ -236,7 +237,7 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
         kind = ds[name].attrs.get("gaps", KINDS[0])
         if not (isinstance(kind, str) and kind in KINDS):
             yield (
-                f"counter '{name}' has gaps {str(kind)[:20]!r}; 'carried' (the next count holds "
+                f"counter '{name}' has gaps {quoted(str(kind))}; 'carried' (the next count holds "
                 f"what was missed) or 'lost' is wanted."
             )
     if COMPLETE not in ds:

@@ -345,7 +345,7 @@ def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray
     """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one."""
     try:
         table = np.asarray(contexts, dtype=float)
-    except (TypeError, ValueError):  # words, or rows of several lengths
+    except (TypeError, ValueError, OverflowError):  # words, or rows of several lengths
         raise ArgumentError(
             f"contexts are no table of numbers; rows × {len(resources)} columns "
             f"({', '.join(resources)}) are wanted."

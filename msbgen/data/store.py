@@ -110,7 +110,7 @@ def _load(path: Path) -> xr.Dataset:
             )
         size = path.stat().st_size
         if taken > max(_ALWAYS, _MOST_PACKED * size):
-            raise ValueError(f"{claim}, which a file of {size / 1e9:.3g} GB cannot hold")
+            raise MemoryError(f"{claim}, which a file of {size / 1e9:.3g} GB cannot hold")
         return xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
 
 

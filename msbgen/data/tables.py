@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, printable, quoted
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import (
     AGAIN_COLUMN,
@@ -25,10 +25,11 @@ from msbgen.data.schema import (
     level_text,
 )
 
+# What a spreadsheet takes for a formula; a quote in front makes it a text.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(inf|nan)", re.ASCII | re.IGNORECASE)
 # More runs of one context are a mistake.
 _MOST_RUNS = 1_000_000
-# Characters of a line that a message shows.
-_SHOWN = 60
 
 # Counters that are measured together, for each of the runs that take turns.
 Groups = tuple[tuple[str, ...], ...]
@@ -174,13 +175,16 @@ def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple[int, list[str]]]:
-    """Number, counted from 1, and cells of each line of a CSV file that is not blank."""
+    """Number, counted from 1, and cells of each line of a CSV file that is not blank.
+
+    The quote that marks a cell as a text, as :func:`cell_of` writes it, is left out.
+    """
     path = check_input(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             table = csv.reader(stream, delimiter=separator)
             return [
-                (table.line_num, [cell.strip() for cell in cells])
+                (table.line_num, [_unmarked(cell.strip()) for cell in cells])
                 for cells in table
                 if any(map(str.strip, cells))
             ]
@@ -203,8 +207,7 @@ def _numbers(cells: Sequence[str]) -> list[float]:
 
 def shown(cells: Sequence[str]) -> str:
     """A line quoted for a message: shortened, and with control characters escaped."""
-    text = ",".join(cells)
-    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")
+    return quoted(",".join(cells))
 
 
 def write_table(
@@ -215,7 +218,18 @@ def write_table(
         replace_file(path, overwrite=overwrite) as partial,
         partial.open("w", newline="", encoding="utf-8") as stream,
     ):
-        csv.writer(stream, lineterminator="\n").writerows(rows)
+        csv.writer(stream, lineterminator="\n").writerows(map(cell_of, row) for row in rows)
+
+
+def cell_of(value: Any) -> Any:
+    """A value for a cell of CSV: texts escaped, with a quote before what looks like a formula."""
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    return printable(f"'{value}" if _FORMULA.match(value) else value)
+
+
+def _unmarked(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell
 
 
 def plan_rows(

@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import check_input
-
-# Characters of a key that a message shows.
-_SHOWN = 60
 
 
 def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
     """Path and content of a TOML file."""
     path = check_input(path)
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        repr(content)  # fails for numbers of more digits than Python writes
     except (OSError, ValueError, RecursionError) as error:  # a ValueError: a number too long
         raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
+    return path, content
 
 
 def check_keys(
@@ -31,7 +30,7 @@ def check_keys(
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(known)} are."
-            raise ProfileError(f"{where}: '{key[:_SHOWN]}' is no known key; {hint}")
+            raise ProfileError(f"{where}: {quoted(key)} is no known key; {hint}")
     for key in needed:
         if key not in content:
             wanted = f"{', '.join(needed)} are" if len(needed) > 1 else "it is"
@@ -41,7 +40,7 @@ def check_keys(
 def amount(value: Any, key: str, where: str) -> float:
     """Return a value if it is a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ProfileError(f"{where}: '{key}' is {value!r}; a number is wanted.")
+        raise ProfileError(f"{where}: '{key}' is {quoted(value)}; a number is wanted.")
     try:
         return float(value)
     except OverflowError:
@@ -52,14 +51,14 @@ def whole(value: Any, key: str, where: str) -> int:
     """Return a value if it is a whole number."""
     number = amount(value, key, where)
     if number != number // 1:
-        raise ProfileError(f"{where}: '{key}' is {value!r}; a whole number ≥ 1 is wanted.")
+        raise ProfileError(f"{where}: '{key}' is {quoted(value)}; a whole number ≥ 1 is wanted.")
     return int(number)
 
 
 def name(content: Mapping[str, Any], key: str, where: str, wanted: str = "a name") -> str:
     """Return the text of a key; `wanted` describes it in messages."""
     if not isinstance(content[key], str) or not content[key]:
-        raise ProfileError(f"{where}: '{key}' is {content[key]!r}; {wanted} is wanted.")
+        raise ProfileError(f"{where}: '{key}' is {quoted(content[key])}; {wanted} is wanted.")
     return content[key]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
@@ -201,7 +202,7 @@ def leave_contexts_out(
         raise ArgumentError(
             f"size is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
         )
-    order = np.random.default_rng(rng).permutation(n)
+    order = generator(rng).permutation(n)
     groups = [order[i : i + size] for i in range(0, n, size)]
     scores = np.full((len(chosen), n, len(METRICS)), np.nan)
     for done, group in enumerate(groups):

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from msbgen.core.compiled import cached
+
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile at the first call; cache on disk where that is possible."""
     # contraction (fused multiply-add) is the one flag of fast mathematics that keeps inf and NaN
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only install without a cache folder
-        return njit(**options)(function)
+    return cached(njit, function, options)
 
 
 @_kernel

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import POSITIVE, StoredArrays, digest
 from msbgen.core.contexts import Hull
+from msbgen.core.draws import count_of, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.check import validate_profiles
@@ -181,12 +182,11 @@ class ProfileModel:
             among them.
         """
         query = self.checked(contexts)
-        if kind not in get_args(Kind):
+        if not isinstance(kind, str) or kind not in get_args(Kind):
             raise ArgumentError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
-        if not (1 <= n_samples < np.inf and n_samples == n_samples // 1):
-            raise ArgumentError(f"n_samples is {n_samples}; a whole number ≥ 1 is wanted.")
+        n_samples = count_of(n_samples, "n_samples")
         output_times = self.distribution.interval if times is None else _checked_times(times)
-        n_samples = int(n_samples) if kind == "sample" else 1
+        n_samples = n_samples if kind == "sample" else 1
         each = self._bytes_per_context(n_samples, output_times)
         if each > _BLOCK_BYTES:  # a block of this size is always in memory
             most = max(_MEMORY_SHARE * physical_memory(), _BLOCK_BYTES)
@@ -405,7 +405,7 @@ class ProfileModel:
 
 def _checked_times(times: ArrayLike) -> Floats | float:
     """Ends of output intervals, (n_times,), or the interval alone."""
-    ends = np.asarray(times, dtype=float)
+    ends = numbers_of(times, "times")
     interval = float(ends.flat[0]) if ends.size else np.nan
     if not 0 < interval < np.inf:
         raise ArgumentError(f"times begin with {interval} s; a positive number is wanted.")

@@ -8,6 +8,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.draws import generator
+
 Floats = NDArray[np.float64]
 
 _KEY_BYTES = 16
@@ -24,7 +26,7 @@ def stream_key(rng: np.random.Generator | int = 0, task: str = "") -> int:
     >>> stream_key(1, "gzip") == stream_key(1, "gzip") != stream_key(1, "zstd")
     True
     """
-    drawn = np.random.default_rng(rng).integers(2**32, size=4, dtype=np.uint32)
+    drawn = generator(rng).integers(2**32, size=4, dtype=np.uint32)
     content = drawn.astype("<u4").tobytes() + task.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(content, digest_size=_KEY_BYTES).digest(), "little")
 

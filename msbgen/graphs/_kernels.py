@@ -9,23 +9,19 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from msbgen.core.compiled import cached
+
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile on the first call; cache on disk where a cache folder can be written."""
     # no fast mathematics: schedules of equal graphs must not depend on the numbers of tasks
-    return _compiled(function, {"nogil": True, "error_model": "numpy", "fastmath": False})
+    return cached(njit, function, {"nogil": True, "error_model": "numpy", "fastmath": False})
 
 
 def _contracted(function: Callable[..., Any]) -> Any:
     """As :func:`_kernel`, with fused multiply-add, which keeps inf and NaN."""
-    return _compiled(function, {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}})
-
-
-def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only install without a cache folder
-        return njit(**options)(function)
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    return cached(njit, function, options)
 
 
 # Columns of `results`: seconds, joules, highest and last °C, seconds with clocks stepped down.

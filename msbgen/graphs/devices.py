@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.schema import same_level
 from msbgen.data.shipped import shipped_folder
 from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
@@ -419,7 +419,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
     for part, keys in _PARTS.items():
         table = content.get(part, {})
         if not isinstance(table, dict):
-            raise ProfileError(f"{where}: '{part}' is {table!r}; a table is wanted.")
+            raise ProfileError(f"{where}: '{part}' is {quoted(table)}; a table is wanted.")
         check_keys(table, keys, () if part == "noise" else keys, f"{where}, {part}")
         parts[part] = table
     try:
@@ -472,7 +472,9 @@ def _cluster(table: dict[str, Any], where: str) -> Cluster:
     numbers = {key: amount(table[key], key, where) for key in _CLUSTER[3:8]}
     voltage = _amounts(table, "voltage", where)
     if len(voltage) != 2:
-        raise ProfileError(f"{where}: 'voltage' is {table['voltage']!r}; two numbers are wanted.")
+        raise ProfileError(
+            f"{where}: 'voltage' is {quoted(table['voltage'])}; two numbers are wanted."
+        )
     return Cluster(
         name=name(table, "name", where),
         cores=whole(table["cores"], "cores", where),

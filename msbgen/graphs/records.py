@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS
 from msbgen.graphs.dataset import make as make_graph
 
 # Numbers of a task in a file, besides name and kind.
 NUMBERS = ("work", *TASK_NUMBERS)
-# Most characters of a name in a message.
-_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -149,8 +147,7 @@ class GraphRecords:
 
 def shown(value: Any) -> str:
     """A value of a file for a message: shortened, on one line."""
-    text = "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
+    return quoted(str(value))[1:-1]
 
 
 def checked(

@@ -25,6 +25,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 import msbgen.graphs._kernels as _kernels
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.graphs.dataset import graph_name, lacking_kind, other_time_unit
@@ -208,7 +209,7 @@ class Simulator:
         _check_size(len(table), runs, _OF_FACTOR * (n + 1))
         factors = np.ones((len(table), runs, n))
         if noise and (self.device.run_noise > 0 or self.device.task_noise > 0):
-            drawn = np.random.default_rng(rng).standard_normal((len(table), runs, n + 1))
+            drawn = generator(rng).standard_normal((len(table), runs, n + 1))
             logs = self.device.task_noise * drawn[..., 1:]
             logs += self.device.run_noise * drawn[..., :1]
             np.exp(logs, out=factors)
@@ -338,7 +339,7 @@ def label_runs(
     device = simulator.device
     table, program = check_contexts(device, contexts), simulator.program(graph)
     start = np.asarray(device.ambient if temperature is None else temperature, dtype=float)
-    apart, noise = start.shape == (len(table),), np.random.default_rng(rng)
+    apart, noise = start.shape == (len(table),), generator(rng)
     _check_size(len(table), runs, _OF_RUN + 8.0 * table.shape[1])
     of_context = max(runs, 1) * (len(program.work) + 1)
     at_once = min(_AT_ONCE, max(1, _DRAWN_AT_ONCE // of_context))

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from msbgen.core.compiled import cached
+
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, and cache on disk where a place for the cache can be found."""
     options = {"nogil": True, "error_model": "numpy", "fastmath": False}  # NaN has a meaning
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only install without a cache folder
-        return njit(**options)(function)
+    return cached(njit, function, options)
 
 
 # `nodes` is the tuple (feature, threshold, left, right, missing_left), each (n_nodes,): a row goes

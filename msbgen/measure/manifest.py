@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from msbgen.core.durations import UNITS
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.columns import ColumnMap
 from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA
 from msbgen.measure.readers.table import MAP_KEYS, recording_map
@@ -32,7 +32,6 @@ _ACHIEVED, _MECHANISM = "_achieved", "_mechanism"
 _TIMES = ("duration", "cpu_time", STARTED)
 _SIMILAR = 0.85
 _RESOURCE_KEYS = ("units", "long_name", "levels", "mechanism")
-_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ def _parse_parts(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
         match = _PART.fullmatch(part)
         if not match or match[1] in values or (match[1] != "run" and _is_reserved(match[1])):
             raise ProfileError(
-                f"{name}: '{part[:_SHOWN]}' is no resource with a level; names such as "
+                f"{name}: {quoted(part)} is no resource with a level; names such as "
                 f"'gzip__ways=04__bw=0500MBps__run=03.csv', a pattern or a manifest are wanted."
             )
         values[match[1]] = float(match[2])
@@ -264,7 +263,7 @@ def _read_csv(path: Path) -> Manifest:
     names = [name for name, _ in titles]
     if names.count("file") != 1 or len(set(names)) < len(names):
         raise ProfileError(
-            f"{path.name}: line {first} is {','.join(header)[:_SHOWN]!r}; a header 'file,NAME "
+            f"{path.name}: line {first} is {shown(header)}; a header 'file,NAME "
             f"[unit],...' with each name once is wanted."
         )
     other_columns = {"file", "run", "duration", COMPLETE, *RUN_METADATA}
@@ -300,7 +299,7 @@ def _title(source: str, line: int, cell: str) -> tuple[str, str]:
     match = _TITLE.fullmatch(cell)
     if not match:
         raise ProfileError(
-            f"{source}: line {line}: column {cell[:_SHOWN]!r} is invalid; 'name' or 'name [unit]' "
+            f"{source}: line {line}: column {quoted(cell)} is invalid; 'name' or 'name [unit]' "
             f"is wanted."
         )
     return match[1], match[2] or ""
@@ -316,7 +315,7 @@ def _number(place: str, name: str, cell: Any) -> float:
         text = cell if isinstance(cell, str) else ""
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
     if not np.isfinite(value):
-        raise ProfileError(f"{place}: '{name}' is {str(cell)[:_SHOWN]!r}; a number is wanted.")
+        raise ProfileError(f"{place}: '{name}' is {quoted(str(cell))}; a number is wanted.")
     return value
 
 
@@ -352,8 +351,8 @@ def _check_mechanism(place: str, name: str, text: str, mechanisms: dict[str, str
     resource = name.removesuffix(_MECHANISM)
     if mechanisms.setdefault(resource, text) != text:
         raise ProfileError(
-            f"{place}: '{resource}' was set by '{text[:_SHOWN]}', before by "
-            f"'{mechanisms[resource]}'; one mechanism a file is wanted."
+            f"{place}: '{resource}' was set by {quoted(text)}, before by "
+            f"{quoted(mechanisms[resource])}; one mechanism a file is wanted."
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.durations import has_unit, parse_seconds
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, labels_of, same_level
@@ -257,6 +257,8 @@ def plan_contexts(
         axes = _levels(levels or listed, names)
         prior = prior_of_distribution(source.distribution, axes)
     else:
+        if not isinstance(source, Mapping):
+            raise ArgumentError(f"source is {quoted(source)}; a model or levels are wanted.")
         names = tuple(source)
         axes = _levels(source, names)
         if limit.is_time and not run_seconds:

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_output
 from msbgen.platform.caches import stack_histogram
@@ -158,7 +159,7 @@ def record_trace(
                 "instructions",
                 *(name, 100 * share),
             )
-        trace = _summarise(prefix, colourings, np.random.default_rng(rng), name)
+        trace = _summarise(prefix, colourings, generator(rng), name)
     write_trace(trace, output, overwrite=overwrite)
     return trace
 

@@ -32,7 +32,6 @@ replays one trace).  Timing is calibrated to no machine.
 """
 
 import math
-import operator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -41,6 +40,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.draws import seed_of
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress, available_cores, physical_memory
 from msbgen.data.schema import make_profiles
@@ -63,7 +63,6 @@ _RUN, _READINGS, _PREEMPTIONS = range(3)
 _FIRST_CAPACITY = 256
 _LONGEST_INTERVAL = 3600.0  # [s]
 _LONGEST_RUN = 1e9  # steps of the replay's loop: about ten seconds
-_LARGEST_SEED = 2**128
 _PLATFORM = PlatformConfig()
 
 
@@ -208,16 +207,7 @@ def _seed(rng: np.random.Generator | int) -> int:
     """The seed of all runs as a number."""
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**63))
-    try:
-        seed = operator.index(rng)
-    except TypeError:
-        seed = -1
-    if not 0 <= seed < _LARGEST_SEED:
-        shown = rng if not isinstance(rng, int) or abs(rng) < _LARGEST_SEED else "too large"
-        raise ArgumentError(
-            f"rng is {shown}; a generator or a whole number from 0 to below 2¹²⁸ is wanted."
-        )
-    return seed
+    return seed_of(rng)
 
 
 def _check_size(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.edf import TIMER, simulate_edf
@@ -74,7 +75,7 @@ def simulated_slack(
     """
     if not 0 < share <= 1:
         raise ArgumentError(f"share is {share}; a number above 0, up to 1, is wanted.")
-    seed = int(np.random.default_rng(rng).integers(2**63))
+    seed = int(generator(rng).integers(2**63))
     good, bad = 0, round(_MOST / STEP) + 1
     while bad - good > 1:
         # invariant: `good` is 0 or passed a simulation; `bad` failed one or is out of range

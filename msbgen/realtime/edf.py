@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import msbgen.realtime._kernels as _kernels
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.phases.grid import Floats, Indices, is_number
 from msbgen.realtime.allocate import Allocator
@@ -62,7 +63,7 @@ class JobReleases:
                 f"horizon."
             )
         number = released.astype(np.int64)
-        seeds = np.random.default_rng(rng).integers(2**63, size=len(period))
+        seeds = generator(rng).integers(2**63, size=len(period))
         drawn = [np.random.default_rng(s).integers(runs, size=n) for s, n in zip(seeds, number)]
         index = np.concatenate([np.arange(n) for n in number])
         task = np.repeat(np.arange(len(period)), number)

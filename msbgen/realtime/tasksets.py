@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.draws import generator
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.files import replace_file
 from msbgen.data.schema import context_table, duration_array, resource_names, same_level
 from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
@@ -178,7 +179,7 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
 
 def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
     if not isinstance(table, dict):
-        raise ProfileError(f"{where}: '{key}' is {table!r}; a table of amounts is wanted.")
+        raise ProfileError(f"{where}: '{key}' is {quoted(table)}; a table of amounts is wanted.")
     return {str(n): amount(v, f"{key}.{n}", where) for n, v in table.items()}
 
 
@@ -235,12 +236,12 @@ def draw_task_set(
         )
     for profile, seconds in wcet.items():
         _check_seconds(seconds, f"wcet of '{profile}'")
-    generator, names = np.random.default_rng(rng), list(wcet)
+    draw, names = generator(rng), list(wcet)
     tasks: list[Task] = []
     left = float(utilisation)
     while not tasks or left > _LEAST:
-        share = min(float(generator.uniform(*_UTILISATION)), left)
-        profile = names[int(generator.integers(len(names)))]
+        share = min(float(draw.uniform(*_UTILISATION)), left)
+        profile = names[int(draw.integers(len(names)))]
         name = f"{profile}-{len(tasks)}"
         tasks.append(Task(name, profile, wcet[profile] / share, wcet[profile]))
         left -= share

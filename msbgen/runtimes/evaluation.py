@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.runtimes.dataset import run_table
@@ -65,7 +66,7 @@ def evaluate(
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
     units = units_of(runs, dataset["run"].values, split)
     rows: list[dict[str, Any]] = []
-    for r, stream in enumerate(np.random.default_rng(rng).spawn(replicates)):
+    for r, stream in enumerate(generator(rng).spawn(replicates)):
 
         def step(done: int, total: int, r: int = r) -> None:
             if progress:

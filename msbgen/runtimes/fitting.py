@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.runtimes.calibration import CALIBRATION, measured_runs
@@ -60,7 +61,7 @@ def fit(
         )
     _check_observed_alone(dataset, runs[subset])
     # separate streams, so that an equal seed of a caller's own split draws other runs
-    split_rng, fit_rng = np.random.default_rng(rng).spawn(2)
+    split_rng, fit_rng = generator(rng).spawn(2)
     fitted, calibration = split_calibration(runs, units, subset, CALIBRATION, split_rng)
     if not (calibration.any() and fitted.any()):
         raise MeasurementError(

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 
 Split = Literal["rows", "runs", "cells"]
@@ -34,7 +35,7 @@ def hold_out(
     """Whether each observation is for training, (n,), when a share of the units is."""
     if not 0 < share < 1:
         raise ArgumentError(f"share is {share}; a number between 0 and 1 is wanted.")
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     return (rng.random(int(unit.max()) + 1) < share)[unit]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.runtimes.embeddings import LEAK, Embeddings, Observations, sum_by_cell, sum_by_index
@@ -256,7 +257,7 @@ def train_towers(
 
     A step over all n runs costs O(n + n_workloads·n_platforms·rank).
     """
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     model = Model(*features, settings, rng)
     target = residual.astype(np.float32)
     moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from msbgen.core.compiled import cached
+
 # Rows that are eliminated together: each other row is loaded once for all of them.
 _PANEL = 4
 # Logarithm of the least free time over the time, and the resolution of that logarithm, which is far
@@ -24,10 +26,7 @@ def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
     # contraction (fused multiply-add) is the part of fast mathematics that keeps inf and NaN
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only install without a cache folder
-        return njit(**options)(function)
+    return cached(njit, function, options)
 
 
 @_kernel

@@ -1,13 +1,15 @@
 """Every table that is written is read back; every line that is none is named by its number."""
 
+import csv
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from msbgen.core.errors import ProfileError
-from msbgen.data.tables import plan_rows, read_contexts, read_plan, shown, write_table
+from msbgen.data.tables import plan_rows, read_contexts, read_lines, read_plan, shown, write_table
 
 NAMES = ["ways", "clock"]
 PLAIN = dict.fromkeys(NAMES, ())
@@ -110,6 +112,25 @@ def test_a_plan_that_is_written_is_read_back(tmp_path_factory, contexts, data):
     np.testing.assert_array_equal(wanted, runs)
     with pytest.raises(FileExistsError):
         write_table([["ways"]], path)
+
+
+@given(st.lists(st.text().filter(str.isprintable), min_size=1, max_size=3))
+@example(["=1+2", "+x", "-5e", "@a", "''=1", "'tis", "-1.5e-3", "-inf", "-inf(1)"])
+def test_a_spreadsheet_takes_texts_for_texts_and_we_read_what_was_written(tmp_path_factory, texts):
+    texts = [f".{text.strip()}" if not text.strip() else text.strip() for text in texts]
+    path = tmp_path_factory.mktemp("cells") / "t.csv"
+    write_table([texts], path)
+    ((_, cells),) = read_lines(path)
+    assert cells == texts
+    with path.open(newline="", encoding="utf-8") as stream:
+        for cell in next(csv.reader(stream)):
+            assert cell[0] not in "=+-@\t\r" or np.isreal(float(cell))
+
+
+def test_names_do_not_control_who_reads_a_table(tmp_path):
+    write_table([["a\x1b[2J", "b\u202ec", "two\nlines", "\tx"]], tmp_path / "t.csv")
+    written = (tmp_path / "t.csv").read_text(encoding="utf-8")
+    assert written == r"a\x1b[2J,b\u202ec,two\nlines,'\tx" + "\n"
 
 
 def test_cells_are_shown_short_and_without_what_a_terminal_obeys():

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # Time between two lines of progress if stderr is no terminal [s].
 _LINE_EVERY = 60.0
-# Control characters as escapes: names from files must not control the terminal.
-_CONTROLS = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
+# Most characters of a message.
+_MESSAGE = 2000
 
 
 class UsageError(Exception):
@@ -22,8 +22,10 @@ class UsageError(Exception):
 
 
 def show(text: object) -> None:
-    """Print a result, to stdout."""
-    _to_stdout(lambda: print(str(text).translate(_CONTROLS)))
+    """Print a result, to stdout; names from files do not control the terminal."""
+    from msbgen.core.errors import printable
+
+    _to_stdout(lambda: print(printable(text, keep="\n\t")))
 
 
 def show_table(rows: Iterable[Sequence[object]]) -> None:
@@ -31,8 +33,10 @@ def show_table(rows: Iterable[Sequence[object]]) -> None:
     import csv
     import io
 
+    from msbgen.data.tables import cell_of
+
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(map(cell_of, row) for row in rows)
     show(text.getvalue().removesuffix("\n"))
 
 
@@ -51,9 +55,11 @@ def _to_stdout(write: Callable[[], None]) -> None:
 
 def print_message(message: object) -> None:
     """Print a message to stderr, over a progress line if there is one."""
+    from msbgen.core.errors import printable
+
     clear = "\r\033[K" if sys.stderr.isatty() else ""
     with suppress(OSError):  # stderr is closed
-        print(f"{clear}msbgen: {str(message).translate(_CONTROLS)}", file=sys.stderr)
+        print(f"{clear}msbgen: {printable(message, _MESSAGE)}", file=sys.stderr)
 
 
 class Progress:

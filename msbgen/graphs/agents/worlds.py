@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.dataset import edges_of, longest_paths, topological_order
 from msbgen.graphs.devices import Device, check_contexts, device_contexts
@@ -148,7 +149,7 @@ class World:
 
     def draw(self, rng: np.random.Generator | int = 0) -> tuple[Indices, float]:
         """Graphs of an episode, (length,), and its first temperature [°C]."""
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         return rng.integers(len(self.graphs), size=self.length), float(rng.uniform(*self.start))
 
     def observe(self, state: State) -> Floats:

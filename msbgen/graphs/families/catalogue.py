@@ -12,6 +12,7 @@ import operator
 import numpy as np
 import xarray as xr
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.families import recursions, shapes
@@ -138,7 +139,7 @@ def family_graph(
         n = 0
     if n < 1:
         raise ArgumentError(f"size is {size}; a whole number ≥ 1 is wanted, as {middle}.")
-    program = shape.draw(n, np.random.default_rng(rng), _MOST_TASKS)
+    program = shape.draw(n, generator(rng), _MOST_TASKS)
     return make_graph(
         program.kinds, scale * np.array(program.works), program.edges, names=program.names,
         types=program.types, loops=np.array(program.loops, dtype=float), name=f"{family}-{n}",

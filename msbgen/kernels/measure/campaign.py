@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.toml import amount, check_keys, read_toml
 from msbgen.kernels.measure.architectures import ARCHITECTURES
 from msbgen.kernels.measure.timing import Effort
@@ -177,7 +177,7 @@ def _images(value: Any, at: str) -> tuple[tuple[int, int], ...]:
         for pair in pairs
     )
     if not good or len({tuple(pair) for pair in pairs}) < len(pairs):
-        raise ProfileError(f"{at}: 'images' is {value!r}; {wanted}, are wanted.")
+        raise ProfileError(f"{at}: 'images' is {quoted(value)}; {wanted}, are wanted.")
     return tuple((batch, side) for batch, side in pairs)
 
 
@@ -198,5 +198,7 @@ def _distinct(
     )
     if not good or len(set(value)) < len(value) or (key in content and not value):
         what = "whole numbers" if kinds == (int,) else "numbers"
-        raise ProfileError(f"{at}: '{key}' is {value!r}; distinct {what} ≥ {least:g} are wanted.")
+        raise ProfileError(
+            f"{at}: '{key}' is {quoted(value)}; distinct {what} ≥ {least:g} are wanted."
+        )
     return sorted(value)

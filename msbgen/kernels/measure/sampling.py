@@ -12,6 +12,7 @@ from dataclasses import astuple
 
 import numpy as np
 
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.kernels.kinds import KINDS, Point, out_sides, work_of
 
@@ -35,7 +36,7 @@ def draw_points(
     """
     if not 0 <= share < math.inf:
         raise ArgumentError(f"share is {share}; a number ≥ 0 is wanted.")
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     points: dict[Point, None] = {}
     for kind in KINDS:
         same_kind = [point for point in dict.fromkeys(seen) if point.kind == kind]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.draws import generator
+
 Floats = NDArray[np.float64]
 
 # Rows at most to fit lengths to, and rows at most of the posterior.
@@ -89,7 +91,7 @@ def fit_gaussian_process(
     centre, scale = columns.mean(axis=0), columns.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     standard, scaled_target = (columns - centre) / scale, target / size
-    draw = np.random.default_rng(rng)
+    draw = generator(rng)
     some = np.sort(draw.permutation(len(target))[:_MOST_FITTED])
     d = columns.shape[1]
     start = np.concatenate([[0.0], np.full(d, _LENGTH), [np.log(0.3)]])
@@ -115,7 +117,7 @@ def condition(
     if not len(process.weights):
         return process
     parts = (process.centre, process.scale, columns, target, process.variance, process.noise)
-    return _posterior(*parts, np.random.default_rng(rng))
+    return _posterior(*parts, generator(rng))
 
 
 def _posterior(

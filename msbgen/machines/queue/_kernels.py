@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from msbgen.core.compiled import cached
+
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
     # no reordering: starts equal those of plain Python bit for bit
     options = {"nogil": True, "error_model": "numpy", "fastmath": False}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only install without a cache folder
-        return njit(**options)(function)
+    return cached(njit, function, options)
 
 
 # More nodes than any machine has; a leaf without a job has infinitely many.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from msbgen.core.draws import generator
 from msbgen.core.machine import OnProgress
 from msbgen.machines.queue.bound import at_load, even_span, makespan_bound
 from msbgen.machines.queue.jobs import Jobs
@@ -80,7 +81,7 @@ def simulate_variants(
         As :func:`~msbgen.machines.queue.simulate.simulate_queue` and
         :func:`~msbgen.machines.queue.bound.at_load`.
     """
-    seed = int(np.random.default_rng(rng).integers(2**63))
+    seed = int(generator(rng).integers(2**63))
     arrivals: dict[Arrival, tuple[Jobs, float, float]] = {}
     for variant in variants:
         if variant.arrival not in arrivals:

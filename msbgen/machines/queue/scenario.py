@@ -25,7 +25,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.toml import amount, check_keys, name, read_toml, whole
 from msbgen.machines.queue.compare import AS_SUBMITTED, AT_ONCE, Arrival
 from msbgen.machines.queue.jobs import Jobs, check_nodes, too_large
@@ -122,10 +122,12 @@ def _content(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
 def _listed(content: Mapping[str, Any], key: str, where: str) -> list[Any]:
     values = content.get(key, _DEFAULTS[key])
     if not isinstance(values, list) or not values:
-        raise ProfileError(f"{where}: '{key}' is {values!r}; a list of one or more is wanted.")
+        raise ProfileError(
+            f"{where}: '{key}' is {quoted(values)}; a list of one or more is wanted."
+        )
     twice = [value for i, value in enumerate(values) if value in values[:i]]
     if twice:
-        raise ProfileError(f"{where}: '{key}' lists {twice[0]!r} twice; once is wanted.")
+        raise ProfileError(f"{where}: '{key}' lists {quoted(twice[0])} twice; once is wanted.")
     return values
 
 
@@ -133,19 +135,21 @@ def _arrival(value: Any, where: str) -> Arrival:
     if isinstance(value, str):
         if value not in get_args(get_args(Arrival)[0]):
             raise ProfileError(
-                f"{where}: 'arrivals' lists {value!r}; '{AS_SUBMITTED}', '{AT_ONCE}' or a load "
-                f"above 0 is wanted."
+                f"{where}: 'arrivals' lists {quoted(value)}; '{AS_SUBMITTED}', '{AT_ONCE}' or a "
+                f"load above 0 is wanted."
             )
         return AT_ONCE if value == AT_ONCE else AS_SUBMITTED
     load = amount(value, "arrivals", where)
     if not 0 < load < np.inf:
-        raise ProfileError(f"{where}: 'arrivals' lists {value!r}; a load above 0 is wanted.")
+        raise ProfileError(f"{where}: 'arrivals' lists {quoted(value)}; a load above 0 is wanted.")
     return load
 
 
 def _machines(table: Any, where: str) -> dict[str, int]:
     if not isinstance(table, dict) or not table:
-        raise ProfileError(f"{where}: 'machines' is {table!r}; a table of their nodes is wanted.")
+        raise ProfileError(
+            f"{where}: 'machines' is {quoted(table)}; a table of their nodes is wanted."
+        )
     return {str(n): whole(v, f"machines.{n}", where) for n, v in table.items()}
 
 

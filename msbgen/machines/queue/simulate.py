@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import msbgen.machines.queue._kernels as _kernels
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.machines.queue.jobs import Floats, Indices, Jobs, check_machines, where_jobs_fit
 
@@ -126,7 +127,7 @@ def simulate_queue(
     tree_columns = _kernels.TreeColumns(*tree_sets)
     machine = np.full(n, -1)
     if placement == "random":
-        drawn = np.random.default_rng(rng).random(n)
+        drawn = generator(rng).random(n)
         position = (drawn * np.diff(sets.first)[sets.set_of_job]).astype(np.int64)
         machine[:] = sets.machines[sets.first[sets.set_of_job] + position]
     start, planned = np.full(n, np.nan), np.empty(n)

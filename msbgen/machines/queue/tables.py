@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from msbgen.core.durations import UNITS
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.tables import read_lines
 from msbgen.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Jobs, make_jobs, too_large
 
@@ -162,7 +162,7 @@ def read_factors(path: Path, application: Floats, machines: list[str], log: str)
     header = lines[0][1] if lines else []
     if sorted(header) != sorted(["application", *machines]):
         raise ProfileError(
-            f"{path.name}: line 1 is {','.join(header)[:60]!r}; the columns "
+            f"{path.name}: line 1 is {quoted(','.join(header))}; the columns "
             f"'{','.join(['application', *machines])}' are wanted."
         )
     rows: dict[float | str, Floats] = {}

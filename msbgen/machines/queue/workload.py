@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.files import check_input, replace_file
 from msbgen.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Indices, Jobs, make_jobs
 from msbgen.machines.queue.simulate import Schedule
@@ -45,7 +45,6 @@ FIELDS = {
     "preceding_job": "1",
     "think_time": "s",
 }
-_SHOWN = 60  # characters of a line in messages
 
 
 def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -82,7 +81,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
         if len(odd):
             number, line = numbered[odd[0]]
             raise ProfileError(
-                f"{path.name}: line {number} has a negative {name} ({_short(line)}); a number from "
+                f"{path.name}: line {number} has a negative {name} ({quoted(line)}); a number from "
                 f"0 on, or -1 for none, is wanted."
             )
     return _dataset(dict(zip(FIELDS, table.T)), comments)
@@ -187,14 +186,10 @@ def _fields(line: str, where: str) -> list[float]:
         numbers = []
     if len(numbers) != len(FIELDS) or not all(map(math.isfinite, numbers)):
         raise ProfileError(
-            f"{where} is {_short(line)}; {len(FIELDS)} finite numbers are wanted, -1 for what is "
+            f"{where} is {quoted(line)}; {len(FIELDS)} finite numbers are wanted, -1 for what is "
             f"not known."
         )
     return numbers
-
-
-def _short(line: str) -> str:
-    return repr(line if len(line) <= _SHOWN else f"{line[: _SHOWN - 4]} ...")
 
 
 def _written(value: float) -> str:

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import check_input
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.table import rows_of
@@ -63,7 +63,9 @@ def read_likwid(path: str | os.PathLike[str]) -> Rows:
             )
         odd = [c for c in cells[4:] if c not in _NOT_HERE and not _NUMBER.fullmatch(c)]
         if odd:
-            raise ProfileError(f"{path.name}: line {number} holds {odd[0]!r}; a number is wanted.")
+            raise ProfileError(
+                f"{path.name}: line {number} holds {quoted(odd[0])}; a number is wanted."
+            )
         cpus = listed if len(listed) == n_cpus else list(map(str, range(n_cpus)))
         for i, cpu in enumerate(cpus):
             numbers.append(number)

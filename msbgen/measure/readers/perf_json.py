@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.tables import shown
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
@@ -27,7 +27,6 @@ _TEXTS, _NUMERIC = ("counter-value", "unit", "event"), {int, float}
 _LARGEST = 1e18
 _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
 # Characters of a value in a message.
-_SHOWN = 60
 
 
 def read_json(text: str, source: str) -> Rows:
@@ -140,10 +139,9 @@ def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
         if key == "event" and good:
             good = bool(value) and str(value).isprintable()
         if not good:
-            text = repr(value)[:_SHOWN]
             raise ProfileError(
-                f"{source}: line {number}: '{key}' is {text}, which perf does not write; measure "
-                f"again."
+                f"{source}: line {number}: '{key}' is {quoted(value)}, which perf does not write; "
+                f"measure again."
             )
 
 

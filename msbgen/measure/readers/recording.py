@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 
 Floats = NDArray[np.float64]
 
@@ -223,8 +223,7 @@ def _check_ranges(rows: Rows) -> None:
     for name in {*rows.events, *rows.places}:
         if not name.isprintable() or len(name) > _LONGEST_NAME:
             raise ProfileError(
-                f"{rows.source}: {name[:_LONGEST_NAME]!r} is no name of an event or a CPU; measure "
-                f"again."
+                f"{rows.source}: {quoted(name)} is no name of an event or a CPU; measure again."
             )
     bad = np.flatnonzero(~(rows.running < _LARGEST) | (rows.share > 1) | ~(rows.times < _LARGEST))
     if bad.size:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from msbgen.core.durations import UNITS
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.columns import ColumnMap, Table, bare_name, column_map, unit_of
 from msbgen.measure.readers.recording import Rows
 
@@ -21,8 +21,6 @@ _TIME, _PLACE = "time", "place"
 MAP_KEYS = ("columns", "totals", "rates", "separator")
 # No unit of a column is as large.
 _MOST = 1e18
-# Characters of a cell that a sentence shows.
-_SHOWN = 40
 
 
 def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
@@ -138,7 +136,7 @@ def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]
     for i, (line, cell) in enumerate(zip(lines, cells)):
         if not _NUMBER.fullmatch(cell):
             raise ProfileError(
-                f"{source}: line {line}: '{column}' is {cell[:_SHOWN]!r}; a number is wanted."
+                f"{source}: line {line}: '{column}' is {quoted(cell)}; a number is wanted."
             )
         values[i] = float(cell)
     return values

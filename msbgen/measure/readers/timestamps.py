@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 
 _TIME_OF_DAY = re.compile(r"(?:^|\D)(\d\d?):(\d\d):(\d\d(?:\.\d+)?)$", re.ASCII)
 _DAY = 86_400.0
@@ -31,7 +31,7 @@ def times_from_timestamps(
         match = _TIME_OF_DAY.search(stamp)
         if not match:
             raise ProfileError(
-                f"{source}: line {line}: time is {stamp[:40]!r}; a time of day as 12:34:56 is "
+                f"{source}: line {line}: time is {quoted(stamp)}; a time of day as 12:34:56 is "
                 f"wanted."
             )
         seconds[i] = 3600 * int(match[1]) + 60 * int(match[2]) + float(match[3])

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.core.durations import parse_seconds
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED, level_text
 from msbgen.data.tables import Groups
@@ -252,7 +252,9 @@ def _command(value: Any, at: str) -> tuple[str, ...]:
             ) from None
     strings = isinstance(value, list) and all(isinstance(word, str) for word in value)
     if not strings or not value or not value[0] or any("\0" in word for word in value):
-        raise ProfileError(f"{at}: 'command' is {value!r}; a program and its arguments are wanted.")
+        raise ProfileError(
+            f"{at}: 'command' is {quoted(value)}; a program and its arguments are wanted."
+        )
     return tuple(value)
 
 
@@ -261,7 +263,7 @@ def _resources(
 ) -> tuple[ResourceSpec, ...]:
     if not isinstance(tables, dict) or not tables:
         raise ProfileError(
-            f"{at}: 'resources' is {tables!r}; a table '[resources.NAME]' is wanted."
+            f"{at}: 'resources' is {quoted(tables)}; a table '[resources.NAME]' is wanted."
         )
     found = []
     for name, table in tables.items():
@@ -272,7 +274,9 @@ def _resources(
                 f"is wanted."
             )
         if not isinstance(table, dict):
-            raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")
+            raise ProfileError(
+                f"{where}: is {quoted(table)}; a table with 'by' and 'levels' is wanted."
+            )
         check_keys(table, ("by", "levels", *_KEYS), ("by", "levels"), where)
         read = SpecTable(table, where)
         by = read.text("by", "")
@@ -355,7 +359,9 @@ class SpecTable:
         self._table, self._where = table, where
 
     def _refuse(self, key: str, wanted: str) -> ProfileError:
-        return ProfileError(f"{self._where}: '{key}' is {self._table[key]!r}; {wanted} is wanted.")
+        return ProfileError(
+            f"{self._where}: '{key}' is {quoted(self._table[key])}; {wanted} is wanted."
+        )
 
     def text(self, key: str, default: str) -> str:
         """Text, not empty."""

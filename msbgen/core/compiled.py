@@ -1,0 +1,49 @@
+"""The cache of compiled kernels on the disk; a kernel runs without it where it cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from logging import getLogger
+from typing import Any
+
+# Whether this process has reported that it compiles without the cache.
+_reported: list[bool] = []
+
+
+def cached(
+    njit: Callable[..., Any], function: Callable[..., Any], options: Mapping[str, Any]
+) -> Any:
+    """A function compiled by numba at its first call, cached on the disk where that is possible.
+
+    The compiler is an argument, as only files of kernels import it.  A warning reports once where
+    there is no folder for the cache, its disk is full, or a file in it is damaged.
+    """
+    try:
+        kernel = njit(cache=True, **options)(function)
+    except RuntimeError as error:  # numba finds no folder that it can write
+        _report(error)
+        return njit(**options)(function)
+    cache = getattr(kernel, "_cache", None)  # none where compilation is disabled
+    if cache is not None:
+        # numba calls it around each use of the cache, and compiles where nothing was loaded
+        cache._guard_against_spurious_io_errors = _unless_it_fails
+    return kernel
+
+
+@contextmanager
+def _unless_it_fails() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # damaged files raise errors of many types
+        _report(error)
+
+
+def _report(error: Exception) -> None:
+    if not _reported:
+        _reported.append(True)
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        getLogger("msbgen").warning(
+            "kernels are compiled without a cache (%s); name a writable folder in NUMBA_CACHE_DIR.",
+            reason.rstrip("."),
+        )
