@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import LEAST_WIDTH, Widths
 from msbgen.core.conformal import check_rate, conformal_quantile
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, quoted
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class Calibration:
         """
         if quantity not in self.quantities:
             raise ArgumentError(
-                f"quantity is {quantity!r}; one of {', '.join(self.quantities)} is wanted."
+                f"quantity is {quoted(quantity)}; one of {', '.join(self.quantities)} is wanted."
             )
         return self._once(self._find_total, quantity)
 
@@ -94,7 +94,7 @@ class Calibration:
         """
         if not isinstance(holds, str) or holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))
-            raise ArgumentError(f"holds is {holds!r}; {wanted} is wanted.")
+            raise ArgumentError(f"holds is {quoted(holds)}; {wanted} is wanted.")
         self.check(miscoverage)
         query, floor = self.held_out.query(contexts), self.held_out.floor
         centre = np.log(query.predicted + floor)

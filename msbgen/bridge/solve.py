@@ -40,7 +40,7 @@ from msbgen.bridge.pair import (
     transposed,
 )
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, check_whole
+from msbgen.core.errors import ArgumentError, check_whole, quoted
 from msbgen.core.machine import OnProgress, available_cores
 
 Array = np.ndarray
@@ -86,7 +86,9 @@ class SolverConfig:
         for name in ("tol", "hilbert_tol"):
             value = getattr(self, name)
             if not 0.0 < value < 1.0:
-                raise ArgumentError(f"{name} is {value!r}; a number between 0 and 1 is wanted.")
+                raise ArgumentError(
+                    f"{name} is {quoted(value)}; a number between 0 and 1 is wanted."
+                )
         check_whole(self, "max_iter", "threads")
 
 
@@ -167,8 +169,8 @@ class Bridge:
         """
         if not 0 <= pair < len(self.potentials):
             raise ArgumentError(
-                f"pair is {pair!r}; one of the {len(self.potentials)} of this bridge, from 0 on, "
-                f"is wanted."
+                f"pair is {quoted(pair)}; one of the {len(self.potentials)} of this bridge, from 0 "
+                f"on, is wanted."
             )
         f, g = self.potentials[pair]
         plan = np.empty((f.size, g.size))
@@ -228,7 +230,7 @@ class Bridge:
         """Pair and weight of its first snapshot; the weight is 1 exactly at a snapshot."""
         last = len(self.points) - 1
         if not 0.0 <= t <= last:
-            raise ArgumentError(f"t is {t!r}; 0 to {last}, the last snapshot, is wanted.")
+            raise ArgumentError(f"t is {quoted(t)}; 0 to {last}, the last snapshot, is wanted.")
         pair = int(np.floor(t))
         return pair, pair + 1.0 - t
 
@@ -308,11 +310,11 @@ def solve_bridge(
     masses = _checked_weights(weights, clouds)
     matrices = _checked_costs(costs, clouds)
     if not (np.isfinite(epsilon) and epsilon > 0.0):
-        raise ArgumentError(f"epsilon is {epsilon!r}; a positive number is wanted.")
+        raise ArgumentError(f"epsilon is {quoted(epsilon)}; a positive number is wanted.")
     if method not in ("pairwise", "multimarginal"):
-        raise ArgumentError(f"method is {method!r}; 'pairwise' or 'multimarginal' is wanted.")
+        raise ArgumentError(f"method is {quoted(method)}; 'pairwise' or 'multimarginal' is wanted.")
     if on_failure not in ("raise", "return"):
-        raise ArgumentError(f"on_failure is {on_failure!r}; 'raise' or 'return' is wanted.")
+        raise ArgumentError(f"on_failure is {quoted(on_failure)}; 'raise' or 'return' is wanted.")
     free = [j for j, mass in enumerate(masses) if mass is None]
     if free and method == "pairwise":
         raise ArgumentError(

@@ -18,7 +18,7 @@ def generator(rng: np.random.Generator | int) -> np.random.Generator:
     return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_of(rng))
 
 
-def seed_of(rng: object) -> int:
+def seed_of(rng: np.random.Generator | int) -> int:
     """The seed as a whole number; ArgumentError for anything else, or out of range."""
     try:
         seed = operator.index(rng)  # type: ignore[arg-type]

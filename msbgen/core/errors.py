@@ -37,7 +37,10 @@ def printable(text: object, most: int = 10**9, keep: str = "") -> str:
 
 def quoted(value: object, most: int = _QUOTED) -> str:
     """A value from outside for a message: in quotes, escaped and cut."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # more digits than Python writes, or lists in lists
+        text = f"<{type(value).__name__}>"
     return printable(text if len(text) <= most else f"{text[: most - 5]} ...{text[-1]}")
 
 

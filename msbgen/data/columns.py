@@ -29,7 +29,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,6 +36,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
+from msbgen.data.files import path_of
 from msbgen.data.tables import read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.data.variables import Variable
@@ -130,7 +130,7 @@ class Table:
         known: Sequence[str] = (),
         joined: Sequence[str] = (),
     ) -> None:
-        self.file = Path(path).name
+        self.file = path_of(path).name
         (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
         titles = columns.columns or {title: title for title in header}
         self.names = [bare_name(title) for title in titles]

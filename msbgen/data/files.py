@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -32,12 +32,20 @@ _UNWRITABLE = (*_NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO)
 _NAME_KEPT = 40
 
 
+def path_of(path: str | os.PathLike[str]) -> Path:
+    """The argument `path` as a path; ArgumentError where it is none."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise ArgumentError(f"path is {quoted(path)}; the name of a file is wanted.") from None
+
+
 def check_input(path: str | os.PathLike[str]) -> Path:
     """Return the path of an input if it is a regular file that can be read; ProfileError otherwise.
 
     Pipes and devices are not opened: opening a pipe would wait for its writer.
     """
-    path = Path(path)
+    path = path_of(path)
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -67,7 +75,7 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
         `path` is no regular file, its folder does not exist or cannot be written, or the disk is
         full.
     """
-    target = Path(path)
+    target = path_of(path)
     check_output(target, overwrite=overwrite)
     final = target.resolve()  # a link is written through, not replaced
     prefix = f".{final.name[:_NAME_KEPT]}."

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, quoted
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KINDS = ("*.nc", "*.toml")
@@ -42,5 +42,5 @@ def shipped_file(name: str) -> Path:
     found = (path for kind in _KINDS for path in folder.rglob(kind))
     files = sorted(path.relative_to(folder).as_posix() for path in found)
     if name not in files:
-        raise ArgumentError(f"name is {name!r}; one of {', '.join(files)} is wanted.")
+        raise ArgumentError(f"name is {quoted(name)}; one of {', '.join(files)} is wanted.")
     return folder / name

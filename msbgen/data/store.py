@@ -21,7 +21,7 @@ from xarray.backends import NetCDF4DataStore
 from msbgen.core.errors import ProfileError
 from msbgen.core.machine import physical_memory
 from msbgen.data.check import validate_profiles
-from msbgen.data.files import check_input, deferred_signals, replace_file, write_failure
+from msbgen.data.files import check_input, deferred_signals, path_of, replace_file, write_failure
 from msbgen.data.schema import context_table, counter_names
 
 # Counts of one stored chunk.
@@ -213,7 +213,7 @@ def read_profiles(path: str | os.PathLike[str]) -> xr.Dataset:
         The file cannot be read whole, or what it holds breaks the contract.
     """
     dataset = load_netcdf(path)
-    return validate_profiles(dataset, source=Path(path).name)
+    return validate_profiles(dataset, source=path_of(path).name)
 
 
 def write_profiles(
@@ -228,7 +228,7 @@ def write_profiles(
     FileExistsError, OSError
         As :func:`replace_file`.
     """
-    validate_profiles(dataset, source=Path(path).name)
+    validate_profiles(dataset, source=path_of(path).name)
     encoding = {name: _packed() for name in counter_names(dataset)}
     save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
 
@@ -257,7 +257,7 @@ def write_blocks(
     FileExistsError, OSError
         As :func:`replace_file`.
     """
-    name = Path(path).name
+    name = path_of(path).name
     written: set[tuple[float, ...]] = set()
     layout = None
     with replace_file(path, overwrite=overwrite) as partial:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, printable, quoted
-from msbgen.data.files import check_input, replace_file
+from msbgen.data.files import check_input, path_of, replace_file
 from msbgen.data.schema import (
     AGAIN_COLUMN,
     BOUND_COLUMNS,
@@ -79,7 +78,7 @@ def read_plan(
     ProfileError: no such file, another header, a line that is not numbers, a context that is listed
     twice, invalid groups, or no contexts.
     """
-    name = Path(path).name
+    name = path_of(path).name
     (first, header), *rest = read_lines(path) or [(1, [])]
     beside = [column for column in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN) if column in header]
     if sorted(header) != sorted([*resources, *beside]):

@@ -9,7 +9,6 @@ a declaration cannot express, as that a graph has no cycle, are in the function 
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.files import path_of
 from msbgen.data.store import load_netcdf, packing, save_netcdf
 
 Kind = Literal["number", "count", "whole", "text"]
@@ -204,13 +204,13 @@ class Schema:
 
     def read(self, path: str | os.PathLike[str]) -> xr.Dataset:
         """Read a whole file and validate it."""
-        return self.validate(load_netcdf(path), Path(path).name)
+        return self.validate(load_netcdf(path), path_of(path).name)
 
     def write(
         self, dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
     ) -> None:
         """Validate a dataset and write it, whole or not at all; `overwrite` replaces a file."""
-        self.validate(dataset, Path(path).name)
+        self.validate(dataset, path_of(path).name)
         encoding = packing(dataset, self.compression) if self.compression else {}
         for variable in self.variables:
             if variable.stored:

@@ -11,8 +11,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.draws import count_of, generator
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import ended_counters, held_counters
@@ -198,7 +198,7 @@ def leave_contexts_out(
     rows, truth = scored_contexts(dataset, findings)
     every = np.arange(dataset.sizes["context"])
     n = len(rows)
-    if not 1 <= size < n:
+    if count_of(size, "size") >= n:
         raise ArgumentError(
             f"size is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
         )
@@ -358,8 +358,10 @@ def _chosen(
     methods: Mapping[str, Method] | Sequence[str], *, part: bool = False
 ) -> dict[str, Method]:
     """Methods by name, from names or a mapping."""
-    if isinstance(methods, str) or not methods:
-        raise ArgumentError(f"methods is {methods!r}; a list of names or a mapping is wanted.")
+    if not isinstance(methods, (Mapping, Sequence)) or isinstance(methods, str) or not methods:
+        raise ArgumentError(
+            f"methods is {quoted(methods)}; a list of names or a mapping is wanted."
+        )
     if isinstance(methods, Mapping):
         return dict(methods)
     unknown = [name for name in methods if name not in METHODS]

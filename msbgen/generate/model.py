@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.arrays import POSITIVE, StoredArrays, digest
 from msbgen.core.contexts import Hull
 from msbgen.core.draws import count_of, numbers_of
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
@@ -183,7 +183,9 @@ class ProfileModel:
         """
         query = self.checked(contexts)
         if not isinstance(kind, str) or kind not in get_args(Kind):
-            raise ArgumentError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
+            raise ArgumentError(
+                f"kind is {quoted(kind)}; one of {', '.join(get_args(Kind))} is wanted."
+            )
         n_samples = count_of(n_samples, "n_samples")
         output_times = self.distribution.interval if times is None else _checked_times(times)
         n_samples = n_samples if kind == "sample" else 1
@@ -380,6 +382,7 @@ class ProfileModel:
         True also for known contexts of which every run was cut.
         """
         cut = self.distribution.contexts[~self._ended]
+        query = self.checked(query)
         all_cut = np.asarray(same_level(query[:, None], cut).all(axis=2)).any(axis=1)
         return self._hull.outside(query) | all_cut
 
@@ -459,7 +462,7 @@ def fit_profiles(
     """
     if type(settings) not in _FITS:
         raise ArgumentError(
-            f"settings is {settings!r}; ProgressSettings or ElapsedSettings, e.g. "
+            f"settings is {quoted(settings)}; ProgressSettings or ElapsedSettings, e.g. "
             f"msbgen.PRESETS['paper'], is wanted."
         )
     validate_profiles(dataset, part=True)
@@ -561,7 +564,7 @@ def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) ->
     wanted = clock_name(dataset) if settings.clock is None else settings.clock
     if wanted not in ("time", *names):
         raise ArgumentError(
-            f"the progress clock is {wanted!r}; one of time, {', '.join(names)} is wanted."
+            f"the progress clock is {quoted(wanted)}; one of time, {', '.join(names)} is wanted."
         )
     return 0 if wanted == "time" else 1 + names.index(wanted)
 

@@ -9,7 +9,6 @@ of the user.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
+from msbgen.data.files import path_of
 from msbgen.data.schema import resource_names
 from msbgen.data.store import load_netcdf
 from msbgen.data.tables import shown, with_line, write_table
@@ -234,7 +234,7 @@ def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
         The file cannot be read, breaks the contract, or is of another device; the message names
         the line of a table.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix.lower() == ".nc":
         return validate_runs(load_netcdf(path), device, source=path.name)
     needed = ("graph", *_NEEDED, *device.columns)
@@ -273,8 +273,8 @@ def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: boo
         `path` exists and `overwrite` is False.
     """
     check_ending(path)
-    if Path(path).suffix.lower() == ".csv":
-        SCHEMA.validate(runs, Path(path).name)
+    if path_of(path).suffix.lower() == ".csv":
+        SCHEMA.validate(runs, path_of(path).name)
         write_table(run_rows(runs), path, overwrite=overwrite)
     else:
         SCHEMA.write(runs, path, overwrite=overwrite)
@@ -282,7 +282,7 @@ def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: boo
 
 def check_ending(path: str | os.PathLike[str]) -> None:
     """Refuse a name that no file of runs has."""
-    if Path(path).suffix.lower() not in ENDINGS:
+    if path_of(path).suffix.lower() not in ENDINGS:
         raise ArgumentError(f"{path}: ends like no runs; {' or '.join(ENDINGS)} is wanted.")
 
 

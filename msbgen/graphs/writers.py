@@ -2,13 +2,12 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError
-from msbgen.data.files import replace_file
+from msbgen.data.files import path_of, replace_file
 from msbgen.graphs.dataset import GRAPH_SCHEMA, SCHEMA, TASK_NUMBERS, edges_of
 from msbgen.graphs.dot import dot_lines
 
@@ -30,7 +29,7 @@ def write(graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = 
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    path = Path(path)
+    path = path_of(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ArgumentError(

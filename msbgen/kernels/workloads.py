@@ -8,7 +8,6 @@ kernels (:mod:`msbgen.kernels.dataset`).
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
+from msbgen.data.files import path_of
 from msbgen.data.variables import Schema, Variable
 from msbgen.kernels.dataset import RESERVED, parameter
 
@@ -121,7 +121,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     ProfileError
         The file cannot be read, or what it holds breaks the contract; with the line.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix == ".nc":
         return SCHEMA.read(path)
     table = Table(path, needed=("kind", "count"))

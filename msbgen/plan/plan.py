@@ -263,8 +263,8 @@ def plan_contexts(
         axes = _levels(source, names)
         if limit.is_time and not run_seconds:
             raise ArgumentError(
-                f"budget is {budget!r} and nothing was measured: say how long a run takes at the "
-                f"highest levels (run_seconds), or give a number of contexts."
+                f"budget is {quoted(budget)} and nothing was measured: say how long a run takes at "
+                f"the highest levels (run_seconds), or give a number of contexts."
             )
         prior = prior_of_levels(axes, run_seconds or 1.0)
     round_runs = max(len(groups), 1)
@@ -297,10 +297,12 @@ def plan_contexts(
     )
     if len(design.index) + len(again) == 0:
         if limit.is_time:
-            raise ArgumentError(f"budget is {budget!r}; the first context alone would take longer.")
+            raise ArgumentError(
+                f"budget is {quoted(budget)}; the first context alone would take longer."
+            )
         raise ArgumentError(
-            f"budget is {budget!r}, and no context is left: every allowed one is measured, or "
-            f"as many as a model may hold; give a time to repeat runs."
+            f"budget is {quoted(budget)}, and no context is left: every allowed one is measured, "
+            f"or as many as a model may hold; give a time to repeat runs."
         )
     return Plan(
         names,
@@ -349,8 +351,8 @@ def parse_budget(budget: str | int) -> Budget:
     (300.0, 40)
     """
     wrong = ArgumentError(
-        f"budget is {budget!r}; a time such as '120s', '5min' or '1h', or a number of contexts "
-        f"such as 40 is wanted."
+        f"budget is {quoted(budget)}; a time such as '120s', '5min' or '1h', or a number of "
+        f"contexts such as 40 is wanted."
     )
     if isinstance(budget, (int, np.integer)) and not isinstance(budget, bool):
         budget = str(budget)
@@ -380,7 +382,7 @@ def parse_levels(text: str) -> dict[str, Floats]:
     for part in text.split(","):
         name, _, values_text = (piece.strip() for piece in part.partition("="))
         wrong = ArgumentError(
-            f"levels are {part!r}; e.g. cache_ways=2:20, frequency=1.2:2.3:0.1 or mode=1/2/4 "
+            f"levels are {quoted(part)}; e.g. cache_ways=2:20, frequency=1.2:2.3:0.1 or mode=1/2/4 "
             f"is wanted."
         )
         try:
@@ -396,7 +398,9 @@ def parse_levels(text: str) -> dict[str, Floats]:
         except ValueError:
             raise wrong from None
         if not name or name in levels:
-            raise ArgumentError(f"levels are {text!r}; each resource is wanted once, by its name.")
+            raise ArgumentError(
+                f"levels are {quoted(text)}; each resource is wanted once, by its name."
+            )
         levels[name] = values
     return levels
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
-from msbgen.data.files import check_output, replace_file, write_json
+from msbgen.data.files import check_output, path_of, replace_file, write_json
 from msbgen.data.schema import count_array, counter_names, ended_durations, sampling_interval
 from msbgen.report import figures, formatting, maps
 from msbgen.report.data import HeldOutScores, ReportData, Unavailable
@@ -82,7 +82,7 @@ def write_report(
 
 def report_files(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     """The two files of a report: the page, whose name must end in ``.html``, and its numbers."""
-    page = Path(path)
+    page = path_of(path)
     if page.suffix != ".html":
         raise ArgumentError(f"path is '{page}'; a file that ends in .html is wanted.")
     return page, page.with_suffix(".json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.core.errors import ArgumentError
 from msbgen.data import schema
-from msbgen.data.files import check_output, replace_file
+from msbgen.data.files import check_output, path_of, replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +31,7 @@ def plot_profiles(
     overwrite: bool = False,
 ) -> None:
     """Draw generated over measured profiles as PNG; parameters as :func:`profile_figure`."""
-    check_output(Path(path), overwrite=overwrite)
+    check_output(path_of(path), overwrite=overwrite)
     figure = profile_figure(generated, truth, contexts)
     with replace_file(path, overwrite=overwrite) as partial:
         figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH)

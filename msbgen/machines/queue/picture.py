@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msbgen.data.files import check_output, replace_file
+from msbgen.data.files import check_output, path_of, replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +57,7 @@ def plot_queues(rows: Rows, path: str | os.PathLike[str], *, overwrite: bool = F
 
     Errors are those of :func:`msbgen.data.files.replace_file`.
     """
-    check_output(Path(path), overwrite=overwrite)
+    check_output(path_of(path), overwrite=overwrite)
     figure = queue_figure(rows)
     with replace_file(path, overwrite=overwrite) as partial:
         figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH)

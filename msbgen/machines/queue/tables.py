@@ -16,6 +16,7 @@ import numpy as np
 
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.data.files import path_of
 from msbgen.data.tables import read_lines
 from msbgen.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Jobs, make_jobs, too_large
 
@@ -31,7 +32,7 @@ def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) ->
         No such file, another header, no unit, a cell that is no number, a job that is larger than
         every machine on which it runs; by its line.
     """
-    path = Path(path)
+    path = path_of(path)
     lines = read_lines(path)
     if len(lines) < 2:
         raise ProfileError(f"{path.name}: a header and one job or more below it are wanted.")

@@ -6,11 +6,11 @@ The names are those of Intel's "PCM Column Names Decoder Ring".
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.files import path_of
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.table import check_widths, numbers, rows_of
@@ -40,7 +40,7 @@ def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     seconds.  ProfileError: the file cannot be read, is no PCM recording, or its timestamps are
     ambiguous.
     """
-    name = Path(path).name
+    name = path_of(path).name
     lines = read_lines(path)
     if lines and max(len(cells) for _, cells in lines) == 1:
         lines = read_lines(path, ";")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import numpy as np
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.files import path_of
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.table import check_widths, numbers, rows_of
@@ -33,7 +33,7 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     interval `step` [s] is needed where timestamps, which have whole seconds, are equal.
     ProfileError: the file cannot be read, is no pqos recording, or its timestamps are ambiguous.
     """
-    name = Path(path).name
+    name = path_of(path).name
     lines = read_lines(path)
     start = next((i for i, (_, cells) in enumerate(lines) if cells[:1] == ["Time"]), None)
     if start is None:
