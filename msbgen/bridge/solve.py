@@ -20,6 +20,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -39,7 +40,7 @@ from msbgen.bridge.pair import (
     solve_pair,
     transposed,
 )
-from msbgen.core.draws import generator
+from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, check_whole, quoted
 from msbgen.core.machine import OnProgress, available_cores
 
@@ -309,7 +310,7 @@ def solve_bridge(
     clouds = _checked_points(points)
     masses = _checked_weights(weights, clouds)
     matrices = _checked_costs(costs, clouds)
-    if not (np.isfinite(epsilon) and epsilon > 0.0):
+    if not (isinstance(epsilon, Real) and 0.0 < epsilon < np.inf):
         raise ArgumentError(f"epsilon is {quoted(epsilon)}; a positive number is wanted.")
     if method not in ("pairwise", "multimarginal"):
         raise ArgumentError(f"method is {quoted(method)}; 'pairwise' or 'multimarginal' is wanted.")
@@ -361,7 +362,11 @@ def solve_bridge(
 
 
 def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
-    clouds = tuple(np.ascontiguousarray(cloud, dtype=np.float64) for cloud in points)
+    if not isinstance(points, (Sequence, np.ndarray)):
+        raise ArgumentError(f"points is {quoted(points)}; a list of arrays is wanted.")
+    clouds = tuple(
+        np.ascontiguousarray(numbers_of(cloud, f"points[{j}]")) for j, cloud in enumerate(points)
+    )
     if not clouds:
         raise ArgumentError("points is empty; at least one snapshot is wanted.")
     for j, cloud in enumerate(clouds):

@@ -41,6 +41,6 @@ def shipped_file(name: str) -> Path:
     folder = shipped_folder()
     found = (path for kind in _KINDS for path in folder.rglob(kind))
     files = sorted(path.relative_to(folder).as_posix() for path in found)
-    if name not in files:
+    if not isinstance(name, str) or name not in files:
         raise ArgumentError(f"name is {quoted(name)}; one of {', '.join(files)} is wanted.")
     return folder / name

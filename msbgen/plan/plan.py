@@ -355,6 +355,8 @@ def parse_budget(budget: str | int) -> Budget:
         f"contexts such as 40 is wanted."
     )
     if isinstance(budget, (int, np.integer)) and not isinstance(budget, bool):
+        if not 0 < budget < 2**63:
+            raise wrong
         budget = str(budget)
     if not isinstance(budget, str):
         raise wrong
