@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.errors import ArgumentError, is_number, quoted
 
 _LARGEST_SEED = 2**128
 
@@ -40,8 +40,8 @@ def numbers_of(values: ArrayLike, name: str) -> NDArray[np.float64]:
         raise ArgumentError(f"{name} is {quoted(values)}; numbers are wanted.") from None
 
 
-def count_of(value: object, name: str) -> int:
+def count_of(value: Any, name: str) -> int:
     """A whole number from 1 to below 2⁶³; ArgumentError for anything else."""
-    if isinstance(value, Real) and 1 <= value < 2**63 and value == value // 1:
+    if is_number(value) and 1 <= value < 2**63 and value == value // 1:
         return int(value)
     raise ArgumentError(f"{name} is {quoted(value)}; a whole number ≥ 1 is wanted.")

@@ -69,11 +69,16 @@ class ProfileError(ValueError):
         return "\n".join(self.problems)
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is one real number, of Python or numpy."""
+    return isinstance(value, Real)
+
+
 def check_positive(owner: object, *names: str) -> None:
     """Raise :class:`ArgumentError` where an attribute is no positive finite number."""
     for name in names:
         value = getattr(owner, name)
-        if not (isinstance(value, Real) and 0 < value < float("inf")):
+        if not (is_number(value) and 0 < value < float("inf")):
             raise ArgumentError(f"{name} is {quoted(value)}; a positive number is wanted.")
 
 
@@ -81,5 +86,5 @@ def check_whole(owner: object, *names: str, least: int = 1) -> None:
     """Raise :class:`ArgumentError` where an attribute is no whole number from `least` on."""
     for name in names:
         value = getattr(owner, name)
-        if not (isinstance(value, Real) and value == value // 1 and value >= least):
+        if not (is_number(value) and value == value // 1 and value >= least):
             raise ArgumentError(f"{name} is {quoted(value)}; a whole number ≥ {least} is wanted.")
