@@ -163,7 +163,7 @@ def with_line(sentence: str, lines: Sequence[int]) -> str:
 @contextmanager
 def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an error about a row of a file into a ProfileError, with the line in a table."""
-    path = Path(path)
+    path = path_of(path)
     try:
         yield
     except (ArgumentError, MeasurementError) as error:
