@@ -85,7 +85,7 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
     with stages.of("import"):
         import msbgen
         from msbgen.bridge.solve import solve_bridge
-        from msbgen.generate.clock import deconvolve
+        from msbgen.generate.progress import deconvolve
         from msbgen.trend.fit import Trend, fit_trend
     with stages.of("read"):
         measured = msbgen.read_profiles(PROFILES / f"{task}.nc")

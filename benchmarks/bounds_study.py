@@ -18,7 +18,7 @@ from timing import seconds_of
 
 import msbgen
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
-from msbgen.generate.clock import deconvolve, uniform_knots
+from msbgen.generate.progress import deconvolve, uniform_knots
 from msbgen.platform import replay_trace
 
 RATES = (0.1, 0.05, 0.01)

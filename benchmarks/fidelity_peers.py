@@ -36,8 +36,14 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.evaluate.metrics import energy_distance
-from msbgen.generate.clock import deconvolve, lost_counts, to_progress, to_wall_time, uniform_knots
 from msbgen.generate.model import DEFAULT
+from msbgen.generate.progress import (
+    deconvolve,
+    lost_counts,
+    to_progress,
+    to_wall_time,
+    uniform_knots,
+)
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
@@ -56,10 +62,10 @@ FLOOR = 0.1
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs that did not lose counts, on the progress clock, (n, bins, d).
+    """Runs that did not lose counts, at equal progress, (n, bins, d).
 
     ``own`` (n,) is the context of each run, not decreasing, and ``total`` the mean total of the
-    clock's counter. Interval and clock are as for :func:`msbgen.generate.clock.to_progress`.
+    clock's counter. Interval and clock are as for :func:`msbgen.generate.progress.to_progress`.
     """
 
     counts: Floats

@@ -207,7 +207,7 @@ def _fitted_by(fit: Any) -> dict[str, Any]:
 # Settings of the generator without a part, and replacements of its functions.
 ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "nothing": (msbgen.DEFAULT, {}),
-    "progress clock (wall time instead)": (
+    "progress counter (wall time instead)": (
         replace(msbgen.DEFAULT, clock="time"),
         _trends(_WITHOUT_CAPS),
     ),

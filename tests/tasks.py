@@ -53,7 +53,7 @@ def fit_distribution(
 
 
 def runs_of(counts, duration, contexts, interval, bins, *, clock=INSTRUCTIONS, **known):
-    """Such runs on their progress clock."""
+    """Such runs by progress."""
     return Runs.of(Measurements(counts, duration, contexts, interval, clock, **known), bins)
 
 

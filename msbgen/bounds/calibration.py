@@ -43,7 +43,7 @@ class Calibration:
     ----------
     held_out : HeldOut
     quantities : tuple of str
-        Quantities of bands: "duration" [s], then every counter but the clock [events].
+        Quantities of bands: "duration" [s], then every counter but the progress counter [events].
     """
 
     held_out: HeldOut
@@ -86,11 +86,12 @@ class Calibration:
     ) -> tuple[Floats, Floats]:
         """Band around the amounts of a new run in each segment of progress.
 
-        Each quantity has a separate band.  The amounts of a run are those that `clock.deconvolve`
-        computes with the predicted ones, `Centre.amounts`, as its prior, summed over segments.
-        With probability 1 − α the band covers all segments of a run at once, or each segment
-        separately, as `holds` selects.  The lower and upper limits are (q, segments, k), in the
-        order of `quantities` [s, events].  Contexts, rate and errors as :meth:`duration_bound`.
+        Each quantity has a separate band.  The amounts of a run are those that
+        `progress.deconvolve` computes with the predicted ones, `Centre.amounts`, as its prior,
+        summed over segments.  With probability 1 − α the band covers all segments of a run at once,
+        or each segment separately, as `holds` selects.  The lower and upper limits are (q,
+        segments, k), in the order of `quantities` [s, events].  Contexts, rate and errors as
+        :meth:`duration_bound`.
         """
         if not isinstance(holds, str) or holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))

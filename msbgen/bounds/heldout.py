@@ -1,10 +1,10 @@
 """Left-out predictions of known contexts, beside the runs measured there.
 
 Conformal bounds are learned from these.  Each row is one known context, predicted from the contexts
-outside the group that it was left out with: by the trend and the local mean of the departures, as
-in a model without the group.  The *deviation* of a row is the standard deviation of the trend's
-Gaussian process there: a distance to the other contexts in the learned metric.  Its *gap* is the
-distance of its level of one resource to theirs.
+outside the group that it was left out with: by the trend and the local mean of the context
+residuals, as in a model without the group.  The *deviation* of a row is the standard deviation of
+the trend's Gaussian process there: a distance to the other contexts in the learned metric.  Its
+*gap* is the distance of its level of one resource to theirs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import same_level
 from msbgen.generate.centre import Centre
-from msbgen.generate.clock import deconvolve, uniform_knots
 from msbgen.generate.distribution import ProfileDistribution
+from msbgen.generate.progress import deconvolve, uniform_knots
 from msbgen.trend.covariance import prior_covariance, prior_variance
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.time_model import Windows
@@ -58,7 +58,7 @@ class HeldOut:
     run_context: Indices  # (runs,)
     duration: Floats  # (runs,): measured execution times [s], or totals of the quantity `bounded`
     # (pairs, segments, k): measured amounts per segment of progress, deconvolved within the
-    # sampling intervals with the left-out prediction (`clock.deconvolve`)
+    # sampling intervals with the left-out prediction (`progress.deconvolve`)
     state: Floats
     bounded: int = 0  # quantity whose total over a run is bounded: 0 for the execution time
 

@@ -112,7 +112,7 @@ class CalibratedModel(ProfileModel):
         ------
         ArgumentError
             As :meth:`duration_bound`; no counter is in joules, or several are and none is called
-            ``energy``, or it is the clock.
+            ``energy``, or it is the progress counter.
         MeasurementError
             As :meth:`duration_bound`; some run took no energy.
         """
@@ -245,7 +245,7 @@ def calibrate_model(
         A model without a trend or of other contexts; folds that are not 2 to the number of
         contexts.
     MeasurementError
-        The clock is wall time; a single context.
+        Progress is wall time; a single context.
     """
     counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)

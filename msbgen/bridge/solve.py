@@ -1,16 +1,16 @@
 r"""Schrödinger bridge along a path of snapshots: all pairs, or the multimarginal solver.
 
 Given snapshots :math:`\mu_1, \dots, \mu_\sigma` (weighted points) and costs :math:`C_j` between
-adjacent ones, find the law :math:`M` of a path with these marginals that minimises
+adjacent ones, find the distribution :math:`M` of paths with these marginals that minimises
 
 .. math:: \langle C, M\rangle + \varepsilon \langle M, \log M\rangle,
           \qquad C = \sum_j C_j(x_j, x_{j+1}).
 
-The cost concerns adjacent snapshots only. So :math:`M` is the Markov chain of the two-marginal
-entropic couplings :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`. Among the laws with
-given adjacent bimarginals the Markov one has the largest entropy, and the entropies of the
-constrained snapshots are fixed. Hence ``method="pairwise"``, the default, solves each pair by
-itself (:mod:`msbgen.bridge.pair`).
+The cost concerns adjacent snapshots only.  So :math:`M` is the Markov chain of the two-marginal
+entropic couplings :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`.  Among the
+distributions with given adjacent bimarginals the Markov one has the largest entropy, and the
+entropies of the constrained snapshots are fixed.  Hence ``method="pairwise"``, the default, solves
+each pair by itself (:mod:`msbgen.bridge.pair`).
 
 Snapshots *without* data couple their neighbours. ``method="multimarginal"`` then passes messages
 along the whole path; its loop is in this module. Potentials are stored, couplings never.

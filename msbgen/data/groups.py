@@ -12,12 +12,12 @@ _CLOCKS = ("instructions", "task_clock", "cpu_clock")
 def group_counters(
     counters: Sequence[str], at_once: int, *, clock: str | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """The fewest groups of at most `at_once` counters that hold all, the clock in every group.
+    """The fewest groups of at most `at_once` counters; each has the progress counter.
 
     Counters of one stem, as ``cache_requests`` and ``cache_misses``, share a group where they fit:
     the dependence of two counters is measured only where both are counted together.  Run r of a
     context counts group r modulo the number of groups.  `clock` measures the progress of a run;
-    None where time does.  ArgumentError: no counter, a counter twice, or no room beside the clock.
+    None where time does.  ArgumentError: no counter, a counter twice, or no room beside it.
 
     Examples
     --------

@@ -158,7 +158,7 @@ def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
 
 
 def clock_gaps(dataset: xr.Dataset) -> NDArray[np.int64]:
-    """Samples of the clock of progress that each run lacks, (n_contexts, n_runs)."""
+    """Samples of the progress counter that each run lacks, (n_contexts, n_runs)."""
     clock, inside = (
         clock_name(dataset),
         interval_counts(duration_array(dataset), sampling_interval(dataset)),
@@ -170,7 +170,7 @@ def clock_gaps(dataset: xr.Dataset) -> NDArray[np.int64]:
 
 
 def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it is left out") -> str:
-    """End of a sentence about a run whose total of the clock departs; it names gaps, if any."""
+    """End of a sentence about a run with an unusual total of the progress counter, and its gaps."""
     gaps = int(clock_gaps(dataset)[context, run])
     if not gaps:
         return f"lost counts: its total departs from the others'{then}."
@@ -292,8 +292,8 @@ def clock_errors(ds: xr.Dataset) -> Iterator[str]:
     if clock in counter_names(ds):
         held = held_counters(ds)
         violations.of(0)(
-            f"counter '{clock}', the clock of progress, was not measured PLACE: measure it in "
-            f"every run, or name another clock in attribute 'progress'.",
+            f"counter '{clock}', the progress counter, was not measured PLACE: measure it in "
+            f"every run, or name another counter in attribute 'progress'.",
             held.any(axis=2) & ~held[..., counter_names(ds).index(clock)],
         )
     yield from violations.sentences()

@@ -21,7 +21,7 @@ runs were cut                                     cut: its counts until then, an
 
 ``run`` is a repetition; generated samples name the dimension ``sample``; maximum-likelihood
 and mean profiles have neither.  A missing run is NaN throughout; a counter that was not measured in
-a run is NaN throughout that run, in which the clock of progress is always measured.  Samples lost
+a run is NaN throughout that run, in which the progress counter is always measured.  Samples lost
 inside a run are NaN there.  The counter's attribute ``gaps`` is ``"carried"`` where the next count
 holds the missed events, else ``"lost"``.  Names of resources and counters are free, except those in
 :data:`RESERVED`.

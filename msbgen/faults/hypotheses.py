@@ -6,16 +6,16 @@ log likelihood by a closed form; s is the standard deviation of the logarithm of
 - *slow*: the log time of context i is too large by δ ~ |N(0, s²)|.  The change is
   log 2Φ(μ/σ) − ½ log(1 + s²P_ii) + ½ s² α_i² / (1 + s²P_ii).
   Here μ and σ are the mean and the deviation of δ conditional on y.
-- *bad*: every quantity of context i departs by N(0, s²).  The change is the same without a sign.
+- *bad*: every quantity of context i deviates by N(0, s²).  The change is the same without a sign.
 - *exchanged*: contexts i and j carry each other's label, and y changes by d at both.  The change is
   −(α·d) − ½ d·Pd.
 
 An accepted hypothesis lowers the rank of P by one, and the next is compared under the new P.  Each
 hypothesis also has prior odds.
 
-Counts may depart without a fault, where a working set no longer fits into a cache.  So the counts
-of any context may depart by N(0, s²) at prior odds of their own.  A hypothesis is compared with
-that possibility, not only with no departure.
+Counts may deviate without a fault, where a working set no longer fits into a cache.  So the counts
+of any context may deviate by N(0, s²) at prior odds of their own.  A hypothesis is compared with
+that possibility, not only with no deviation.
 """
 
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ Indices = NDArray[np.int64]
 
 # Standard deviation s of the logarithm of the effect of a fault.
 FAULT_SCALE = 0.7
-# Prior odds that the counts of a context depart without a fault; deviation of a small departure.
-# A context is bad only where its counts depart by much.
+# Prior odds that the counts of a context deviate without a fault; deviation of a small deviation.
+# A context is bad only where its counts deviate by much.
 _REAL_ODDS, _SMALL_SCALE = 0.05, 0.05
 # Prior odds of a slow context, those of a bad one over it, and what each faulty neighbour takes off
-# the log odds: faults are single, and neighbours that depart together are a property of the task.
+# the log odds: faults are single, and neighbours that deviate together are a property of the task.
 _PRIOR_ODDS, _BAD_ODDS, _NEIGHBOUR_PENALTY = 0.002, 0.2, 2.3
 
 Kind = Literal["slow", "bad", "exchanged"]
@@ -76,7 +76,7 @@ class FaultModel:
     # (n, n) values of each quantity: rows are levels of contexts, columns rows of measurements
     tables: tuple[Floats, ...]
     neighbours: Bools  # (n, n): direct neighbours
-    exempt: Bools  # (n,): contexts that are neither slow nor bad, however far they depart
+    exempt: Bools  # (n,): contexts that are neither slow nor bad, however far they deviate
 
     @property
     def n(self) -> int:
@@ -107,15 +107,15 @@ class FaultModel:
         """Log odds that a context is slow, or bad, (n,) each."""
         involved = explanation.involved(self.n)
         diagonal = [np.diag(p) for p in explanation.precision]
-        free_time = _departure(alpha[0], diagonal[0])
+        free_time = _deviation(alpha[0], diagonal[0])
         mean = alpha[0] * FAULT_SCALE**2 / (1.0 + FAULT_SCALE**2 * diagonal[0])
         deviation = FAULT_SCALE / np.sqrt(1.0 + FAULT_SCALE**2 * diagonal[0])
         prior = np.log(_PRIOR_ODDS) - _NEIGHBOUR_PENALTY * (self.neighbours & involved).sum(axis=1)
         slow = free_time + np.log(2.0) + log_ndtr(mean / deviation) + prior
         free_counts, small = np.zeros((2, self.n))
         for a, p in zip(alpha[1:], diagonal[1:]):
-            free_counts += _departure(a, p)
-            small += _departure(a, p, _SMALL_SCALE)
+            free_counts += _deviation(a, p)
+            small += _deviation(a, p, _SMALL_SCALE)
         real = np.logaddexp(0.0, np.log(_REAL_ODDS) + np.logaddexp(free_counts, small))
         bad = free_time + free_counts - real + prior + np.log(_BAD_ODDS)
         barred = involved | self.exempt
@@ -138,9 +138,9 @@ class FaultModel:
             log_odds -= 0.5 * (p_ii * d_i**2 + p_jj * d_j**2)
             if k > 0:
                 moved = a[i] + p_ii * d_i + p_ij * d_j, a[j] + p_jj * d_j + p_ij * d_i
-                before += _departure_of_two(a[i], a[j], p_ii, p_jj, p_ij)
-                after += _departure_of_two(*moved, p_ii, p_jj, p_ij)
-        return log_odds + _real_departure(after) - _real_departure(before)
+                before += _deviation_of_two(a[i], a[j], p_ii, p_jj, p_ij)
+                after += _deviation_of_two(*moved, p_ii, p_jj, p_ij)
+        return log_odds + _faultless_deviation(after) - _faultless_deviation(before)
 
     def log_density_of_times(self) -> float:
         """Log density of the times conditional on all counts, without a fault, up to a constant.
@@ -191,39 +191,39 @@ class FaultModel:
                 values[k][[i, j]] = table[[i, j], source[[i, j]]]
         else:
             for k in range(1 if hypothesis.kind == "slow" else len(precision)):
-                precision[k] = precision_with_departure(precision[k], hypothesis.contexts[0])
+                precision[k] = precision_with_deviation(precision[k], hypothesis.contexts[0])
         hypotheses = (*explanation.hypotheses, hypothesis)
         total = explanation.log_odds + log_odds
         return Explanation(tuple(precision), tuple(values), source, total, hypotheses)
 
 
-def _departure(alpha: Floats, precision: Floats, scale: float = FAULT_SCALE) -> Floats:
-    """Change of log likelihood where a context departs by N(0, scale²), from α_i and P_ii."""
+def _deviation(alpha: Floats, precision: Floats, scale: float = FAULT_SCALE) -> Floats:
+    """Change of log likelihood where a context deviates by N(0, scale²), from α_i and P_ii."""
     ratio = 1.0 + scale**2 * precision
     return 0.5 * (scale * alpha) ** 2 / ratio - 0.5 * np.log(ratio)
 
 
-def _departure_of_two(a_i: Floats, a_j: Floats, p_ii: Floats, p_jj: Floats, p_ij: Floats) -> Floats:
-    """Change of log likelihood where i, j, or both depart by N(0, s²), (3, pairs)."""
+def _deviation_of_two(a_i: Floats, a_j: Floats, p_ii: Floats, p_jj: Floats, p_ij: Floats) -> Floats:
+    """Change of log likelihood where i, j, or both deviate by N(0, s²), (3, pairs)."""
     ratio_i, ratio_j = 1.0 + FAULT_SCALE**2 * p_ii, 1.0 + FAULT_SCALE**2 * p_jj
     cross = FAULT_SCALE**2 * p_ij
     volume = np.maximum(ratio_i * ratio_j - cross**2, 1.0)
     square = a_i**2 * ratio_j + a_j**2 * ratio_i - 2.0 * cross * a_i * a_j
     both = 0.5 * FAULT_SCALE**2 * square / volume - 0.5 * np.log(volume)
-    return np.array([_departure(a_i, p_ii), _departure(a_j, p_jj), both])
+    return np.array([_deviation(a_i, p_ii), _deviation(a_j, p_jj), both])
 
 
-def _real_departure(departures: Floats) -> Floats:
-    """Change of log likelihood where counts of two contexts may depart without a fault.
+def _faultless_deviation(deviations: Floats) -> Floats:
+    """Change of log likelihood where counts of two contexts may deviate without a fault.
 
-    From the changes (3, pairs) where the one, the other, or both depart.
+    From the changes (3, pairs) where the one, the other, or both deviate.
     """
-    one, other, both = departures + np.log(_REAL_ODDS) * np.array([[1.0], [1.0], [2.0]])
+    one, other, both = deviations + np.log(_REAL_ODDS) * np.array([[1.0], [1.0], [2.0]])
     return np.logaddexp(np.logaddexp(0.0, one), np.logaddexp(other, both))
 
 
-def precision_with_departure(precision: Floats, i: int) -> Floats:
-    """The precision (n, n) where context i departs by N(0, s²): nearly one rank less."""
+def precision_with_deviation(precision: Floats, i: int) -> Floats:
+    """The precision (n, n) where context i deviates by N(0, s²): nearly one rank less."""
     column = precision[:, i]
     factor = FAULT_SCALE**2 / (1.0 + FAULT_SCALE**2 * column[i])
     return precision - np.outer(column, column) * factor

@@ -1,12 +1,13 @@
-"""A robust Gaussian process over the contexts, with more noise where neighbours depart together.
+"""A robust Gaussian process over the contexts, with more noise where neighbours deviate together.
 
 Each quantity of a context, a logarithm, is a smooth process (`msbgen.trend.covariance`) plus noise.
 Length scales, amplitude and noise maximise the leave-one-out likelihood of Student's t, so that a
 few contexts that no other predicts do not determine them.
 
-Neighbours that depart together are a cliff of the task; a context that departs alone is a fault.
-So the noise of a context is raised by the departures of its neighbours beyond the expected ones.
-Its own departure and the largest of its neighbours' are left out.
+Neighbours that deviate together are a property of the task, such as a working set that no longer
+fits.  A context that deviates alone is a fault.  So the noise of a context is raised by the
+deviations of its neighbours beyond the expected ones.  Its own deviation and the largest of its
+neighbours' are left out.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ Indices = NDArray[np.int64]
 
 _LENGTHS = np.array([0.25, 0.4, 0.6, 1.0, 1.6, 2.5, 4.0, 8.0])
 _NUGGETS = np.array([1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0])
-# Where the search starts: 1.6, 1e-3; the prior of a length is log-normal about 1.6, deviation 1.
+# Where the search starts: 1.6, 1e-3; the prior of a length is log-normal about 1.6, standard
+# deviation 1.
 _FIRST_LENGTH, _FIRST_NUGGET = 4, 2
 # Degrees of freedom of Student's t; sweeps of a search; steps of fitting an amplitude.
 _FREEDOM, _SWEEPS, _STEPS = 4.0, 3, 10
 # The most contexts of a search: its cost grows with their third power.
 _MOST_CONTEXTS = 200
-# Number of nearest neighbours; share of their largest departures that is left out.
+# Number of nearest neighbours; share of their largest deviations that is left out.
 _NEAREST, _TRIMMED = 8, 0.2
 # Noise variance, over that of the smooth part, that excludes a context.
 EXCLUDED = 1e6
@@ -57,7 +59,7 @@ class Neighbourhoods:
 
     z: Floats  # (n, m): scaled coordinates
     pairs: Pairs  # of all contexts
-    # (n, size) each, contexts that may depart together with a context: the nearest, and for each
+    # (n, size) each, contexts that may deviate together with a context: the nearest, and for each
     # resource those at its level
     groups: list[Indices]
 
@@ -143,9 +145,9 @@ def fit_process(
 def raise_noise(
     process: Process, neighbourhoods: Neighbourhoods, values: Floats, skipped: Bools
 ) -> Process:
-    """The process with more noise where the neighbours of a context depart together.
+    """The process with more noise where the neighbours of a context deviate together.
 
-    Contexts that are `skipped` have no influence.  The departure of a neighbour is that where both
+    Contexts that are `skipped` have no influence.  The deviation of a neighbour is that where both
     are left out: O(n²) beside the inverse.
     """
     free = np.where(skipped, EXCLUDED * process.smooth.diagonal(), 0.0)

@@ -25,12 +25,12 @@ Bools = NDArray[np.bool_]
 LEAST_SPREAD = 0.005
 # Steps of reweighting; residuals beyond so many deviations get less weight.
 _STEPS, _LARGE = 12, 2.0
-# Rounds of fitting a law of the levels to a rate.
+# Rounds of fitting a function of the levels to a rate.
 _ROUNDS = 3
 # Standard deviation of a normal variable over its median absolute deviation.
 _NORMAL = 1.4826
-# A counter grows with time where its rate departs from a law of the levels by less than this share
-# of the departure of the counter.  Of eleven programs no counter of events is below 0.9.
+# A counter grows with time where its rate deviates from a function of the levels by less than this
+# share of the deviation of the counter.  Of eleven programs no counter of events is below 0.9.
 _GROWS_WITH_TIME = 0.5
 
 
@@ -104,14 +104,14 @@ def grows_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
     """Which counters grow because time passes, as cycles at a fixed clock do, (k,).
 
     Such a counter predicts every time, also that of a slowed run, and so hides the fault.  It is
-    recognised by its rate, which is a simple law of the levels where the counter itself is not.
-    Counts are (n, k), rates (n, k) counts a second.
+    recognised by its rate, which is a simple function of the levels where the counter itself is
+    not.  Counts are (n, k), rates (n, k) counts a second.
     """
     z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
     design = np.column_stack([np.ones(len(z)), z])
 
-    def departure(values: Floats) -> float:
-        """Robust deviation from a linear law of the scaled levels."""
+    def deviation(values: Floats) -> float:
+        """Robust deviation from a linear function of the scaled levels."""
         residual, usual = np.zeros(len(values)), np.inf
         for _ in range(_ROUNDS):
             near = np.abs(residual) <= 3.0 * usual + 1e-12
@@ -123,7 +123,7 @@ def grows_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
     def grows(count: Floats, rate: Floats) -> bool:
         if count.min() <= 0.0:
             return False
-        counted = departure(np.log(count))
-        return counted > LEAST_SPREAD and departure(np.log(rate)) < _GROWS_WITH_TIME * counted
+        counted = deviation(np.log(count))
+        return counted > LEAST_SPREAD and deviation(np.log(rate)) < _GROWS_WITH_TIME * counted
 
     return np.array([grows(*one) for one in zip(counts.T, rates.T)], dtype=bool)

@@ -5,7 +5,7 @@ likelihood, since two faults may hide each other.  Then hypotheses are withdrawn
 pairs, and the rest is completed anew.
 
 The noise of the processes is fitted without the contexts found, in turns, both with and without
-more noise where neighbours depart.  In the end it is also fitted without the contexts of the next
+more noise where neighbours deviate.  In the end it is also fitted without the contexts of the next
 best hypotheses, because a fault may have determined the noise.  The likeliest result counts.
 
 Faults are single.  So where most contexts along a line of a grid, or most direct neighbours of a

@@ -23,13 +23,13 @@ Bools = NDArray[np.bool_]
 _SIBLINGS = 3
 # Prior odds of a stretched run; its least slowdown, and least share in the time of the run.
 _PRIOR_ODDS, _LEAST_FACTOR, _LEAST_TIME = 0.002, 1.15, 0.02
-# The longest window of a run without siblings, as a share of its length.
+# The longest window of a run of a small context, as a share of its length.
 _LONGEST = 0.5
 # Standard deviation of a normal variable over its median absolute deviation.
 _NORMAL = 1.4826
 # A context is slow throughout where half of its segments have this share of the log slowdown.
 _THROUGHOUT = 0.5
-# Rounds of finding runs without siblings.  A round takes those of at least this share of its
+# Rounds of finding runs of small contexts.  A round takes those of at least this share of its
 # largest log odds, and the last leaves at most this share of the runs stretched.
 _ROUNDS, _SURE, _MOST = 6, 0.3, 0.25
 # A window runs at a cap's rate where more than this share of it does.
@@ -55,23 +55,23 @@ def find_stretches(
     several = present.sum(axis=1) >= _SIBLINGS
     found = []
     if several.any():
-        siblings = present & several[:, None]
-        departure = np.full(residuals.shape, np.nan)
+        compared = present & several[:, None]
+        deviation = np.full(residuals.shape, np.nan)
         whole = np.where(present[..., None], capped, 0.0).sum(axis=1) / present.sum(axis=1)[:, None]
-        departure[several] = _from_siblings(
+        deviation[several] = _from_same_context(
             residuals[several], amounts[several], present[several], whole[several]
         )
-        # where the runs of a context differ anyway, a stretch must depart more
-        usual = _NORMAL * np.nanmedian(np.abs(departure[several]), axis=1, keepdims=True)
-        usual = np.broadcast_to(usual, departure[several].shape)[present[several]]
-        places, longest = np.argwhere(siblings), amounts.shape[2]
-        scanned = _scan(departure[siblings], usual, typical, places, longest=longest)
+        # where the runs of a context differ anyway, a stretch must deviate more
+        usual = _NORMAL * np.nanmedian(np.abs(deviation[several]), axis=1, keepdims=True)
+        usual = np.broadcast_to(usual, deviation[several].shape)[present[several]]
+        places, longest = np.argwhere(compared), amounts.shape[2]
+        scanned = _scan(deviation[compared], usual, typical, places, longest=longest)
         found += [
-            s for s in scanned if not any(_alike(s, other, departure, typical) for other in scanned)
+            s for s in scanned if not any(_alike(s, other, deviation, typical) for other in scanned)
         ]
     alone = present & ~several[:, None]
     if (~several).sum() >= 3 * (contexts.shape[1] + 1):
-        found += _without_siblings(contexts, residuals, alone, typical)
+        found += _in_small_contexts(contexts, residuals, alone, typical)
     return [s for s in found if not _is_capped(s, capped[s.contexts[0], s.run])]
 
 
@@ -118,20 +118,20 @@ def _best_window(values: Floats) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _without_siblings(
+def _in_small_contexts(
     contexts: Floats, residuals: Floats, alone: Bools, typical: Floats
 ) -> list[StretchedRun]:
-    """Stretches of runs without siblings, the surest first: they distort other predictions."""
+    """Stretches of runs of small contexts, the surest first: they distort other predictions."""
     places, longest = np.argwhere(alone), int(_LONGEST * residuals.shape[2])
     found: dict[tuple[int, int], StretchedRun] = {}
     for _ in range(_ROUNDS):
         kept = alone.copy()
         kept[tuple(np.array(list(found), dtype=int).reshape(-1, 2).T)] = False
-        departure = _from_others(contexts, residuals, alone, kept)
-        none = np.zeros(departure.shape)
+        deviation = _from_others(contexts, residuals, alone, kept)
+        none = np.zeros(deviation.shape)
         new = [
             s
-            for s in _scan(departure, none, typical, places, longest=longest)
+            for s in _scan(deviation, none, typical, places, longest=longest)
             if (s.contexts[0], s.run) not in found
         ]
         if not new or len(found) > _MOST * len(places):
@@ -146,11 +146,11 @@ def _is_capped(stretch: StretchedRun, capped: Floats) -> bool:
     return bool(capped[window].mean() > _CAPPED)
 
 
-def _alike(one: StretchedRun, other: StretchedRun, departure: Floats, typical: Floats) -> bool:
+def _alike(one: StretchedRun, other: StretchedRun, deviation: Floats, typical: Floats) -> bool:
     """Whether two runs of a context are slow alike: what several runs repeat is no fault."""
     if one.contexts != other.contexts or one.run == other.run:
         return False
-    first, second = departure[one.contexts[0], [one.run, other.run]]
+    first, second = deviation[one.contexts[0], [one.run, other.run]]
     difference, size = ((first - second) ** 2 * typical).sum(), (first**2 * typical).sum()
     return bool(difference < _ALIKE**2 * size)
 
@@ -170,22 +170,24 @@ def _residuals(contexts: Floats, amounts: Floats, present: Bools, excess: Floats
     return out
 
 
-def _from_siblings(residuals: Floats, amounts: Floats, present: Bools, capped: Floats) -> Floats:
+def _from_same_context(
+    residuals: Floats, amounts: Floats, present: Bools, capped: Floats
+) -> Floats:
     """Residuals of runs less the median of their context, (n, runs, segments).
 
     At a cap the time is proportional to the capped counter, even where that counter predicts little
     time elsewhere.  So of the residual and the time per count of every counter, the one of least
-    departure is taken there.
+    deviation is taken there.
     """
     time, counts = amounts[..., 0], np.moveaxis(amounts[..., 1:], -1, 0)
     floor = np.finfo(np.float64).tiny
     out = np.full(residuals.shape, np.nan)
     per_count = (np.log(np.maximum(time, floor) / np.maximum(c, floor)) for c in counts)
     for values in (residuals, *per_count):
-        departure = np.where(present[..., None], values, np.nan)
-        departure -= np.nanmedian(departure, axis=1, keepdims=True)
-        smaller = (capped > _CAPPED)[:, None] & (np.abs(departure) < np.abs(out))
-        out = np.where(np.isnan(out) | smaller, departure, out)
+        deviation = np.where(present[..., None], values, np.nan)
+        deviation -= np.nanmedian(deviation, axis=1, keepdims=True)
+        smaller = (capped > _CAPPED)[:, None] & (np.abs(deviation) < np.abs(out))
+        out = np.where(np.isnan(out) | smaller, deviation, out)
     return out
 
 
@@ -206,24 +208,24 @@ def _from_others(contexts: Floats, residuals: Floats, alone: Bools, kept: Bools)
     process = fit_process(neighbourhoods, whole, ones, excluded)
     added = np.where(excluded, EXCLUDED * process.smooth.diagonal(), 0.0)
     inverse = Process(process.smooth, process.noise + added).precision()
-    departure = (inverse @ values) / np.diag(inverse)[:, None]
-    departure -= np.median(departure, axis=1, keepdims=True)  # slow throughout is no stretch
-    return departure[np.searchsorted(rows, np.nonzero(alone)[0])]
+    deviation = (inverse @ values) / np.diag(inverse)[:, None]
+    deviation -= np.median(deviation, axis=1, keepdims=True)  # slow throughout is no stretch
+    return deviation[np.searchsorted(rows, np.nonzero(alone)[0])]
 
 
 def _scan(
-    departure: Floats, usual: Floats, typical: Floats, places: NDArray[np.int64], *, longest: int
+    deviation: Floats, usual: Floats, typical: Floats, places: NDArray[np.int64], *, longest: int
 ) -> list[StretchedRun]:
-    """The window of each run (runs, segments) that departs most, where it is a stretch.
+    """The window of each run (runs, segments) that deviates most, where it is a stretch.
 
     `usual` (runs, segments) is the usual difference between runs of that context, `typical`
     (segments,) the usual time [s] of segments; `places` (runs, 2) are context and run.
     """
-    n, segments = departure.shape
-    spread = _NORMAL * np.median(np.abs(departure), axis=0) + LEAST_SPREAD
+    n, segments = deviation.shape
+    spread = _NORMAL * np.median(np.abs(deviation), axis=0) + LEAST_SPREAD
     weight = typical / spread**2 / typical.sum()
     sums, usual_sums = np.zeros((2, n, segments + 1))
-    np.cumsum(departure * weight, axis=1, out=sums[:, 1:])
+    np.cumsum(deviation * weight, axis=1, out=sums[:, 1:])
     np.cumsum(usual * weight, axis=1, out=usual_sums[:, 1:])
     size = np.concatenate([[0.0], np.cumsum(weight)])
     share = np.concatenate([[0.0], np.cumsum(typical)]) / typical.sum()

@@ -1,1 +1,1 @@
-"""Laws of profiles, fitted to measurements, that generate the profiles of any context."""
+"""Distributions of profiles, fitted to measurements, that generate profiles of any context."""

@@ -136,7 +136,7 @@ def path_amounts(centre, factor, path, out):
 def play_paths(centre, factor, path, stretch, total, weight, last, clock, interval, counts):
     """Counts of paths per interval of wall time, each times its weight.
 
-    As clock.to_wall_time, bin after bin.  The state of a bin is centre (q, bins, d) times the
+    As progress.to_wall_time, bin after bin.  The state of a bin is centre (q, bins, d) times the
     factor (n, bins, d) of the run that path (q, paths, segments) visits there, times stretch
     (q, paths, d); the clock counts total / bins (q, paths) in every bin.  Interval `last`
     (q, paths) takes everything beyond its lower edge.  counts (q, paths, times, d) receives the

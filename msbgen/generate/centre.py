@@ -1,8 +1,9 @@
-"""Expected amounts of any context: a trend over contexts, and a kernel mean of departures from it.
+"""Expected amounts of any context: a trend over the contexts, corrected near known ones.
 
 At equal progress all runs are in the same phase, so the state (time and events per bin of
 progress) depends smoothly on the context: log state = centre(β, bin) + residual.  The centre is
-the trend plus the kernel mean, over the known contexts, of their departures from it.
+the trend plus a kernel mean of the context residuals: log mean state of a known context over the
+trend.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ class Centre:
     # of the kernel over contexts, as a multiple of Scott's rule over the known contexts in the
     # coordinates of the trend, or of 0.7 times their spacing where that is more
     bandwidth: float
-    # (n_known, n_runs): total of the clock; NaN for runs that are missing or lost counts
+    # (n_known, n_runs): total of the progress counter; NaN for runs that are missing or lost counts
     total: Floats
     # (n_known, n_runs): measured over corrected time; 1 unless a fault was corrected
     slowdown: Floats
     # (n_known,): contexts whose time was scaled to what the others predict
     time_imputed: NDArray[np.bool_]
-    # amounts per bin at any context; the first quantity is time where it is not the clock
+    # amounts per bin at any context; the first quantity is time, unless progress is measured by it
     trend: Trend
-    total_trend: Trend  # total of the clock at any context
+    total_trend: Trend  # total of the progress counter at any context
     # (n_known, bins, k): log of each context's mean measured amounts over the fitted ones
     context_residual: Floats
-    # (n_known, k): factor on the departures in the local mean: 1, or for a single run, which may be
-    # noise, the share that the neighbours predict
+    # (n_known, k): factor on the context residuals in the local mean: 1; for a context with one
+    # run, whose residual may be noise, the share that the neighbours predict
     shrinkage: Floats
 
     @classmethod
@@ -66,7 +67,7 @@ class Centre:
         segments: int,
         bandwidth: float,
     ) -> Centre:
-        """Centre with the trend of the totals, and the departures of the known contexts.
+        """Centre with the trend of the totals, and the context residuals of the known contexts.
 
         `state` (n, bins, k) are the amounts per bin of the runs, to whose means `trend` was fitted.
         The runs were made of `measurements`.
@@ -123,12 +124,12 @@ class Centre:
 
     @cached_property
     def _shrunk(self) -> Floats:
-        """Departures after shrinkage, (n_known, bins, k)."""
+        """Context residuals after shrinkage, (n_known, bins, k)."""
         return self.context_residual * self.shrinkage[:, None]
 
     @cached_property
     def _shrunk_sums(self) -> Floats:
-        """Departures of the sums over bins after shrinkage, (n_known, 1, k)."""
+        """Context residuals of the sums over bins after shrinkage, (n_known, 1, k)."""
         states = self.known_states(), self._fitted
         sums = log_ratio(*(amounts.sum(axis=1, keepdims=True) for amounts in states))
         return sums * self.shrinkage[:, None]
@@ -159,7 +160,8 @@ class Centre:
     def held_out(self) -> Floats:
         """Centre of each known context, predicted from all others, (n_known, bins, k).
 
-        The parameters of the trend stay, and the departures of the others are from the full trend.
+        The parameters of the trend are kept.  The residuals of the others are those from the full
+        trend.
         """
         log_weight = _weights_of_others(self.scaled_contexts)
         return self._with_context_residuals(self.trend.held_out, log_weight)
@@ -187,10 +189,10 @@ class Centre:
         return self._with_context_residuals(self.trend.predict(query), log_weight)
 
     def _with_context_residuals(self, fitted: Floats, log_weight: Floats) -> Floats:
-        """Amounts of the trend (q, bins, k) times the local mean of the departures.
+        """Amounts of the trend (q, bins, k) times the local mean of the context residuals.
 
-        Where the trend takes the total time from a trend of the sums, so do departures: single bins
-        hold the noise of deconvolution, and the mean of noisy logarithms is too low.
+        If the total time comes from a trend of the sums, so do its residuals.  Single bins have the
+        noise of deconvolution, and the mean of noisy logarithms is too low.
         """
         states = fitted * np.exp(_local_mean(log_weight, self._shrunk))
         if not self.trend.sums:
@@ -200,7 +202,7 @@ class Centre:
         return states
 
     def totals(self, query: Floats) -> Floats:
-        """Total of the clock at contexts, (q,)."""
+        """Total of the progress counter at contexts, (q,)."""
         return self.total_trend.predict(query)[:, 0, 0]
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
@@ -335,7 +337,7 @@ def _kernel_width(trend: Trend, bandwidth: float) -> Floats:
 
 
 def _local_mean(log_weight: Floats, context_residual: Floats) -> Floats:
-    """Kernel mean of departures (n_known, bins, k) by log weights (q, n_known), (q, bins, k)."""
+    """Mean of context residuals (n_known, bins, k) by log weights (q, n_known), (q, bins, k)."""
     weight = np.exp(log_weight)
     weight /= weight.sum(axis=1, keepdims=True)
     mean = weight @ context_residual.reshape(len(context_residual), -1)
@@ -343,10 +345,10 @@ def _local_mean(log_weight: Floats, context_residual: Floats) -> Floats:
 
 
 def predicted_share(scaled_contexts: Floats, context_residual: Floats, weight: Floats) -> Floats:
-    """Share of the departures that neighbours predict, (k,): of single runs, what is not noise.
+    """Share of the context residuals that neighbours predict, (k,); the rest may be noise.
 
-    The factor from 0 to 1 on the local mean of all other contexts that predicts the departures
-    best, in least squares with the given weights (n_known, bins, k).
+    A factor from 0 to 1 on the local mean of all other contexts.  It predicts the residuals best,
+    in least squares with the given weights (n_known, bins, k).
     """
     if len(scaled_contexts) == 1:
         return np.ones(context_residual.shape[2])

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from msbgen.core.contexts import squared_distances
 from msbgen.generate import _kernels
-from msbgen.generate.clock import uniform_knots
 from msbgen.generate.partial import fill_means
+from msbgen.generate.progress import uniform_knots
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
@@ -85,7 +85,7 @@ def deconvolved_trend(
         runs.contexts,
         chosen,
         weights=runs.weight,
-        # a cap is on a counter per time, which is a state only where time is not the clock
+        # a cap is on a counter per time, which is a state only where progress is not wall time
         find_caps=runs.clock != 0,
         segments=min(segments, chosen.shape[1]),
     )
@@ -131,7 +131,7 @@ def _clearly_better(time_model: float, trend: float) -> bool:
 def trend_with_time_model(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
     """Trend whose time follows the time model, and the runs' states deconvolved with it.
 
-    The clock of `runs` is not time; `trend` is that of their states.
+    Progress of `runs` is not measured by time; `trend` is that of their states.
     """
     n, state = len(runs.contexts), runs.state
     everywhere = np.ones((state.shape[2] - 1, n, n))

@@ -1,4 +1,4 @@
-"""The distribution of profiles on the wall clock: the paper's conditional bridge between snapshots.
+"""The distribution of profiles in wall time: the paper's conditional bridge between snapshots.
 
 Snapshot j is the cloud of augmented states (ξ, β) of every run at one time since the start.  The
 bridge between the snapshots, conditioned on a context by a kernel, gives the state at any time
@@ -38,7 +38,7 @@ _NO_TREND = (
 
 @dataclass(frozen=True)
 class ElapsedSettings:
-    """Settings of the bridge on the wall clock.
+    """Settings of the bridge in wall time.
 
     The defaults are the settings of the paper's authors, as far as they are known.
 
@@ -93,7 +93,7 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class ElapsedDistribution:
-    """The fitted bridge on the wall clock."""
+    """The fitted bridge in wall time."""
 
     name: ClassVar[str] = "elapsed"
 
@@ -151,7 +151,7 @@ class ElapsedDistribution:
 
     @property
     def centre(self) -> Centre:
-        """Always an ArgumentError: the wall clock has no bins of progress and no trend."""
+        """Always an ArgumentError: wall time has no bins of progress and no trend."""
         raise ArgumentError(_NO_TREND)
 
     @property

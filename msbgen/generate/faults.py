@@ -36,8 +36,8 @@ from msbgen.faults.regression import TimeRegression, grows_with_time
 from msbgen.faults.roofline import Roofline
 from msbgen.faults.search import find_faulty_contexts
 from msbgen.faults.stretches import find_stretches, narrow_slowness
-from msbgen.generate.clock import to_progress, uniform_knots
 from msbgen.generate.measurements import Measurements
+from msbgen.generate.progress import to_progress, uniform_knots
 from msbgen.generate.runs import usable_runs
 from msbgen.trend.caps import Rate, at_rates, cap_rates
 
@@ -215,7 +215,7 @@ class _Amounts:
     """Amounts of measured runs, of which some are used."""
 
     contexts: Floats  # (n, m)
-    # (n, runs, 1 + k): time [s] and totals of the counters but the clock; NaN where not held
+    # (n, runs, 1 + k): time [s] and totals of the other counters; NaN where not measured
     totals: Floats
     state: Floats  # (n, runs, bins, 1 + k): amounts of all bins, of equal work
     used: Bools  # (n, runs)
@@ -258,7 +258,7 @@ def _run_and_context_faults(
 
 
 def _totals(m: Measurements, used: Bools) -> Floats:
-    """Time [s] of every run and its totals of the counters but the clock, (n, runs, 1 + k)."""
+    """Time [s] of every run and totals of all counters but that of progress, (n, runs, 1 + k)."""
     held = np.isfinite(m.counts).any(axis=2) & used[..., None]
     totals = np.where(held, np.nansum(m.counts, axis=2), np.nan)
     if m.clock:

@@ -1,18 +1,20 @@
 """Imputation of samples that were lost for good, from a first fit of the trend.
 
 The length of a lost sample is known, its counts are not.  The progress of the run at its start is
-known nearly as well.  The trend gives how far runs get from there in that time, and their counts
-until then: where a phase changes this is better than a rate between the samples around.  Speed and
-counts are scaled by those of the run relative to the trend in its other samples.  The clock's total
-is about the same in all runs.  The imputed counts of the clock are therefore scaled so that the
-total of the run moves towards that of other runs.  It moves farther the less these totals vary.
+known nearly as well.  From the trend follow the progress made in that time and the counts.  Where a
+phase changes, this is better than a rate between the samples around.  Speed and counts are scaled
+by those of the run relative to the trend in its other samples.
+
+The progress counter's total is about the same in all runs.  Its imputed counts are therefore scaled
+so that the total of the run moves towards that of other runs.  It moves farther the less these
+totals vary.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from msbgen.generate.clock import uniform_knots
+from msbgen.generate.progress import uniform_knots
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import Trend, fit_trend
 
@@ -57,7 +59,7 @@ def fill_lost(counts: Floats, lost: Bools, runs: Runs, trend: Trend) -> Floats:
 
 
 def _fill_clock(filled: Floats, lost: Bools, runs: Runs, trend: Trend, index: NDArray) -> None:
-    """Impute, in place, the clock's counts of lost samples."""
+    """Impute, in place, the progress counter's counts of lost samples."""
     clock, time = runs.clock - 1, runs.intervals[1][..., 0]
     knots, reached = _reached(trend)
     n_lost = lost[..., clock].sum(axis=2)[tuple(index.T)]
@@ -115,11 +117,11 @@ def _reached(trend: Trend) -> tuple[Floats, Floats]:
 
 
 def _total(runs: Runs, run: int, work: Floats) -> float:
-    """Total of the clock in a whole run that counts `work` until its end or cut."""
+    """Total of the progress counter in a whole run that counts `work` until its end or cut."""
     expected = float(runs.expected[run])
     return float(work.sum()) if np.isnan(expected) else max(expected, float(work.sum()))
 
 
 def _edges(work: Floats, total: float) -> Floats:
-    """Progress at the edges of intervals in which the clock counts `work`."""
+    """Progress at the edges of intervals in which the progress counter counts `work`."""
     return np.minimum(np.concatenate([[0.0], np.cumsum(work)]) / total, 1.0)

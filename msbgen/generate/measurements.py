@@ -17,7 +17,8 @@ class Measurements:
     """
 
     # (n_known, n_runs, n_times, n_counters): events per interval.  NaN after a run has ended or was
-    # cut, and throughout for a counter that the run does not hold; every run holds the clock.
+    # cut, and throughout for a counter that the run does not hold; every run holds the progress
+    # counter.
     counts: Floats
     # (n_known, n_runs) [s], until the cut of a run that was cut; NaN where a run is missing
     duration: Floats

@@ -48,12 +48,12 @@ from msbgen.data.schema import (
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.faults.findings import Findings
-from msbgen.generate.clock import resample
 from msbgen.generate.distribution import Kind, ProfileDistribution
 from msbgen.generate.elapsed_distribution import ElapsedDistribution, ElapsedSettings
 from msbgen.generate.faults import MOST_KNOWN, dataset_faults, describe_faults, log_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.measurements import Measurements
+from msbgen.generate.progress import resample
 from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
 from msbgen.generate.streams import stream_key
 
@@ -455,7 +455,7 @@ def fit_profiles(
     ProfileError
         The dataset breaks the contract.
     MeasurementError
-        Its runs are too short, its clock counted nothing, or its contexts are too many.
+        Its runs are too short, its progress counter counted nothing, or its contexts are too many.
     msbgen.bridge.solve.NotConvergedError
         The solver of the paper's preset did not reach its tolerance; the default preset solves
         later, see :meth:`ProfileModel.prepare`.
@@ -558,13 +558,13 @@ def _digest(ds: xr.Dataset) -> str:
 
 
 def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) -> int:
-    """Index of the progress clock: 0 for wall time, 1 + k for counter k."""
+    """Index of the progress counter: 0 for wall time, 1 + k for counter k."""
     names = counter_names(dataset)
-    # validation has checked that the clock of the dataset is one of its counters
+    # validation has checked that its progress counter is one of its counters
     wanted = clock_name(dataset) if settings.clock is None else settings.clock
     if wanted not in ("time", *names):
         raise ArgumentError(
-            f"the progress clock is {quoted(wanted)}; one of time, {', '.join(names)} is wanted."
+            f"the progress counter is {quoted(wanted)}; one of time, {', '.join(names)} is wanted."
         )
     return 0 if wanted == "time" else 1 + names.index(wanted)
 

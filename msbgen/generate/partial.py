@@ -13,7 +13,7 @@ Bools = NDArray[np.bool_]
 def expected_totals(
     counts: Floats, duration: Floats, contexts: Floats, clock: int, complete: Bools
 ) -> Floats:
-    """Expected total of the clock in runs that were cut, (n_known, n_runs); NaN elsewhere.
+    """Expected total of the progress counter in cut runs, (n_known, n_runs); NaN elsewhere.
 
     The median of the other runs of the context, or, where every run was cut, the prediction of a
     trend of these medians over the contexts.  Arguments as the fields of

@@ -50,7 +50,7 @@ _SOLVING = threading.Lock()
 
 @dataclass(frozen=True)
 class ProgressSettings:
-    """Settings of the trend and the bridge on a progress clock.
+    """Settings of the trend and the bridge at equal progress.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class ProgressSettings:
         Segments of progress, one snapshot of the bridge each.
     deconvolutions : int
         Times that counts are deconvolved within their sampling intervals, with the trend as the
-        prior (:func:`msbgen.generate.clock.deconvolve`), and the trend is fitted again.
+        prior (:func:`msbgen.generate.progress.deconvolve`), and the trend is fitted again.
     epsilon : float
         Weight of the entropy, in squared units of the scaled coordinates: residuals and lags
         divided by their standard deviation, contexts by the bandwidth of the kernel.
@@ -121,7 +121,7 @@ class ProgressDistribution:
     ) -> ProgressDistribution:
         """ProfileDistribution of measured runs: the trend, the centre and the residuals.
 
-        Runs that lost counts (:func:`msbgen.generate.clock.lost_counts`) are left out.  Samples
+        Runs that lost counts (:func:`msbgen.generate.progress.lost_counts`) are left out.  Samples
         that were lost are imputed by a first fit (:mod:`msbgen.generate.lost`).  `progress` is
         called with (done, total) stages.  Errors as of :meth:`msbgen.generate.runs.Runs.of`; the
         solver that couples groups of counters raises NotConvergedError.
@@ -300,7 +300,7 @@ class ProgressDistribution:
         return distance / len(points)
 
     def _totals(self, clock: Floats, run: Indices) -> Floats:
-        """Totals of the clock of runs at contexts with mean totals `clock` (q,), (q, runs)."""
+        """Totals of the progress counter, (q, runs), at contexts with mean totals `clock` (q,)."""
         return clock[:, None] * np.exp(self.residuals.total_residual[run])
 
     def _run_durations(self, centre: Floats, totals: Floats, active: Indices) -> Floats:

@@ -36,7 +36,7 @@ class Residuals:
     residual: Floats  # (n, bins, k): of the amounts in each bin
     coarse: Floats  # (n, segments, k): of the amounts in each segment
     lag: Floats  # (n, segments, k): of all amounts until the end of each segment
-    total_residual: Floats  # (n,): of the clock's total over the trend of the totals
+    total_residual: Floats  # (n,): of the progress counter's total over the trend of the totals
 
     @classmethod
     def fit(

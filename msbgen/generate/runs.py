@@ -1,4 +1,4 @@
-"""Measured runs on their progress clock."""
+"""Measured runs by progress."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
-from msbgen.generate.clock import (
+from msbgen.generate.measurements import Measurements
+from msbgen.generate.partial import expected_totals
+from msbgen.generate.progress import (
     deconvolve,
     lost_counts,
     progress_amounts,
     to_progress,
     uniform_knots,
 )
-from msbgen.generate.measurements import Measurements
-from msbgen.generate.partial import expected_totals
 from msbgen.trend.fit import Trend
 
 Floats = NDArray[np.float64]
@@ -40,19 +40,19 @@ class Runs:
     # (n, bins, k): amounts per bin of progress, spread evenly within the sampling intervals; NaN
     # where a run holds no such counter, and from where it was cut
     state: Floats
-    # (n_known, n_runs): of the clock in each run, expected where a run was cut; NaN for runs that
+    # (n_known, n_runs): of the progress counter, expected where a run was cut; NaN for runs that
     # are missing or lost counts
     total: Floats
     reliability: Floats  # (n_known,): weight of one run of each context in a trend, at most 1
-    expected: Floats  # (n,): expected total of the clock in runs that were cut; NaN for the others
+    expected: Floats  # (n,): expected total of the progress counter in cut runs; NaN for the others
 
     @classmethod
     def of(cls, measurements: Measurements, bins: int) -> Runs:
-        """Runs on their progress clock; those that lost counts of the clock are left out.
+        """Runs by progress; those that lost counts of the progress counter are left out.
 
         The total of a run with lost samples is not known yet, so that such runs are kept.
-        MeasurementError where the clock counted nothing in every run of a context, or no run went
-        on to its end.
+        MeasurementError where the progress counter counted nothing in every run of a context, or no
+        run went on to its end.
         """
         m, interval = measurements, np.asarray(measurements.intervals, dtype=float)
         expected = expected_totals(m.counts, m.duration, m.contexts, m.clock, m.is_complete)
@@ -70,8 +70,8 @@ class Runs:
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise MeasurementError(
-                f"the clock counted nothing in every run of context {row}, "
-                f"{m.contexts[row].tolist()}: measure it again, drop it, or choose another clock "
+                f"the progress counter counted nothing in every run of context {row}, "
+                f"{m.contexts[row].tolist()}: measure it again, drop it, or choose another counter "
                 f"(attribute 'progress')."
             )
         context, run = np.nonzero(used)
@@ -100,7 +100,7 @@ class Runs:
 
     @property
     def run_total(self) -> Floats:
-        """Total of the clock in each run that is used, (n,)."""
+        """Total of the progress counter in each run that is used, (n,)."""
         return self.total[np.isfinite(self.total)]
 
     @cached_property
@@ -191,7 +191,7 @@ class Runs:
         """Amounts per bin of progress, deconvolved with a trend as the prior, (n, bins, k).
 
         The prior is corrected `shared_steps` times by the ratio that all runs share
-        (:func:`msbgen.generate.clock.deconvolve`).
+        (:func:`msbgen.generate.progress.deconvolve`).
         """
         prior = trend.predict(self.contexts)[self.context]
         return deconvolve(
@@ -207,7 +207,7 @@ class Runs:
 
 
 def usable_runs(total: Floats, clock: int) -> NDArray[np.bool_]:
-    """Runs that a distribution is fitted to, (n_known, n_runs): all without lost clock counts.
+    """Runs that a distribution is fitted to, (n_known, n_runs): all without lost counts.
 
     Where the totals of all runs of a context depart together, the context causes it, not a lost
     count.

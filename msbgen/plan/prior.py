@@ -284,7 +284,7 @@ def _importance(states: Floats, offset: Floats, clock: int) -> Floats:
     """Squared error of the scaled profile per squared error of each logarithm, (bins, k).
 
     The rate of a counter is its amount over the time, so that an error of time is one of every
-    counter.  The rate of the clock is 1 / time.
+    counter.  The rate of the progress counter is 1 / time.
     """
     time = np.maximum(states[..., 0], 1e-300)
     amounts = [(states[..., k] + offset[k], states[..., k]) for k in range(1, states.shape[2])]

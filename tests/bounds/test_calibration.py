@@ -14,7 +14,7 @@ from held import grid_groups, held_out
 from msbgen.bounds.calibration import Calibration
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.generate.clock import deconvolve, uniform_knots
+from msbgen.generate.progress import deconvolve, uniform_knots
 
 
 def bounds_of(held):

@@ -177,7 +177,7 @@ def with_complete(value, dims=("context", "run")):
 # None of these can be learned from.
 ERRORS = {
     "counter 'cache_misses' is NaN in every run: none holds it": put("cache_misses", ..., np.nan),
-    "'instructions', the clock of progress, was not measured in context 2": put(
+    "'instructions', the progress counter, was not measured in context 2": put(
         "instructions", (2, 1), np.nan
     ),
     "say in its attribute 'gaps' whether": put("cache_misses", (1, 1, 3), np.nan),

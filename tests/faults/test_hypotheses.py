@@ -18,7 +18,7 @@ from msbgen.faults.hypotheses import (
     FAULT_SCALE,
     FaultModel,
     Hypothesis,
-    precision_with_departure,
+    precision_with_deviation,
 )
 from msbgen.faults.process import Process
 
@@ -58,7 +58,7 @@ def test_slow_is_the_integral_over_the_slowdown(model):
 
 
 def density_of_counts(process, values, departing, deviation=FAULT_SCALE):
-    """Log density of counts some of which depart without a fault."""
+    """Log density of counts some of which deviate without a fault."""
     free = np.isin(np.arange(len(values)), departing)
     return density(Process(process.smooth, process.noise + deviation**2 * free), values)
 
@@ -72,7 +72,7 @@ def test_bad_is_the_ratio_of_densities_with_a_free_variance(model):
             time, explanation.values[0], []
         )
         free, none = (density_of_counts(counts, explanation.values[1], own) for own in ([i], []))
-        # counts may depart without a fault
+        # counts may deviate without a fault
         little = density_of_counts(counts, explanation.values[1], [i], _SMALL_SCALE)
         gain += free - np.logaddexp(none, np.log(_REAL_ODDS) + np.logaddexp(free, little))
         assert bad[i] - np.log(_PRIOR_ODDS * _BAD_ODDS) == pytest.approx(gain)
@@ -101,7 +101,7 @@ def test_exchanged_is_the_ratio_of_densities_of_exchanged_values(model):
 def test_the_update_of_the_precision_is_the_inverse_with_a_free_variance(model):
     process = model.processes[0]
     free = Process(process.smooth, process.noise + FAULT_SCALE**2 * np.eye(model.n)[2])
-    assert precision_with_departure(process.precision(), 2) == pytest.approx(free.precision())
+    assert precision_with_deviation(process.precision(), 2) == pytest.approx(free.precision())
 
 
 def test_the_order_of_hypotheses_does_not_matter(model):

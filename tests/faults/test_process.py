@@ -24,7 +24,7 @@ def test_one_departure_does_not_determine_the_noise():
     assert np.sqrt(spoilt.noise.max()) < 0.05
     raised = raise_noise(clean, neighbourhoods(contexts), values, none)
     assert np.all(raised.noise >= clean.noise)
-    assert np.sqrt(raised.noise[20]) < 0.1  # its own departure is left out
+    assert np.sqrt(raised.noise[20]) < 0.1  # its own deviation is left out
 
 
 def test_neighbours_that_depart_together_raise_the_noise():

@@ -5,7 +5,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from msbgen.generate.clock import to_wall_time, uniform_knots
 from msbgen.generate.deconvolution import (
     deconvolved_counts,
     deconvolved_trend,
@@ -13,6 +12,7 @@ from msbgen.generate.deconvolution import (
     neighbours,
 )
 from msbgen.generate.partial import fill_means
+from msbgen.generate.progress import to_wall_time, uniform_knots
 from msbgen.trend.fit import fit_trend
 from msbgen.trend.time_model import Windows
 from tasks import runs_of, task

@@ -1,4 +1,4 @@
-"""What every distribution must answer, and what the wall clock cannot."""
+"""What every distribution must answer, and what wall time cannot."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The paper's distribution on the wall clock, on arrays."""
+"""The paper's distribution in wall time, on arrays."""
 
 import numpy as np
 import pytest

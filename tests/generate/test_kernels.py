@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from msbgen.generate import _kernels
-from msbgen.generate.clock import to_wall_time, uniform_knots
+from msbgen.generate.progress import to_wall_time, uniform_knots
 
 
 @pytest.mark.parametrize("clock", [0, 1, 2, 3])

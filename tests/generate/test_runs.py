@@ -27,7 +27,8 @@ def test_runs_that_lost_counts_are_named_and_a_context_without_counts_is_refused
     assert caplog.text == ""
     counts[2, :, :, 0] = np.where(np.isnan(counts[2, :, :, 0]), np.nan, 0.0)
     with pytest.raises(
-        MeasurementError, match="dataset: the clock counted nothing in every run of context 2"
+        MeasurementError,
+        match="dataset: the progress counter counted nothing in every run of context 2",
     ):
         fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
 

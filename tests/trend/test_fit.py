@@ -252,7 +252,7 @@ def test_a_trend_survives_as_plain_arrays(cap):
         ({"states": -np.ones((3, 4, 1))}, "negative"),
         ({"states": np.full((3, 4, 1), np.nan)}, "a bin without a measured context"),
         ({"weights": 0.0}, "weights is 0.0; one positive"),
-        ({"weights": [1.0, 2.0]}, "one positive number, or one a context"),
+        ({"weights": [1.0, 2.0]}, "one positive number, or one per context"),
         ({"form": "spline"}, "form is 'spline'"),
         ({"coordinates": ("log", "log")}, "coordinates is"),
     ],

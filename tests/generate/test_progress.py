@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from msbgen.generate.clock import deconvolve, lost_counts, to_progress, to_wall_time, uniform_knots
+from msbgen.generate.progress import (
+    deconvolve,
+    lost_counts,
+    to_progress,
+    to_wall_time,
+    uniform_knots,
+)
 from strategies import measured_runs
 
 few = settings(max_examples=25)
@@ -65,7 +71,7 @@ def test_runs_are_treated_one_by_one_and_missing_ones_stay_missing():
     counts = np.full((2, 2, 3, 2), np.nan)
     counts[0, 0] = [[2.0, 1.0], [2.0, 1.0], [1.0, 1.0]]
     counts[0, 1, :2] = [[4.0, 1.0], [1.0, 1.0]]
-    counts[1, 0, :1] = [[0.0, 1.0]]  # the clock counted nothing
+    counts[1, 0, :1] = [[0.0, 1.0]]  # the progress counter counted nothing
     duration = np.array([[2.5, 1.2], [0.7, np.nan]])
     knots = uniform_knots(5)
     progress = to_progress(counts, duration, 1.0, knots=knots)

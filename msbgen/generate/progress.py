@@ -31,16 +31,16 @@ _NOT_ENDED = 1e-6
 
 @dataclass(frozen=True)
 class ClockedRuns:
-    """Runs on the progress clock."""
+    """Runs at equal progress."""
 
-    # (..., bins, d): amounts per bin of time and counters without the clock [s, events]; NaN for a
-    # missing run, a run whose clock counted nothing, bins that overlap an interval without a count
+    # (..., bins, d): amounts per bin of time and of all counters but that of progress [s, events].
+    # NaN for a missing run, a run without progress, bins that overlap an interval without a count
     # of that counter, and from the bin on in which a run was cut
     state: Floats
-    # (...): of the clock, expected where a run was cut; [s] when the clock is wall time
+    # (...): of the progress counter, expected where a run was cut; [s] when progress is wall time
     total: Floats
     knots: Floats  # (bins + 1,): edges of the bins, from 0 to 1
-    clock: int  # index of the clock among time and the counters
+    clock: int  # index of the progress counter among time and the counters
 
 
 def uniform_knots(n_bins: int) -> Floats:
@@ -119,7 +119,7 @@ def deconvolve(
     shared_steps: int = 0,
     expected: ArrayLike | None = None,
 ) -> ClockedRuns:
-    """Runs on the progress clock, deconvolved within the sampling intervals with a prior.
+    """Runs at equal progress, deconvolved within the sampling intervals with a prior.
 
     A burst shorter than the sampling interval is smeared over the interval, differently in every
     context, because sampling times fall into other phases there.  The prior is a first estimate of
@@ -237,15 +237,15 @@ def resample(
 def lost_counts(
     total: ArrayLike, *, tolerance: float = 0.03, factor: float = 5.0
 ) -> NDArray[np.bool_]:
-    """Runs (contexts, runs) that lost counts of the clock: their total is an outlier among all.
+    """Runs (contexts, runs) that lost counts of progress: their total is an outlier among all.
 
     A run is bad when the logarithm of its total is farther than the threshold
 
         max(log(1 + tolerance), factor · 1.4826 · median |log total − median log total|)
 
     from the median over all runs *and* from the median of the other runs of its context, if there
-    are any: work may depend on the context.  Runs whose clock counted nothing are bad; missing
-    ones, with a total of NaN, are not.
+    are any: work may depend on the context.  Runs whose progress counter counted nothing are bad;
+    missing ones, with a total of NaN, are not.
     """
     totals = np.asarray(total, dtype=float)
     if totals.ndim != 2:
@@ -349,9 +349,9 @@ def _cut(state: Floats, position: Floats, edges: Floats) -> None:
 
 
 def _positions(quantities: Floats, clock: int) -> tuple[Floats, Floats]:
-    """Fraction of its total that the clock has reached at all edges (n, time + 1), and totals.
+    """Progress at all edges of the intervals (n, time + 1), and totals of its counter.
 
-    NaN throughout for a missing run, a total of zero, or a missing sample of the clock.
+    NaN throughout for a missing run, a total of zero, or a missing sample of the progress counter.
     """
     position = _cumulative(quantities[:, :, clock])
     total = position[:, -1].copy()
