@@ -30,8 +30,8 @@ Holds = Literal["run", "segment"]
 # Contexts bounded at a time: each has a weight of every known run.
 _BLOCK = 512
 
-# Where all runs nearby are equal the width is tiny, and others are very many widths away: their
-# bounds are useless, but must not overflow.
+# If all runs nearby are equal, the width is tiny, and scores are very large.  Such bounds are
+# useless, but must not overflow.
 _MOST_LOG = 700.0
 
 

@@ -13,13 +13,14 @@ guarantee and its assumptions:
   bounds are slightly wide.  Contexts left out alone are predicted in closed form, with length
   scales that were chosen with the left-out context present: a few parameters against hundreds of
   runs.  ``folds=K`` chooses them anew.
-- Known contexts are mostly a grid, and new ones lie between its levels: they are not drawn alike.
-  There the guarantee is as good as a model of the growth of errors, learned from the left-out
-  levels.  Errors of the execution time grow with the gap to the measured levels.  Errors of a band
-  are equal at any new level, as all runs of a level share where the sampling intervals end in the
-  program.  With three levels of a resource this rests on a single one.
-- Nothing at the known contexts shows what happens only between two levels: a working set that
-  begins to fit the cache there is not covered by the calibration.
+- Known contexts are mostly a grid, and new ones lie between its levels, so that they are not drawn
+  like the known ones.  There the guarantee is as good as the estimated growth of errors, which
+  comes from the left-out levels.  Errors of the execution time grow with the gap to the measured
+  levels.  Errors of a band are the same at any new level, as sampling intervals of all runs of a
+  level end at the same places of the program.  If a resource has three levels, both rest on a
+  single one.
+- What happens only between two levels, such as a working set that begins to fit the cache, does not
+  show at the known contexts.  The calibration does not cover it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Width of the scatter of runs around their prediction, learned from left-out contexts.
+"""Widths: the expected size of a prediction's error, learned from left-out contexts.
 
 A conformal bound is a prediction plus a quantile of scores times a width.  Any width gives a valid
-bound; a width that is large where errors are large gives a tight one.  Of the logarithm it is
+bound; a width that is large where errors are large gives a tight one.  In logarithms, it is
 
     width(β)² = noise(β) + error alone(β) + Σ_r growth_r(β) · step_r(β)²
 
@@ -38,13 +38,14 @@ _LEAST_NOISE = 0.01
 class Widths:
     """Widths of a quantity of a run in one or more parts, such as segments of progress.
 
-    A band over all parts of a run is as wide as its worst part needs, in widths of that part.
-    A part where the known contexts happened to agree would widen all others.  Each mean square is
-    therefore shrunk towards the mean over parts.
+    A band over all parts of a run uses the largest score of any part.  A part in which the known
+    contexts happened to agree has a small width, hence large scores, and would widen the band of
+    all parts.  Each mean square is therefore shrunk towards the mean over parts.
 
-    With deconvolution, all runs of a level share where their intervals end in the program, however
-    near other levels are.  Any new level is then one step, and counts as one more than the few that
-    were left out.  Without it, the error grows with the gap to the measured levels: the step.
+    With deconvolution, the error is the same for any new level: sampling intervals of all runs of a
+    level end at the same places of the program.  The step to a new level is then 1.  As few levels
+    were left out, the new one is counted as one more.  Without deconvolution, the error grows with
+    the gap to the measured levels, and the step is that gap.
     """
 
     held_out: HeldOut
@@ -87,9 +88,9 @@ class Widths:
     def _mean_near(self, near: Floats, values: Floats, weight: Floats) -> Floats:
         """Mean of known contexts' values (n_known, parts) around each context, (q, parts).
 
-        Without deconvolution the nearest context has weight one, however far it is, since errors
-        of totals are alike in a neighbourhood.  With it, far contexts get the mean of all, since
-        errors are alike within a level.
+        Without deconvolution, errors are similar in a neighbourhood: the nearest context has weight
+        one, however far it is.  With it, errors are similar within a level: contexts that are far
+        from all others get the mean of all.
         """
         near = near * (weight > 0)
         if not self.deconvolved:

@@ -1,14 +1,15 @@
 """Conformal quantiles for runs that are nested in groups, and folds that keep groups whole.
 
-Groups are what is exchangeable: contexts, programs, families of graphs.  The runs of one group
-share its error, so ten runs of one group carry less information than one run of ten groups.  If a
-new group is drawn like the known ones, then
+Groups, such as contexts, programs or families of graphs, are exchangeable.  The runs of one group
+have a common error, so ten runs of one group carry less information than one run of ten groups.  If
+a new group is drawn like the known ones, then
 
     q = inf {s : Σ_g 1/(n+1) · mean_r 1[s_gr ≤ s] ≥ 1 − α}
 
 covers a new run with probability at least 1 − α and at most about 1 − α + 1/(n+1) (hierarchical
-conformal prediction, Lee, Barber and Willett 2023, Section 3).  The new group is the missing
-1/(n+1), at infinity.  A rate α below 1/(n+1) has no finite quantile and is refused.
+conformal prediction, Lee, Barber and Willett 2023, Section 3).  The new group has
+the remaining weight 1/(n+1), with a score at infinity.  A rate α, the miscoverage, below 1/(n+1)
+has no finite quantile and is refused.
 
 ======================================  ==========================================================
 question                                function

@@ -1,8 +1,8 @@
-"""Choice of the context with the least cost within limits, on arrays.
+"""Choice of the context with the least cost within limits, from given predictions.
 
 Each context has an expected time and energy of a run, and bounds on them.  Contexts are ranked by
-the expected cost; their bounds must keep the limits.  The numbers may come from a table, from a
-model of kernels or from the schedule of a task graph.
+the expected cost; their bounds must keep the limits.  The predictions may come from a table or from
+any model.  (:class:`msbgen.kernels.choice.Chooser` predicts and chooses.)
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def choose(
     limits: Limits = NO_LIMITS,
     name: Callable[[int], str] = "context {}".format,
 ) -> Choice:
-    """The context with the least cost within the limits; of equal costs the faster, then the first.
+    """The context with the least cost within the limits; of equal costs the faster.
 
     `objective` is "energy" by work; "edp", energy by work times time; "time" by work; or a function
     that returns a cost for each context, (n,).  Upper bounds must keep the limits.  `name` returns
@@ -120,8 +120,8 @@ def choose(
     ArgumentError
         Another objective.
     MeasurementError
-        No context keeps the limits; the message names the one that comes closest to the first that
-        cannot be kept.
+        No context keeps the limits.  The message names the first limit that cannot be kept, and the
+        context that comes closest to it.
     """
     cost = costs_by(objective, predictions)
     allowed = limits.satisfied_by(predictions)

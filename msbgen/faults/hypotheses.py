@@ -13,9 +13,9 @@ log likelihood by a closed form; s is the standard deviation of the logarithm of
 An accepted hypothesis lowers the rank of P by one, and the next is compared under the new P.  Each
 hypothesis also has prior odds.
 
-Counts may deviate without a fault, where a working set no longer fits into a cache.  So the counts
-of any context may deviate by N(0, s²) at prior odds of their own.  A hypothesis is compared with
-that possibility, not only with no deviation.
+Counts may deviate without a fault, where a working set no longer fits into a cache.  This has prior
+odds of its own, for a deviation of N(0, s²) in any context.  A hypothesis is compared with this
+possibility, too, not only with no deviation.
 """
 
 from dataclasses import dataclass

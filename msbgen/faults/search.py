@@ -4,13 +4,13 @@ A beam search over hypotheses (:mod:`msbgen.faults.hypotheses`) also follows tho
 likelihood, since two faults may hide each other.  Then hypotheses are withdrawn one by one and in
 pairs, and the rest is completed anew.
 
-The noise of the processes is fitted without the contexts found, in turns, both with and without
+Fits of the noise without the contexts found alternate with searches, both with and without
 more noise where neighbours deviate.  In the end it is also fitted without the contexts of the next
-best hypotheses, because a fault may have determined the noise.  The likeliest result counts.
+best hypotheses, because a fault may have determined the noise.  The likeliest result is returned.
 
-Faults are single.  So where most contexts along a line of a grid, or most direct neighbours of a
-context, would be faulty, none of them is.  A context that is capped for more than half of its time
-runs at the cap's rate, and is exempt.
+Faults concern single contexts.  So if most contexts along a line of a grid, or most direct
+neighbours of a context, would be faulty, none of them is.  A context that is capped for more than
+half of its time runs at the cap's rate, and is exempt.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class _Search:
         process, precision = self._model.processes[0], found.precision[0]
         alpha = precision @ found.values[0]
         for i in (one.contexts[0] for one in found.hypotheses if one.kind == "slow"):
-            # the time that all other contexts predict, where that of i is free
+            # measured time over that which all other contexts predict
             factor[i] = max(np.exp(alpha[i] / precision[i, i]), 1.0)
             # of the free variance of i, s² = .49 is that of the fault
             left = max(1.0 / precision[i, i] - process.noise[i] - 0.49, 0.0)

@@ -1,9 +1,9 @@
 """Stretched runs: runs of a sound context of which a part was slowed down.
 
 The time of each segment of progress is compared with that of the other runs of the context.  In
-contexts of one or two runs it is compared with the leave-one-out prediction from its counts and all
-other contexts.  A stretch is a window of segments whose mean residual is far larger than that of
-windows of the same length in other runs.
+*small* contexts, of one or two runs, it is compared with the leave-one-out prediction from its
+counts and all other contexts.  A stretch is a window of segments whose mean residual is far larger
+than that of windows of the same length in other runs.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,19 +1,19 @@
-"""Imputation of residuals that a run did not measure, from donor runs found by coupled clouds.
+"""Imputation of residuals that a run did not measure, taken from similar runs, its donors.
 
 Counters are measured in groups, in different runs, and runs are cut.  In every segment of progress
-the runs that hold a group are one cloud, the runs that lack it another.  Both hold the time of the
-segment, the lag (how late a run is there, beside its context), the counters that all runs
-hold, and the context.  The bridge couples the two clouds in these coordinates, segment by segment,
+the runs with a group of counters are one cloud, the runs without it another.  All have the time of
+the segment, the lag (how late a run is there, relative to its context), the counters of all runs,
+and the context.  The bridge couples the two clouds in these coordinates, segment by segment,
 and each recipient draws its donor from the coupling.  Given what all runs share, groups that were
 never measured together are independent: of all joint distributions
 that agree with the measurements, this one has the largest entropy.
 
-All segments of a run use the same random numbers: one Gumbel number a pair of runs, and the largest
-sum of it and log Γ is a draw from Γ.  The donor of a run therefore changes between segments only
-where the coupling does, which keeps what is imputed as coherent as possible.
+All segments of a run use the same random numbers: one Gumbel number for each pair of runs.  The
+pair with the largest sum of it and log Γ is a draw from Γ.  The donor of a run therefore changes
+between segments only where the coupling does.  So imputed values are as coherent as possible.
 
 A context without any run of a group has no constraint on its donors.  A run that was cut takes
-everything after the cut from one run that goes on, found the same way.
+everything after the cut from one donor, a run that continues.
 
 Imputation is better than joining runs of a context at random where counters depend on each other
 through time: two counters that both follow the speed of the run have a correlation of −0.92, of

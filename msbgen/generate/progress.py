@@ -2,15 +2,15 @@
 
 A slower context stretches time, so equal times are different phases in different contexts.
 Progress is the fraction p in [0, 1] that a monotone quantity (the *clock*) has reached of the run's
-total.  As functions of p, all runs have one length, and states vary smoothly with the context
-(Section 5.1 of the method).
+total.  As functions of p, all runs have the same length, and states vary smoothly with the
+context.
 
 A run is a curve through the quantities q(t) = (t, cumulative counter_1, ..., cumulative counter_d),
-linear within each sampling interval.  Any of them is the clock: ``clock=1 + k`` is counter k,
+linear within each sampling interval.  Any of them is the clock:  ``clock=1 + k`` is counter k,
 ``clock=0`` wall time.  The *state* of a bin of progress holds the amounts of the other quantities
 in it, in their order [s per bin, events per bin].  Amounts are conserved: they add up to the run's
-duration and totals, also where the clock stands still while time passes (a plateau is part of one
-bin), and where a bin has no width.
+duration and totals, also where time passes without progress (such a plateau is part of one bin),
+and where a bin has no width.
 """
 
 from dataclasses import dataclass

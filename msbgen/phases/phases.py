@@ -6,8 +6,8 @@ runs and cut into fine bins.  The phases minimise
     Σ_phases [Σ_{p in phase} |x(p) − mean of x over the phase|² + penalty]
 
 over all segmentations (optimal partitioning, Jackson et al. 2005), |·|² being the mean over
-contexts and counters, on its leading components.  One segmentation serves all contexts, so that a
-decision reads the same row of every table.  The rate of a phase in a context is its count divided
+contexts and counters, on its leading components.  All contexts have the same segmentation, so that
+a decision reads the same row of every table.  The rate of a phase in a context is its count divided
 by its time, so that durations are kept exactly.
 """
 

@@ -12,11 +12,12 @@ with the posterior covariance c (active learning after Cohn, 1996; integrated me
 Sacks et al., 1989).  It does not depend on the measured values, so the gain is known before
 measuring.  The design repeatedly takes the step of the highest gain per second.
 
-A design from length scales of few contexts visits few levels, and never tests whether the scales
-are wrong.  On real programs its profiles are worse by a fifth than those of plain low-discrepancy
-points.  Contexts are therefore proposed by a low-discrepancy sequence over the ranks of the levels,
-thinned to a density that falls with the square root of the cost (the best allocation of a sum of
-independent errors).  Each step takes the best of the next few.
+Length scales that were estimated from few contexts may be wrong.  A design by the gain alone visits
+few levels and never tests them.  On real programs, profiles from it have errors larger by a fifth
+than from plain low-discrepancy points.  Contexts are therefore proposed by a low-discrepancy
+sequence over the ranks of the levels, with fewer contexts where measuring is expensive: their
+density falls with the square root of the cost, the best allocation for a sum of independent errors.
+Each step takes the best of the next few.
 
 A further run of a context that has R of them is an observation of its own whose precision is the
 difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.

@@ -3,13 +3,14 @@
 From a distribution.  Each quantity of its trend (time and events per bin of progress) is a Gaussian
 process with the trend's length scales.  The amplitude is calibrated on known contexts, each left
 out in turn: their predicted errors are equal to the observed ones in the mean square.  Expected
-errors are those of a typical context.  They are up to tenfold at the end of a resource without a
-similar known context (the lowest bandwidth with few ways).
+errors are those of a typical context.  Without a similar known context, errors at the end of a
+resource's range (the lowest bandwidth with few ways) are up to ten times as large.
 
 The weight of an error is its effect on the profile, with each counter divided by its largest value,
 as in the scaled normalised DTW.  Run-to-run noise is the variance within contexts.  The rest of the
-trend's nugget is misfit, which repetition does not remove.  With a cap, time has the uncertainty of
-the unthrottled time times its share at each context, and a throttled context informs little on it.
+trend's nugget is misfit, which repetition does not remove.  Under a cap, the uncertainty of time
+is that of the time without the cap, times its share at each context.  A capped context says little
+about the time without the cap.
 
 Without measurements.  The coordinates are logarithms of the levels; lengths and noise are the
 defaults of the trend.  A run is assumed to be slower at lower levels, which then cost more.

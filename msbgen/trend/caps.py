@@ -1,15 +1,15 @@
-"""Resources that cap the rate of a counter: rooflines, found in the time of known contexts.
+"""Resources that cap the rate of a counter (rooflines), detected in the times of known contexts.
 
 Where a cap binds, the time is
 
     t = E max(u, c·X),   c = counter / (rate · level),   log X ~ N(−w²/2, w²).
 
-u is the time without the cap, the *free* time, which is smooth over the contexts.  X is the
-unevenness of the counter within a bin, and rounds the knee.  A measured t then determines u poorly;
-the weight of u is its share ∂ log t / ∂ log u in t.
+u is the time without the cap, the *free* time, which is smooth over the contexts.  X is how
+unevenly the counter is spread within a bin.  It rounds the knee between the two times.  A measured
+t then determines u poorly; the weight of u is its share ∂ log t / ∂ log u in t.
 
-At a cap, bins accumulate at one rate per level.  Whether that is a cap, its width, and the
-smoothness of u are decided by the error on held-out contexts.
+At a cap, many bins run at the same rate per level.  The error on held-out contexts decides whether
+that is a cap, and on the width w and the smoothness of u.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Rate = tuple[int, int, float]
 
 # Below this share a time determines no free time; the noise of the free time is that over it.
 _LEAST_SHARE = 0.02
-# Nor does a time that exceeds the least time by less than this share, about its noise.
+# Nor does a time that exceeds the least time by less than this share, which is about its noise.
 _EXCESS = 0.05
 # A share above this counts as 1, so that the contexts of a bin without a cap have equal noise.
 _FREE_SHARE = 0.99

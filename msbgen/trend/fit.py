@@ -10,18 +10,19 @@ f_p is a Gaussian process with a linear trend and a product of Matérn-5/2 kerne
 length scale per resource and quantity, shared by all bins (a separable process).  The alternative
 is a local-linear smoother with the same parameters (:mod:`msbgen.trend.smooth`).
 
-Every choice is made by the error on held-out *known* contexts (:mod:`msbgen.trend.search`): each
-context alone, and each inner level of a resource as a whole.  Levels are held out as a whole
-because a neighbour on a grid shares all but one level with the left-out context.
+Forms, coordinates and parameters are those with the least error in held-out known contexts
+(:mod:`msbgen.trend.search`).  Each context is held out alone, and each inner level of a resource
+with all its contexts.  The reason for whole levels: on a grid, the neighbours of a single held-out
+context have its levels, so that it does not test a new level.
 
 Where a resource caps the rate of a counter (:mod:`msbgen.trend.caps`) the time has a knee, and the
 time without the cap is smooth.  The data decide whether there is a cap, on which counter, by which
 resource and at which rate.  The decision is made on sums over many bins: a bin shorter than a
 sampling interval has the noise of deconvolution, which hides caps.
 
-Where runs last few sampling intervals that noise even hides corners.  So a trend of the sums over
-all bins is fitted too, and the bins' time is scaled to it where it predicts the time of held-out
-contexts far better.
+If runs last only a few sampling intervals, this noise even hides sharp changes.  So a trend of the
+sums over all bins is fitted, too.  The time of the bins is scaled to it if it predicts the time of
+held-out contexts far better.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class Trend:
     highest: Floats  # (k, bins)
     coefficients: Floats  # (k, n, bins) of the kernel; centred log states in the local-linear form
     caps: tuple[Cap, ...]  # none or one
-    # None or one: the trend of the sums over all bins.  The time of the bins is scaled to it; under
-    # a time model the counters are instead, by the model's weights.
+    # none or one: the trend of the sums over all bins.  The time of the bins is scaled to it; with
+    # a time model the counters instead, by the weights of that model
     sums: tuple[Trend, ...]
     time_model: tuple[TimeModel, ...]  # none or one, fitted to all sampling intervals at once
 
@@ -170,7 +171,7 @@ class Trend:
         return lengths, np.array([*self.nugget, *(cap.nugget for cap in self.caps)])
 
     def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
-        """The trend of other states of the same contexts, without a new choice.
+        """The trend of other states of the same contexts, with the same parameters.
 
         Parameters and errors as of :func:`fit_trend`.  Coordinates, form, length scales, nuggets
         and the parameters of the caps are kept.  O(n³), with a cap O(n³) per bin.
@@ -196,7 +197,7 @@ class Trend:
         return TimeProblem(windows, self.contexts, counts, self.caps, self.weights)
 
     def with_time_model(self, windows: Windows) -> Trend:
-        """The trend with the time of one model that is fitted to windows of progress.
+        """The trend with a time model that is fitted to windows of progress.
 
         The sums of counters over the bins are means of two predictions: that of the bins, and that
         of a trend of the sums.  Their weights follow from their errors in left-out contexts.

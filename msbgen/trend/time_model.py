@@ -1,10 +1,10 @@
 """The time model: the time of all bins of progress, fitted to every sampling interval at once.
 
-A sampling interval that covers many bins gives only the sum of their times.  Other runs are sampled
-at other offsets, and in other contexts an interval covers other bins.  One model for all contexts
-combines them:
+A sampling interval that covers many bins gives only the sum of their times.  But other runs are
+sampled at other offsets, and in other contexts an interval covers other bins.  One model for all
+contexts combines them:
 
-    t(β, p) = E max(u, c·X),    u(β, p) = Σ_r a_r(p)/β_r + Σ_k b_k(p)·counter_k(β, p) + d(p).
+    t(β, p) = E max(u, c·X),    u(β, p) = Σ_i a_i(p)/β_i + Σ_k b_k(p)·counter_k(β, p) + d(p).
 
 The time u without a cap has parts that are inverse to a level (work at a clock, lines at a
 bandwidth), proportional to a counter (the cost of an event), and constant.  None is negative.  c is

@@ -1,4 +1,7 @@
-"""Choose a context for a program: least energy within limits, from a few measurements."""
+"""Choose a context for a program from few measurements: predict all contexts, then choose.
+
+:class:`Chooser` does both.  :func:`choose` makes the choice alone, from any predictions.
+"""
 
 from msbgen.core.constrained_choice import Choice, ContextPredictions, Limits, choose, pareto_front
 from msbgen.kernels.choice.chooser import Chooser
