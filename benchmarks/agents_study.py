@@ -347,7 +347,7 @@ def policy_table(found: dict[str, Any]) -> str:
 
 def gate_table(found: dict[str, Any]) -> str:
     """Proposals that are too hot, with the gate and without."""
-    header = ["agents, one a core", "", "proposed above 45 °C", "stopped", "ran above 45 °C"]
+    header = ["agents, one per core", "", "proposed above 45 °C", "stopped", "ran above 45 °C"]
     rows = []
     for title, name in (("no gate", FREE), ("gated", GATED)):
         row = found["policies"].get(f"{name}, {SHORT} episodes", {})

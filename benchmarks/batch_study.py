@@ -164,7 +164,7 @@ def programs_table(found: dict) -> str:
         for way, row in found["ways"].items()
     ]
     header = ["way", "seconds", "of one worker", "start [s]", "within units [s]", "units"]
-    return markdown([*header, "overhead a unit [ms]", "MB", "same bytes"], rows)
+    return markdown([*header, "overhead per unit [ms]", "MB", "same bytes"], rows)
 
 
 def small_tasks(folder: Path, n: int) -> Path:

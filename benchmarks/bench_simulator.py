@@ -56,7 +56,7 @@ def main() -> None:
     content = {
         "microseconds, 100 tasks, 99th percentile": round(1e6 * float(slow), 2),
         "microseconds, 100 tasks, median": round(1e6 * float(typical), 2),
-        "simulations a second, 99th percentile": round(1 / float(slow)),
+        "simulations per second, 99th percentile": round(1 / float(slow)),
         "seconds, first call": round(float(first or 0.0), 2),
         "graphs and devices": len(per_task),
     }

@@ -131,7 +131,7 @@ def nearest(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor
 
 
 def kernel_mean(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
-    """Nadaraya-Watson with a Gaussian kernel; a bandwidth a resource by coordinate descent."""
+    """Nadaraya-Watson with a Gaussian kernel; a bandwidth per resource by coordinate descent."""
     z, tests = known.coordinates(known.contexts), _tests(known)
     grid = np.geomspace(0.03, 4.0, 15)
 

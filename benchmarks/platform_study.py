@@ -98,7 +98,7 @@ def main():
 def tables():
     """Speed of replays, and their difference to the shipped profiles."""
     columns = {
-        "ms_a_run_one_thread": "ms a run, one thread",
+        "ms_a_run_one_thread": "ms per run, one thread",
         "grid_of_4560_by_3_s": "4,560 contexts × 3 runs [s]",
         "duration_error_mean": "duration error, mean [%]",
         "duration_error_max": "largest [%]",

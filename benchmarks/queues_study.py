@@ -106,7 +106,7 @@ def part(vectors: Vectors, log: Log, widths: tuple[int, ...] = WIDTHS) -> dict[s
 def comparison(found: dict[str, Any], targets: dict[Any, tuple[str, str]]) -> str:
     header = ["load", "makespan / bound", "makespan against peers", "goal", "slowdown", "÷", "goal"]
     header += ["÷ against fastest", "makespan against true times"]
-    header += ["peers with a queue a machine: makespan, ÷"]
+    header += ["peers with a queue per machine: makespan, ÷"]
     rows = []
     for arrival in ARRIVALS:
         one, either = (found[k][arrival_name(arrival)] for k in ("one_queue", "either_form"))

@@ -15,7 +15,7 @@ KNOWN = grid(BANDWIDTH, [1.0, 1.5, 2.0])
 
 
 def roofline(contexts, rate=300.0, *, width=0.0, bins=24):
-    """Four phases, computing and missing in turn; misses at most `rate` × bandwidth a second.
+    """Four phases, computing and missing in turn; misses at most `rate` × bandwidth per second.
 
     Resources are bandwidth [level] and clock.  The free time is a / clock + b · misses; the knee is
     sharp, or rounded by a width.

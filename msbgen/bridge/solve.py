@@ -385,7 +385,7 @@ def _checked_weights(
         return [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
     if len(weights) != len(clouds):
         raise ArgumentError(
-            f"weights has {len(weights)} entries; {len(clouds)}, one a snapshot, are wanted."
+            f"weights has {len(weights)} entries; {len(clouds)}, one per snapshot, are wanted."
         )
     masses: list[Array | None] = []
     for j, (values, cloud) in enumerate(zip(weights, clouds)):
@@ -410,7 +410,7 @@ def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> 
         return ()
     if len(costs) != len(clouds) - 1:
         raise ArgumentError(
-            f"costs has {len(costs)} entries; {len(clouds) - 1}, one a pair, are wanted."
+            f"costs has {len(costs)} entries; {len(clouds) - 1}, one per pair, are wanted."
         )
     matrices = tuple(np.ascontiguousarray(cost, dtype=np.float64) for cost in costs)
     for j, cost in enumerate(matrices):
@@ -429,7 +429,7 @@ def _draw(weights: Floats, size: int, rng: np.random.Generator) -> Indices:
     return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
 
 
-# Small workspaces of earlier calls, up to one a core.  Clearing the pages of a new one takes a
+# Small workspaces of earlier calls, up to one per core.  Clearing the pages of a new one takes a
 # third of the time of a pair of a thousand points.
 _SPARE: list[Workspace] = []
 _SPARE_BYTES = 2**25

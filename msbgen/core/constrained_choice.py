@@ -45,8 +45,8 @@ class ContextPredictions:
         for name, values in vars(self).items():
             if values.shape != shape or values.ndim != 1 or not len(values):
                 raise ArgumentError(
-                    f"{name} has shape {values.shape}; one number a context, as many as times, is "
-                    f"wanted."
+                    f"{name} has shape {values.shape}; one number per context, as many as times, "
+                    f"is wanted."
                 )
             if not (np.isfinite(values) & (values > 0)).all():
                 at = int(np.argmin(np.isfinite(values) & (values > 0)))

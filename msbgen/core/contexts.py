@@ -66,7 +66,7 @@ def to_unit_range(known: Floats, contexts: Floats) -> Floats:
 
 
 def scott_bandwidth(known: Floats) -> Floats:
-    """Scott's rule over the distinct known contexts, one bandwidth a resource, (n_resources,).
+    """Scott's rule over the distinct known contexts, one bandwidth per resource, (n_resources,).
 
     h_i = σ_i·n^(−1/(m+4)) with n distinct contexts that vary in m resources; 1 where a
     resource does not vary, so that dividing by it is harmless.

@@ -1,4 +1,4 @@
-"""Journals: one JSON object a line, on the disk before the record is relied upon.
+"""Journals: one JSON object per line, on the disk before the record is relied upon.
 
 Lines are only added.  A crash may leave part of a last line: it is cut off when the journal is
 opened again, and its step is repeated.

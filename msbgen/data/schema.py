@@ -7,10 +7,10 @@ name                      dims                    meaning
 ========================  ======================  ==================================================
 ``time`` (coordinate)     time                    end of each sampling interval [s], equally spaced,
                                                   the first one interval after the start
-one coordinate a          context                 setting of the resource; ``role="resource"``,
+one coordinate per        context                 setting of the resource; ``role="resource"``,
 resource                                          ``units``, ``long_name``, ``levels`` (every value
                                                   that the platform can set)
-one variable a counter    context[, run], time    events in the interval that ends at ``time`` [1],
+one variable per counter  context[, run], time    events in the interval that ends at ``time`` [1],
                                                   or its energy [J];
                                                   ``role="counter"``; NaN once the run has ended
 ``duration``              context[, run]          execution time of the run [s]
@@ -98,7 +98,7 @@ def same_level(values: ArrayLike, others: ArrayLike) -> NDArray[np.bool_]:
 
 
 def replicate_dim(dataset: xr.Dataset) -> str | None:
-    """Return ``"run"``, ``"sample"`` or, for one profile a context, None."""
+    """Return ``"run"``, ``"sample"`` or, for one profile per context, None."""
     return next((d for d in REPLICATES if d in dataset.dims), None)
 
 
@@ -171,7 +171,7 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
 def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Counts of every counter, (n_contexts, n_runs, n_times, n_counters), NaN after the end.
 
-    A dataset without a replicate dimension counts as one run a context.  A counter is NaN
+    A dataset without a replicate dimension counts as one run per context.  A counter is NaN
     throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
     """
     dims = counter_dims(dataset)
@@ -444,7 +444,7 @@ def make_profiles(
     duration : array_like, (n_contexts[, n_runs])
         Execution times [s].
     contexts : array_like, (n_contexts, n_resources)
-        One row a context, in the order of `resources`.
+        One row per context, in the order of `resources`.
     interval : float
         Sampling interval [s].
     resources, counters : mapping of str to attributes

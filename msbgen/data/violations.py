@@ -1,4 +1,4 @@
-"""Violations in masks over contexts, runs and intervals: one sentence a kind, with a place."""
+"""Violations in masks over contexts, runs and intervals: one sentence per kind, with a place."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from msbgen.data.schema import describe_context, replicate_dim
 
 
 class Violations:
-    """Violations over (context[, run[, time]]), collected block by block: one sentence a kind."""
+    """Violations over (context[, run[, time]]), collected block by block: one sentence per kind."""
 
     def __init__(self, ds: xr.Dataset):
         self._ds = ds
@@ -30,7 +30,7 @@ class Violations:
         return found
 
     def sentences(self) -> Iterator[str]:
-        """One sentence a kind, with its first place and the number of further ones."""
+        """One sentence per kind, with its first place and the number of further ones."""
         for sentence, (place, n) in self._met.items():
             more = f" and {n - 1} more place{'s' * (n > 2)}" if n > 1 else ""
             yield sentence.replace("PLACE", place + more)

@@ -182,7 +182,7 @@ class Findings:
         return list(dict.fromkeys(level for fault in order for level in fault.levels))
 
     def sentences(self, describe: Callable[[int], str], counters: Sequence[str]) -> list[str]:
-        """One sentence a fault; see :meth:`Fault.sentence`."""
+        """One sentence per fault; see :meth:`Fault.sentence`."""
         return [fault.sentence(describe, counters) for fault in self.faults]
 
     def repair(

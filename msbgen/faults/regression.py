@@ -105,7 +105,7 @@ def grows_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
 
     Such a counter predicts every time, also that of a slowed run, and so hides the fault.  It is
     recognised by its rate, which is a simple function of the levels where the counter itself is
-    not.  Counts are (n, k), rates (n, k) counts a second.
+    not.  Counts are (n, k), rates (n, k) counts per second.
     """
     z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
     design = np.column_stack([np.ones(len(z)), z])

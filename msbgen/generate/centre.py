@@ -235,7 +235,7 @@ class Centre:
         total = stored.numbers("total", duration.shape, within=NOT_NEGATIVE, missing=True)
         used = np.isfinite(total)
         stored.want(bool((total[used] > 0).all()), stored.named("total"), 0, "a positive number")
-        stored.want(bool(used.any(axis=1).all()), stored.named("total"), "NaN", "a run a context")
+        stored.want(bool(used.any(axis=1).all()), stored.named("total"), "NaN", "a run per context")
         slowdown, imputed = np.ones(duration.shape), np.zeros(n, dtype=bool)
         if "pace" in stored.arrays:
             slowdown = stored.numbers("pace", duration.shape, within=POSITIVE)

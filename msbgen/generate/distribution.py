@@ -81,7 +81,7 @@ class ProfileDistribution(Protocol):
         Counts (q[, n_samples], n_times, n_counters) are NaN after the end; the last interval holds
         the share that the duration covers.  Durations (q[, n_samples]) are in seconds.  The
         answer for a context depends neither on its position nor on the others: samples come from
-        one random stream a context (:func:`msbgen.generate.streams.context_streams`).  Errors as
+        one random stream per context (:func:`msbgen.generate.streams.context_streams`).  Errors as
         :meth:`prepare`.
         """
         ...

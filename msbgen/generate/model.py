@@ -123,13 +123,13 @@ class ProfileModel:
             A profile near the most likely path: the mean of the runs, with weights that fall with
             their distance to it (the paper's preset: the most likely state at each time until
             the median duration); the mean profile, with the mean duration; or `n_samples` random
-            profiles a context.
+            profiles per context.
         times : array_like, (n_times,), or float
             Ends of the output intervals [s], equally spaced from one interval on and long enough
             for every profile; or the length of the interval alone [s].  By default the measured
             interval.
         n_samples : int
-            Random profiles a context, for kind "sample".
+            Random profiles per context, for kind "sample".
         rng : numpy.random.Generator or int
             Generator of the samples or its seed; equal seeds give equal samples.  The samples of a
             context depend on the seed, the name of the task and its levels, not on its position or

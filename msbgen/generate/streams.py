@@ -32,7 +32,7 @@ def stream_key(rng: np.random.Generator | int = 0, task: str = "") -> int:
 
 
 def context_streams(key: int, contexts: Floats) -> list[np.random.Generator]:
-    """One random stream a context (n, n_resources), by a :func:`stream_key` and its levels.
+    """One random stream per context (n, n_resources), by a :func:`stream_key` and its levels.
 
     Examples
     --------

@@ -396,7 +396,7 @@ def _play_order(graph, ranked, board, context, scratch, totals, trace):
     """Time of one order in one context; adds joules and temperatures to the totals.
 
     Invariant: tasks in `ready` (a heap by rank, or a queue) have no unfinished predecessor.
-    Running tasks fill the first slots, at most one a core.  Time advances only while a task runs.
+    Running tasks fill the first slots, at most one per core.  Time advances only while a task runs.
     """
     nodes, successors, amounts = graph
     seconds, joules, clusters, cooling = board
@@ -546,7 +546,7 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
         np.empty(n, np.int32),  # unfinished predecessors of each task
         np.empty(most, np.int32),  # task of each slot
         np.empty(most, np.int32),  # its cluster
-        # its work left, dispatch left [s], seconds a unit of work, power [W]
+        # its work left, dispatch left [s], seconds per unit of work, power [W]
         (np.empty(most), np.empty(most), np.empty(most), np.empty(most)),
         np.empty(n_clusters, np.int64),  # running tasks on each cluster
         np.empty(n_clusters, np.int64),  # its clock

@@ -196,7 +196,7 @@ class Device:
             if not levels or levels[0] <= 0 or np.any(np.diff(levels) <= 0):
                 raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
         _check_amount(self.resistance, "resistance", positive=True)
-        # smaller ones make clocks step up and down millions of times a second
+        # smaller ones make clocks step up and down millions of times per second
         for what, least, units in (("time_constant", 0.01, "s"), ("hysteresis", 0.1, "K")):
             if not least <= getattr(self, what) < float("inf"):
                 raise ArgumentError(

@@ -41,7 +41,7 @@ class Forecast:
         for name, values in vars(self).items():
             if values.shape != shape or values.ndim != 1 or not len(values):
                 raise ArgumentError(
-                    f"{name} has shape {values.shape}; a number a context, as many as times, is "
+                    f"{name} has shape {values.shape}; a number per context, as many as times, is "
                     f"wanted."
                 )
             good = np.isfinite(values) & ((values > 0) | (name in _DEGREES))

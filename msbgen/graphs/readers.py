@@ -285,7 +285,7 @@ def _table(path: Path) -> dict[str, dict[str, str]]:
     records = GraphRecords(path.name)
     lines = read_lines(path)
     if not lines:
-        raise records.error("is empty; a header 'task,kind,time [s]' and a row a task are wanted")
+        raise records.error("is empty; a header 'task,kind,time [s]' and a row per task are wanted")
     header = lines[0][1]
     titles = _titles(header, ("task", "kind"), records)
     rows: dict[str, dict[str, str]] = {}

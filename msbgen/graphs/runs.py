@@ -108,7 +108,7 @@ def make_runs(
     attrs: Mapping[str, Any] | None = None,
     **numbers: ArrayLike | None,
 ) -> xr.Dataset:
-    """Put labels on arrays of one row a run.
+    """Put labels on arrays of one row per run.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def runs_families(runs: xr.Dataset, graphs: Mapping[str, xr.Dataset]) -> list[st
 
 
 def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
-    """Read runs from netCDF, or from a table: a CSV file with a row a run.
+    """Read runs from netCDF, or from a table: a CSV file with a row per run.
 
     A table's header names ``graph``, ``makespan [s]``, ``energy [J]``, every column of the device
     and, if wanted, ``family``, ``order``, ``stretched``, and other numbers with their units, as

@@ -203,7 +203,9 @@ class Simulator:
         if starts.shape not in ((), (len(table),)) or not np.all(
             (starts > -273.15) & (starts < 1000)
         ):
-            raise ArgumentError(f"temperature is {temperature}; one, or one a context, is wanted.")
+            raise ArgumentError(
+                f"temperature is {temperature}; one, or one per context, is wanted."
+            )
         setting, cores, level = self._places(table)
         n = len(program.work)
         _check_size(len(table), runs, _OF_FACTOR * (n + 1))

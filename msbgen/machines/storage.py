@@ -127,7 +127,7 @@ def load(path: str | os.PathLike[str]) -> RelativePredictor:
     counters, words = len(names["counters"]), len(names["configurations"])
     for name in ("units", "group_of"):
         many = len(names[name])
-        stored.want(many == counters, f"length of '{name}'", many, f"{counters}, one a counter,")
+        stored.want(many == counters, f"length of '{name}'", many, f"{counters}, one per counter,")
     known = not work or work in names["counters"]
     stored.want(known, "'work'", work, "one of the counters")
     stored.want(n > 1, "number of machines", n, "two or more")

@@ -50,7 +50,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     ----------
     profiles : xarray.Dataset
         Profiles of every context of a platform: measured, generated or interpolated; with runs,
-        samples, or one profile a context.
+        samples, or one profile per context.
     resolution : float
         Least change of the log rates that makes a phase, as root mean square over contexts and
         counters: a further phase must have change² × share of progress ≥ resolution².
@@ -59,7 +59,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     -------
     xarray.Dataset
         Schema ``msbgen-phases/1``: dims ``phase`` and one for each resource.  ``end``: progress
-        at which a phase ends; ``speed``: progress per second [s-1]; one variable a counter, its
+        at which a phase ends; ``speed``: progress per second [s-1]; one variable per counter, its
         rate [s-1].  Attribute ``work``: what the progress counter counts in the whole task.
 
     Raises

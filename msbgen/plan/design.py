@@ -149,7 +149,7 @@ class Design:
 def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.bool_]) -> Indices:
     """Allowed contexts in a low-discrepancy order, expensive ones less often.
 
-    A Sobol sequence in one dimension a resource, over the ranks of its levels (`sizes`), and one
+    A Sobol sequence in one dimension per resource, over the ranks of its levels (`sizes`), and one
     more: a context is passed over where that last coordinate exceeds √(least cost / cost).  Each
     allowed context comes once; those never drawn come last, cheap ones first.
     """

@@ -1,7 +1,7 @@
 """Plans: the contexts to measure next, their runs, their cost and the expected errors.
 
 A fitted model or, before anything is measured, the levels of the platform give the prior
-(:mod:`msbgen.plan.prior`).  The design (:mod:`msbgen.plan.design`) becomes one row a context:
+(:mod:`msbgen.plan.prior`).  The design (:mod:`msbgen.plan.design`) becomes one row per context:
 resources, runs, seconds, expected error.
 """
 
@@ -153,7 +153,7 @@ class Plan:
         return "\n".join([*lines, *describe_groups(self.groups)])
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the plan as CSV, a row a context, in the order to measure them.
+        """Write the plan as CSV, a row per context, in the order to measure them.
 
         Columns: the resources; ``runs``; ``seconds`` of the row and ``cumulative_seconds`` until
         its end [s]; ``expected_error`` after it, dimensionless (see `error`).  Where contexts are

@@ -80,7 +80,7 @@ def record_trace(
     overwrite : bool
         Whether an existing `output` may be replaced.
     on_instructions : callable, optional
-        Called a few times a second with the number of instructions recorded so far; the total is
+        Called a few times per second with the number of instructions recorded so far; the total is
         unknown.
 
     Returns
@@ -102,7 +102,7 @@ def record_trace(
 
     Notes
     -----
-    40 to 200 million instructions a second, and 8 B of temporary storage a request.
+    40 to 200 million instructions per second, and 8 B of temporary storage per request.
     """
     for name, value in (("interval", interval), ("colourings", colourings)):
         if value != value // 1 or value < 1:

@@ -30,7 +30,7 @@ Indices = NDArray[np.int64]
 
 # Slope of the rectifier for negative numbers, so that the gradient never vanishes.
 LEAK = 0.1
-# Vectors are used where there are more cells a run than this, matrices otherwise.
+# Vectors are used where there are more cells per run than this, matrices otherwise.
 _DENSE = 4
 
 

@@ -48,7 +48,7 @@ class Pairs:
             self._levels = [_levels(column, of_other) for column, of_other in zip(z.T, other.T)]
 
     def covariance(self, lengths: Floats) -> Floats:
-        """Covariances with one length scale a resource, (m,) -> (q, n)."""
+        """Covariances with one length scale per resource, (m,) -> (q, n)."""
         if len(self._z) < _FEW:
             return self.covariances(lengths[None])[0]
         smooth = self._correlation(0, float(lengths[0])).copy()

@@ -413,7 +413,7 @@ def _checked(
         weight = np.zeros(1)
     if not np.all(weight > 0) or not np.all(np.isfinite(weight)):
         raise ArgumentError(
-            f"weights is {weights}; one positive number, or one a context, is wanted."
+            f"weights is {weights}; one positive number, or one per context, is wanted."
         )
     if not np.isfinite(amounts).any(axis=0).all():
         raise ArgumentError("states has a bin without a measured context; fewer bins are wanted.")

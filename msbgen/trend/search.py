@@ -47,7 +47,7 @@ class ParameterChoice:
 
     names: tuple[str, ...]  # coordinate of each resource
     form: str
-    points: tuple[GridPoint, ...]  # one a quantity
+    points: tuple[GridPoint, ...]  # one per quantity
 
     @property
     def parameters(self) -> SmoothingParameters:

@@ -380,7 +380,7 @@ def test_atoms_lie_on_the_segments_with_the_mass_of_the_plan(rng):
         ({"points": [np.zeros((2, 2)), np.zeros((0, 2))]}, r"points\[1\] has shape \(0, 2\)"),
         ({"points": [np.zeros(2)]}, r"points\[0\] has shape"),
         ({"points": [np.zeros((2, 2)), np.full((1, 2), np.nan)]}, r"points\[1\] holds NaN"),
-        ({"weights": [np.ones(3)]}, "weights has 1 entries; 2, one a snapshot, are wanted"),
+        ({"weights": [np.ones(3)]}, "weights has 1 entries; 2, one per snapshot, are wanted"),
         ({"weights": [np.ones(3), np.ones(3)]}, r"weights\[1\] has shape \(3,\); \(4,\) is wanted"),
         (
             {"weights": [np.ones(3), -np.ones(4)]},
@@ -391,7 +391,7 @@ def test_atoms_lie_on_the_segments_with_the_mass_of_the_plan(rng):
         ({"weights": [None, None], "method": "multimarginal"}, "at least one array"),
         ({"epsilon": 0.0}, "epsilon is 0.0; a positive number is wanted"),
         ({"epsilon": np.inf}, "epsilon is inf"),
-        ({"costs": []}, "costs has 0 entries; 1, one a pair, are wanted"),
+        ({"costs": []}, "costs has 0 entries; 1, one per pair, are wanted"),
         ({"costs": [np.zeros((4, 3))]}, r"costs\[0\] has shape \(4, 3\); \(3, 4\) is wanted"),
         ({"costs": [np.full((3, 4), np.inf)]}, r"costs\[0\] holds NaN or infinity"),
         ({"method": "exact"}, "method is 'exact'"),

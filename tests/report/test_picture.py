@@ -120,7 +120,7 @@ def test_what_does_not_go_together_is_refused(generated, measured, truth):
             profile_figure(generated, truth, contexts)
     one = generated["linear"]
     for wrong, message in (
-        (truth, "'it' is a dataset of runs; one profile a context"),
+        (truth, "'it' is a dataset of runs; one profile per context"),
         (one.drop_vars("cache_misses"), "with counters instructions, cache_requests; those of"),
         (mean_profiles(measured), "of other contexts than the truth"),
         (one.isel(context=[1, 0]), "of other contexts than the truth"),

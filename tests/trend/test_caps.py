@@ -156,7 +156,7 @@ def test_left_out_times_do_not_depend_on_themselves(capped):
 
 
 def ramp(contexts, misses):
-    """Misses (bins,) at most 1,500 × bandwidth a second, on clocks of which most are slow."""
+    """Misses (bins,) at most 1,500 × bandwidth per second, on clocks of which most are slow."""
     level, clock = contexts[:, :1], contexts[:, 1:]
     time = np.maximum(0.5 / clock + 1e-4 * misses, misses / (1500.0 * level))
     return np.stack([time, np.broadcast_to(misses, time.shape)], axis=2)

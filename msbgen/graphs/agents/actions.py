@@ -60,7 +60,7 @@ class AgentPerCore:
         if len(self._number) != wanted:
             raise ArgumentError(
                 f"contexts are {len(self._number)} of the {wanted} combinations of cores and "
-                f"clocks; all are wanted for one agent a core."
+                f"clocks; all are wanted for one agent per core."
             )
         self.every = np.array([self._action(row) for row in table])
 

@@ -1,6 +1,6 @@
 """D3QN: a double, duelling network of action values, with options in branches.
 
-With branches b of options (one of contexts, or one a core), the value of a joint action is
+With branches b of options (one of contexts, or one per core), the value of a joint action is
 
     Q(s, a) = V(s) + Σ_b [A_b(s, a_b) − mean over options of A_b(s, ·)],
 

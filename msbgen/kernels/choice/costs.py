@@ -63,7 +63,7 @@ class Costs:
         if shapes != (p, m, m) or self.time.shape != (p, n) or self.energy.shape != (p, n):
             raise ArgumentError(
                 f"time has shape {self.time.shape}, energy {self.energy.shape}, contexts "
-                f"{self.contexts.shape}; a family and a row a program, here {p}, a column a "
+                f"{self.contexts.shape}; a family and a row per program, here {p}, a column per "
                 f"context, and a unit a resource are wanted."
             )
         if len(set(self.programs)) < p or len(np.unique(self.contexts, axis=0)) < n:

@@ -156,7 +156,7 @@ def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]
 def _numbers(values: ArrayLike, name: str, dimensions: int) -> Floats:
     array = np.array(values, dtype=np.float64)
     if array.ndim != dimensions:
-        wanted = "a row a job and a column a machine" if dimensions == 2 else "a number a job"
+        wanted = "a row per job and a column per machine" if dimensions == 2 else "a number per job"
         raise ArgumentError(f"{name} is of shape {array.shape}; {wanted} is wanted.")
     return array
 

@@ -88,7 +88,7 @@ def test_aware_weighs_the_completion_by_the_root_of_the_time():
 @given(SEEDS, st.sampled_from(queue.PLACEMENTS))
 @settings(max_examples=100)
 def test_no_promise_is_broken_where_estimates_are_right(seed, placement):
-    """From schedules alone, a queue a machine: the head starts at its reservation.
+    """From schedules alone, a queue per machine: the head starts at its reservation.
 
     A job heads its machine's queue once all earlier jobs have started.  Earlier jobs, and jobs that
     started before then, hold nodes until they end; no other job may delay the head.
