@@ -155,15 +155,15 @@ def test_the_stored_results_have_every_figure():
 
 
 def test_a_function_is_replaced_in_every_module_for_a_while():
-    from msbgen.generate import clock, model
+    from msbgen.generate import model, progress
 
     def stand_in():
         raise AssertionError
 
-    part = clock.resample
+    part = progress.resample
     with standing_in(part, stand_in):
-        assert clock.resample is model.resample is stand_in
-    assert clock.resample is model.resample is part
+        assert progress.resample is model.resample is stand_in
+    assert progress.resample is model.resample is part
     with pytest.raises(LookupError, match="nowhere"), standing_in(stand_in, part):
         pass
 

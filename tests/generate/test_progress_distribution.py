@@ -279,7 +279,7 @@ def test_bad_settings_are_refused(change, sentence):
 def test_an_unknown_clock_is_refused(runs):
     dataset = labelled(*(part[:2, :2] for part in runs), GRID[:2])
     with pytest.raises(
-        ArgumentError, match="clock is 'ticks'; one of time, instructions, misses is"
+        ArgumentError, match="counter is 'ticks'; one of time, instructions, misses is"
     ):
         fit_profiles(dataset, replace(SMALL, clock="ticks"))
     with pytest.raises(ProfileError, match="'progress' is 'ticks'"):

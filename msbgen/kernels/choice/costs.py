@@ -64,7 +64,7 @@ class Costs:
             raise ArgumentError(
                 f"time has shape {self.time.shape}, energy {self.energy.shape}, contexts "
                 f"{self.contexts.shape}; a family and a row per program, here {p}, a column per "
-                f"context, and a unit a resource are wanted."
+                f"context, and a unit per resource are wanted."
             )
         if len(set(self.programs)) < p or len(np.unique(self.contexts, axis=0)) < n:
             raise ArgumentError("a program or a context comes twice; each is wanted once.")
