@@ -17,7 +17,7 @@ from msbgen.compare.ratio import Differences, Ratio, equal_weights
 from msbgen.compare.stretches import ContextGroup, Labelled, context_groups, find_stretches
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import checked_contexts, resource_names
-from msbgen.generate.clock import uniform_knots
+from msbgen.generate.progress import uniform_knots
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -26,8 +26,8 @@ from msbgen.data.schema import (
     started_array,
 )
 from msbgen.faults.findings import Findings, StretchedRun
-from msbgen.generate.clock import to_progress
 from msbgen.generate.faults import describe_faults, known_faults, without_faults
+from msbgen.generate.progress import to_progress
 from msbgen.generate.runs import usable_runs
 
 Floats = NDArray[np.float64]

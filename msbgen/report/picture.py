@@ -109,8 +109,8 @@ def _checked_rows(contexts: ArrayLike, truth: xr.Dataset) -> NDArray[np.int64]:
 def _check_beside(label: str, dataset: xr.Dataset, truth: xr.Dataset) -> None:
     if schema.replicate_dim(dataset):
         raise ArgumentError(
-            f"'{label}' is a dataset of {schema.replicate_dim(dataset)}s; one profile per context is "
-            f"wanted."
+            f"'{label}' is a dataset of {schema.replicate_dim(dataset)}s; one profile per context "
+            f"is wanted."
         )
     for what, names, wanted in (
         ("counters", schema.counter_names(dataset), schema.counter_names(truth)),
