@@ -123,5 +123,5 @@ def test_a_cluster_has_the_cores_that_are_on_and_their_highest_clock(world, core
 
 def test_contexts_without_some_combinations_are_refused(world):
     part = World(episodes.simulator(), world.graphs, contexts=world.contexts[:-1])
-    with pytest.raises(ArgumentError, match="all are wanted for one agent a core"):
+    with pytest.raises(ArgumentError, match="all are wanted for one agent per core"):
         AgentPerCore(part)
