@@ -132,10 +132,11 @@ def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
     ]
     best, used = suggest_progress_counter(counters), clock_name(dataset)
     present = {counter.name: counter for counter in counters}.get(used)
-    kept = present is not None and (
-        best.name == used
-        or (present.resolution <= _TOO_COARSE and _CLEARLY * present.error <= best.error + _EQUAL)
-    )
+    if present is None:  # time, of which a counter that stops is no improvement
+        kept = best.resolution > _TOO_COARSE
+    else:
+        close = _CLEARLY * present.error <= best.error + _EQUAL
+        kept = best.name == used or (present.resolution <= _TOO_COARSE and close)
     better = "" if kept else f"; {best.name} measures it better (attribute 'progress')"
     return [*lines, f"progress  {used}{better}"]
 

@@ -137,6 +137,10 @@ def test_a_counter_that_is_hardly_better_is_not_recommended():
     noisy = dataset([counts[0], 100 * rng.normal(1, 0.1, (3, 4, 1)) * np.ones((3, 4, 50))])
     line = describe_progress_counters(noisy.assign_attrs(progress="b"))[-1]
     assert line == "progress  b; a measures it better (attribute 'progress')"
+    waits = dataset([np.where(np.arange(50) < 30, 100.0, 0.0) * np.ones((3, 4, 50))])
+    for measured, more in ((waits, ""), (noisy, "; a measures it better (attribute 'progress')")):
+        line = describe_progress_counters(measured.assign_attrs(progress="time"))[-1]
+        assert line == f"progress  time{more}"
 
 
 def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
