@@ -206,7 +206,13 @@ class ElapsedDistribution:
             quantile = np.stack([stream.random(n_samples) for stream in streams])
             duration = weighted_quantile(ends, weights, quantile)
         n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
-        counts = self._interval_counts(query, kind, n_samples, n_rows, streams, progress)
+        with np.errstate(all="ignore"):  # of an edited model; checked below
+            counts = self._interval_counts(query, kind, n_samples, n_rows, streams, progress)
+        if not np.isfinite(counts).all():
+            row = int(np.argwhere(~np.isfinite(counts))[0][0])
+            raise MeasurementError(
+                f"counts of context {query[row].tolist()} are not finite; fit the model again."
+            )
         share = np.clip(duration[..., None] / self.interval - np.arange(n_rows), 0.0, 1.0)
         share[share < 1e-9] = np.nan  # rounding must not create another row
         counts *= share[..., None].astype(np.float32)

@@ -1,9 +1,12 @@
 """The paper's distribution in wall time, on arrays."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import oracles
+from msbgen.core.errors import MeasurementError
 from msbgen.generate.elapsed_distribution import ElapsedDistribution, ElapsedSettings
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -67,6 +70,13 @@ def test_durations_are_the_kernel_weighted_mean_and_median(distribution):
             else:
                 expected = oracles.weighted_median(DURATION[present], weights)
             assert duration == pytest.approx(expected, rel=1e-9)
+
+
+def test_potentials_of_an_edited_model_give_a_sentence_and_no_counts(distribution):
+    far = tuple((1e9 * f, -1e9 * g) for f, g in distribution.potentials)
+    edited = dataclasses.replace(distribution, potentials=far)
+    with pytest.raises(MeasurementError, match=r"context \[2\.0, 1\.0\] are not finite"):
+        profiles(edited, QUERY, "mean")
 
 
 def test_sampled_durations_have_the_kernel_weights(distribution):
