@@ -1,13 +1,18 @@
-"""Random damage to files: values, types, shapes, names, attributes, words and bytes."""
+"""Random damage to files: bytes, texts, datasets, and models with a digest that fits again."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import xarray as xr
+
+from msbgen.core.arrays import digest
 
 ODD_NUMBERS = [
     np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1.0, 0.5, 1e-3, 1e9, 1e300, -1e300, 5e-324,
@@ -22,37 +27,84 @@ ODD_NAMES = [
     "extrapolated", "beyond", "duration", "runs", "method", "ä", "a b", "a,b", 'a"b', "x" * 200,
     "instructions", "time_", "Context",
 ]  # fmt: skip
+UNITS = ["s", "ms", "us", "min", "h", "1", "%", "GHz", "MHz", "Hz", "MB s-1", "GB s-1", "W", "mW",
+         "J", "degC", "B"]  # fmt: skip
+ODD_CELLS = [
+    "", " ", "0", "-0", "-1", "1e9", "1e400", "nan", "inf", "-inf", "x", "1_0", "٣", "0x10", "1,5",
+    "1.5.2", "<not counted>", "<not supported>", "<not", "summary", '"', "'", "{", "}", "\\",
+    "[", "]",
+    "#", "=", "=1+1", "true", '""', "\x00", "\x1b[31m", "🐧", "\ud800", "9" * 30, "9" * 5000,
+    "18446744073709551599", "4294967295", "CPU0", "S0-D0", "/", "a/b", "../x", "-", "N/A", "100.00",
+    "100,00", "msec", "time", "5e-324", "9007199254740993",
+]  # fmt: skip
+ODD_LINES = [
+    "", "#", "# started on Sun Nov 22 12:00:00 2026", "perf: interrupted", "1", "Time,Core", "[]",
+    "{}", "null", "     0.020000000", "     0.020000000;", "42 % done", ";" * 8, "\ufeff",
+    "     summary;1;;a;1;100.00;;", "Events disabled", "[[run]]", "[columns]", 'task = "x"',
+]  # fmt: skip
+_NUMBER = r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])"
 DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f4", "f8", "U"]
 
 
 def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
     """Write a damaged copy of a file; returns a description of the damage."""
-    if path.suffix == ".csv":
-        text, how = spoil_table(path.read_text(), rng)
-        data = text.encode("utf-8", "surrogatepass")
-        if rng.random() < 0.2:
-            data, how = spoil_bytes(data, rng)
-        target.write_bytes(data)
-        return how
-    if path.suffix in (".toml", ".swf", ".json", ".dot") and rng.random() < 0.8:
-        text, how = spoil_words(path.read_text(), rng)
-        target.write_bytes(text.encode("utf-8", "surrogatepass"))
-        return how
-    if path.suffix != ".nc" or rng.random() < 0.25:
+    target.unlink(missing_ok=True)
+    if rng.random() < 0.15:
         data, how = spoil_bytes(path.read_bytes(), rng)
-        target.write_bytes(data)
-        return how
+    elif path.suffix != ".nc":
+        change = TEXT_CHANGES[rng.integers(len(TEXT_CHANGES))]
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        tries = (change(text, rng) for _ in range(100))
+        made = next((tried for tried in tries if tried != text), "")
+        data = made if isinstance(made, bytes) else made.encode("utf-8", "surrogatepass")
+        how = f"text: {change.__name__}"
+    elif rng.random() < 0.04:
+        return swollen(path, target, rng)
+    else:
+        return _spoil_netcdf(path, target, rng)
+    target.write_bytes(data)
+    return how
+
+
+def _spoil_netcdf(path: Path, target: Path, rng: np.random.Generator) -> str:
+    original = xr.load_dataset(path, engine="netcdf4", decode_cf=False)
     for _ in range(100):
-        original = xr.load_dataset(path, engine="netcdf4", decode_cf=False)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 spoilt, how = spoil_dataset(original, rng)
+                if "digest" in spoilt.attrs and rng.random() < 0.9:
+                    spoilt, how = spoilt.assign_attrs(digest=_digest(spoilt)), f"forged: {how}"
                 spoilt.to_netcdf(target, engine="netcdf4")
         except Exception:  # what no file can hold cannot reach us
             continue
         return how
     raise RuntimeError(f"{path}: nothing that was done to it could be written")
+
+
+def _digest(ds: xr.Dataset) -> str:
+    """The digest that a model with these arrays would be saved with."""
+    arrays = {str(name): variable.values for name, variable in ds.variables.items()}
+    parts = ("labels", "interval") if "interval" in ds.attrs else ("labels",)
+    return digest(arrays, *(str(ds.attrs.get(part)) for part in parts))
+
+
+def swollen(path: Path, target: Path, rng: np.random.Generator) -> str:
+    """A variable is declared with up to 10**12 values, of which none is written."""
+    original = xr.load_dataset(path, engine="netcdf4", decode_cf=False)
+    name = str(rng.choice([str(name) for name in original.variables]))
+    kind, rank = original[name].dtype, original[name].ndim
+    size = int(10.0 ** (rng.uniform(6, 12) / max(rank, 1)))
+    original.drop_vars(name).to_netcdf(target, engine="netcdf4", unlimited_dims=())
+    with netCDF4.Dataset(target, "a") as file:
+        for k in range(max(rank, 1)):
+            file.createDimension(f"huge_{k}", size)
+        dims = [f"huge_{k}" for k in range(max(rank, 1))]
+        file.createVariable(
+            name, kind if kind.kind in "iuf" else "i1", dims, zlib=True, fill_value=0,
+            chunksizes=[min(size, int(1e5 ** (1 / len(dims))))] * len(dims),
+        )  # fmt: skip
+    return f"swollen: {name} to {size}"
 
 
 def spoil_bytes(data: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
@@ -77,47 +129,132 @@ def spoil_bytes(data: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
     return bytes(changed), f"bytes: {how} at {start}"
 
 
-def spoil_table(text: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Change cells, lines, the header or the separator."""
-    lines = [line.split(",") for line in text.splitlines()]
-    row, column = int(rng.integers(len(lines))), int(rng.integers(len(lines[0])))
-    how = str(rng.choice(["cell", "number", "drop", "double", "empty", "separator", "header"]))
-    if how == "cell":
-        lines[row][column] = str(rng.choice(["", " ", "x", "1e400", "nan", '"', "'", "1_0", "٣",
-                                             "0x10", "=1+1", "\x00", "\ud800",
-                                             "9" * 5000]))  # fmt: skip
-    elif how == "number":
-        lines[1 + row % (len(lines) - 1)][column] = f"{rng.choice(ODD_NUMBERS):g}"
-    elif how == "drop":
-        del lines[row]
-    elif how == "double":
-        lines.insert(row, lines[row])
-    elif how == "empty":
-        lines = [[] for _ in lines]
-    elif how == "header":
-        lines[0][column] = str(rng.choice([*ODD_NAMES, lines[0][column - 1]]))
-    separator = str(rng.choice([";", "\t", ", "])) if how == "separator" else ","
-    return "\n".join(map(separator.join, lines)) + "\n", f"table: {how} at {row}, {column}"
+# ------------------------------------------------------------------------------------------ texts
 
 
-def spoil_words(text: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Change a word, or drop or double a line, of a text with blanks between words."""
-    lines = [line.split(" ") for line in text.splitlines()]
-    row = int(rng.integers(len(lines)))
-    column = int(rng.integers(len(lines[row])))
-    how = str(rng.choice(["word", "word", "number", "number", "drop", "double", "short"]))
-    if how == "word":
-        odd = ["", "x", '"', "[", "]", "=", "#", "nan", "1_0", "true", '""', "\x00", "\ud800"]
-        lines[row][column] = str(rng.choice([*odd, "9" * 5000]))
-    elif how == "number":
-        lines[row][column] = f"{rng.choice(ODD_NUMBERS):g}"
-    elif how == "drop":
-        del lines[row]
-    elif how == "double":
-        lines.insert(row, lines[row])
+def cell(text: str, rng: np.random.Generator) -> str:
+    """A cell, word or number becomes an odd one."""
+    pattern = [r"[^,;\s]+", r"\w+", _NUMBER, r"\d"][rng.integers(4)]
+    return _replaced(text, pattern, lambda _: str(rng.choice(ODD_CELLS)), rng)
+
+
+def number(text: str, rng: np.random.Generator) -> str:
+    """A number becomes an odd one, negative, or another unit's, alone or wherever it stands."""
+    odd = f"{rng.choice(ODD_NUMBERS):g}"
+    ways: list[Callable[[str], str]] = [
+        lambda _: odd,
+        lambda old: f"-{old}",
+        lambda old: f"{float(old) * 1000:.12g}",
+        lambda old: f"{float(old) / 1000:.12g}",
+        lambda _: str(rng.choice([2**53 + 1, 2**63, 10**22])),
+    ]
+    return _replaced(text, _NUMBER, ways[rng.integers(len(ways))], rng, every=rng.random() < 0.1)
+
+
+def column(text: str, rng: np.random.Generator) -> str:
+    """A column of a table becomes constant, scaled, empty, or is moved, lost or doubled."""
+    lines = text.splitlines()
+    separator = next((s for s in (",", ";", "\t", " ") if s in lines[-1]), " ")
+    rows = [line.split(separator) for line in lines]
+    at, way = int(rng.integers(len(rows[-1]))), int(rng.integers(7))
+    for row in rows[1:] if way < 4 else rows:
+        if at >= len(row):
+            continue
+        if way < 3:
+            row[at] = (rows[-1][at], "0", "")[way]
+        elif way == 3:
+            with suppress(ValueError):
+                row[at] = f"{float(row[at]) * 1e-3:.12g}"
+        elif way == 4:
+            row.append(row.pop(at))
+        elif way == 5:
+            del row[at]
+        else:
+            row.append(row[at])
+    return "\n".join(map(separator.join, rows)) + "\n"
+
+
+def lines(text: str, rng: np.random.Generator) -> str:
+    """Lines are lost, doubled, cut, moved, added, or repeated with another number."""
+    found = text.splitlines()
+    row, count = int(rng.integers(len(found))), int(rng.integers(1, 6))
+    way = int(rng.integers(9))
+    if way == 0:
+        del found[row : row + count]
+    elif way == 1:
+        found[row:row] = found[row : row + count]
+    elif way == 2:
+        found[row] = found[row][: int(rng.integers(len(found[row]) + 1))]
+    elif way == 3:
+        found.append(found.pop(row))
+    elif way == 4:
+        found[row:] = found[row:][::-1]
+    elif way == 5:
+        found = found[: row + 1]
+    elif way == 6:
+        found = found[:2]
+    elif way == 7:  # a contradiction
+        found.insert(row, _replaced(found[row], _NUMBER, lambda old: f"{float(old) * 7:g}", rng))
     else:
-        del lines[row][column:]
-    return "\n".join(map(" ".join, lines)) + "\n", f"words: {how} at {row}, {column}"
+        found.insert(row, str(rng.choice(ODD_LINES)))
+    return "\n".join(found) + "\n"
+
+
+def units(text: str, rng: np.random.Generator) -> str:
+    """A unit becomes another one."""
+    old = [unit for unit in UNITS if re.search(rf"\b{re.escape(unit)}\b", text)]
+    if not old:
+        return number(text, rng)
+    pattern = rf"\b{re.escape(str(rng.choice(old)))}\b"
+    return _replaced(text, pattern, lambda _: str(rng.choice(UNITS)), rng)
+
+
+def names(text: str, rng: np.random.Generator) -> str:
+    """A name loses its letters, changes case, or becomes the one of another."""
+    words = re.findall(r"[A-Za-z_]\w*", text) or ["x"]
+    ways: list[Callable[[str], str]] = [
+        lambda _: "", str.swapcase, lambda _: str(rng.choice(words)),
+        lambda _: str(rng.choice(ODD_NAMES)),
+    ]  # fmt: skip
+    return _replaced(text, r"[A-Za-z_]\w*", ways[rng.integers(4)], rng, every=rng.random() < 0.1)
+
+
+def dialect(text: str, rng: np.random.Generator) -> str | bytes:
+    """Another encoding, end of lines, separator, decimal sign or nesting."""
+    comma = re.sub(r"(\d)\.(\d)", r"\1,\2", text)
+    ways = [
+        "\ufeff" + text, text.encode("utf-16"), text.replace("\n", "\r\n"),
+        text.replace("\n", "\r"), comma, comma.replace(",", ";"), text.replace(",", ";"),
+        text.replace(",", "\t"), text.replace(",", ", "), "é".encode("latin-1") + text.encode(),
+        text.replace("\"", "'"), "\n" * 3 + text, text + "\x00",
+        _replaced(text, r"[\[{(]", lambda old: old * 100_000, rng), text * 50, "",
+    ]  # fmt: skip
+    return ways[rng.integers(len(ways))]
+
+
+def _replaced(
+    text: str,
+    pattern: str,
+    new: Callable[[str], str],
+    rng: np.random.Generator,
+    every: bool = False,
+) -> str:
+    """The text with one match of a pattern, or those equal to it, replaced."""
+    found = [*re.finditer(pattern, text)]
+    if not found:
+        return text
+    match = found[rng.integers(len(found))]
+    if every:
+        return re.sub(rf"(?<!\w){re.escape(match[0])}(?!\w)", lambda m: new(m[0]), text)
+    return text[: match.start()] + new(match[0]) + text[match.end() :]
+
+
+TEXT_CHANGES: list[Callable[[str, np.random.Generator], str | bytes]] = [
+    cell, cell, cell, cell, number, number, column, column, lines, lines, units, names, dialect,
+]  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------- datasets
 
 
 def spoil_dataset(ds: xr.Dataset, rng: np.random.Generator) -> tuple[xr.Dataset, str]:
@@ -137,17 +274,6 @@ def some_values(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Datas
         odd = np.asarray(odd).astype(values.dtype)
     values.flat[rng.integers(values.size, size=int(rng.choice([1, 1, 3, values.size])))] = odd
     return with_values(ds, name, values)
-
-
-def factor(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
-    by = rng.choice([1e9, 1e-9, 1e3, 1e-3, -1.0, 0.0, 1e300, 1e-300, 1.5])
-    with np.errstate(all="ignore"):
-        return with_values(ds, name, ds[name].values * by)
-
-
-def order(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
-    values = ds[name].values.copy()
-    return with_values(ds, name, rng.permutation(values.ravel()).reshape(values.shape))
 
 
 def dtype(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
@@ -175,12 +301,6 @@ def rank(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
     if variable.ndim and rng.random() < 0.5:
         return ds.drop_vars(name).assign({name: variable.isel({variable.dims[0]: 0})})
     return ds.drop_vars(name).assign({name: variable.expand_dims("more")})
-
-
-def transposed(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
-    if ds[name].ndim < 2:
-        return ds
-    return ds.assign({name: ds[name].transpose(*rng.permutation(ds[name].dims))})
 
 
 def rows(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
@@ -214,6 +334,74 @@ def attribute(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset
     return changed
 
 
+def other_units(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Units become others, and values sometimes follow."""
+    changed = ds.copy()
+    changed[name].attrs["units"] = str(rng.choice(UNITS))
+    by = rng.choice([1.0, 1e3, 1e-3, 1e6, -1.0, 0.0, 1e300, 1e-300, 1.5])
+    return with_values(changed, name, ds[name].values * by) if by != 1 else changed
+
+
+def constant(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """All values are equal: the first, zero, denormal, huge, or a count beyond 2**53."""
+    values = ds[name].values
+    if values.size == 0 or values.dtype.kind not in "iuf":
+        return ds
+    new = [values.flat[0], 0, 1, 5e-324, 1e300, 2.0**53 + 2, 2.0**63]
+    some = np.where(np.isfinite(values), new[rng.integers(len(new))], values)
+    with np.errstate(all="ignore"):
+        return with_values(ds, name, some.astype(values.dtype))
+
+
+def added(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Counts or times from somewhere else on: beyond 2**53, or negative."""
+    by = rng.choice([2.0**53, 2.0**62, -1.0, -100.0, 1e15])
+    return with_values(ds, name, ds[name].values + by)
+
+
+def back(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Values run backwards along a dimension, or in another order."""
+    values = ds[name].values.copy()
+    if values.ndim == 0 or values.size < 2:
+        return ds
+    axis = int(rng.integers(values.ndim))
+    order = np.arange(values.shape[axis])[::-1].copy()
+    if rng.random() < 0.3:
+        order = rng.permutation(order)
+    elif rng.random() < 0.5:
+        order = np.sort(order)
+        order[[0, -1]] = order[[-1, 0]]
+    return with_values(ds, name, np.take(values, order, axis))
+
+
+def exchanged(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Two variables exchange values, and with them shape and type."""
+    other = str(rng.choice([str(other) for other in ds.variables]))
+    one, two = ds[name].variable, ds[other].variable
+    if name == other or ds[name].dims == (name,) or ds[other].dims == (other,):
+        return ds
+    return ds.drop_vars([name, other]).assign({name: two, other: one})
+
+
+def extra(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """One more variable, whose name may be that of another but for its case."""
+    new = str(rng.choice([name.swapcase(), f"{name}_", f"{name} ", *ODD_NAMES]))
+    return ds.assign({new: ds[name].variable})
+
+
+def text(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """A name among values becomes empty, odd, or one that differs by its case; or all are text."""
+    words = ds[name].values.astype(object)
+    if words.size == 0:
+        return ds
+    if ds[name].dtype.kind in "iuf":
+        return with_values(ds, name, words.astype(str))
+    at = int(rng.integers(words.size))
+    other = str(words.flat[int(rng.integers(words.size))])
+    words.flat[at] = str(rng.choice(["", " ", other, other.swapcase(), *ODD_NAMES]))
+    return with_values(ds, name, words.astype(str))
+
+
 def labels(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
     """Change a leaf or a branch of an attribute that holds JSON."""
     trees = [key for key, text in ds.attrs.items() if str(text).startswith("{")]
@@ -230,7 +418,12 @@ def labels(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
         if isinstance(branch[at], (dict, list)) and branch[at] and rng.random() < 0.8:
             branch = branch[at]
             continue
-        odd = [None, True, -1, 0, 1e300, "x", "", [], {}, [1, "a"], {"a": 1}, 10**30, 2.5]
+        if rng.random() < 0.1:  # nested deeper than a reader may follow
+            branch[at] = "NESTED"
+            nested = "[" * 100_000 + "]" * 100_000
+            return ds.assign_attrs({key: json.dumps(tree).replace('"NESTED"', nested)})
+        odd = [None, True, -1, 0, 1e300, "x", "", [], {}, [1, "a"], {"a": 1}, 10**30, 2.5, 2**31,
+               2**63, float("nan"), 5e-324, "ä" * 300, ["x"] * 1000]  # fmt: skip
         if rng.random() < 0.3:
             del branch[at]
         else:
@@ -245,6 +438,7 @@ def with_values(ds: xr.Dataset, name: str, values: np.ndarray) -> xr.Dataset:
 
 
 CHANGES: list[Callable[[xr.Dataset, str, np.random.Generator], xr.Dataset]] = [
-    some_values, some_values, some_values, factor, order, dtype, shape, shape, rank, transposed,
-    rows, rows, dropped, renamed, attribute, attribute, attribute, labels,
+    some_values, some_values, some_values, some_values, dtype, shape, shape, rank,
+    rows, rows, dropped, renamed, attribute, attribute, labels, labels, labels,
+    other_units, other_units, constant, constant, added, back, back, exchanged, extra, text,
 ]  # fmt: skip
