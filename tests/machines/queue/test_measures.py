@@ -64,12 +64,12 @@ def test_jobs_do_not_change_with_the_arrays_that_they_were_made_of():
         ({"submission": [0]}, "nodes is of 2 jobs; the 1 of submission are wanted."),
         (
             {"submission": [[0], [1]]},
-            r"submission is of shape \(2, 1\); a number per job is wanted.",
+            r"submission is of shape \(2, 1\); a number per job is",
         ),
         ({"nodes": [1, 0]}, "nodes of job 1 is 0; a whole number from 1 to 10000000 is wanted."),
         (
             {"runtime": [1, 2]},
-            r"runtime is of shape \(2,\); a row per job and a column per machine",
+            r"runtime is of shape \(2,\); a row per job and a column",
         ),
         ({"runtime": [[1, 2], [3, 0]]}, "runtime of job 1 on machine 1 is 0; a positive number"),
         ({"runtime": [[1, 1], [np.nan] * 2]}, "runtime of job 1 is empty; a number for one"),
