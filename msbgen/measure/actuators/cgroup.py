@@ -214,8 +214,11 @@ class DiskBandwidth(Actuator):
             f"{disk} {speed}" if version == 1 else f"{disk} {key}{speed}",
             "run as root, and name a whole disk.",
         )
-        if self.read() * 1e6 != speed:
-            raise SettingError(f"{self.name} is {self.read():g} MB/s where {level:g} was written.")
+        if (back := self.read()) != speed / 1e6:
+            raise SettingError(
+                f"{self.name} is {back:g} MB/s where {level:g} was written: another process sets "
+                f"{folder}; end that first."
+            )
 
     def read(self) -> float:
         """The limit of the group [MB/s]; infinite without one."""

@@ -83,12 +83,7 @@ class ResourceSpec:
 
     def core_sets(self) -> dict[float, tuple[int, ...]]:
         """Cores of each word such as ``0-2,5``; empty where levels are numbers of cores."""
-        sets = {}
-        for level, label in zip(self.levels, self.labels):
-            ends = (part.partition("-") for part in label.split(","))
-            ranges = (range(int(first), int(last or first) + 1) for first, _, last in ends)
-            sets[level] = tuple(dict.fromkeys(core for cores in ranges for core in cores))
-        return sets
+        return dict(zip(self.levels, map(_cores, self.labels)))
 
 
 @dataclass(frozen=True)
@@ -324,7 +319,7 @@ def _levels(given: Any, by: str, where: str) -> tuple[tuple[float, ...], tuple[s
         wanted += ", or distinct words,"
         if by == "cores":
             wanted += " such as '0-2,5'"
-            words = [word for word in words if _CORES.fullmatch(word)]
+            words = [word for word in words if _cores(word)]
         if words and len(words) == len(values) == len(set(words)):
             return tuple(map(float, range(1, len(words) + 1))), tuple(words)
     if not numbers or len(numbers) != len(values) or len(set(numbers)) < len(numbers):
@@ -345,6 +340,15 @@ def _target(read: SpecTable, by: str, base: Path, where: str) -> str:
             raise ProfileError(f"{where}: 'command' is '{hook}'; an executable file is wanted.")
         return str(hook)
     return str(base / read.text("device", ".")) if by == "io" else ""
+
+
+def _cores(label: str) -> tuple[int, ...]:
+    """Distinct cores of a list such as ``0-2,5``; none if it is no such list."""
+    if not _CORES.fullmatch(label):
+        return ()
+    ends = (part.partition("-") for part in label.split(","))
+    ranges = (range(int(first), int(last or first) + 1) for first, _, last in ends)
+    return tuple(dict.fromkeys(core for cores in ranges for core in cores))
 
 
 def _near(word: str) -> str:

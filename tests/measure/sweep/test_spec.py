@@ -170,6 +170,7 @@ RESOURCES = {
     "by = 'environment'\nname = 'A=B'\nlevels = [1]": "'name' is 'A=B'",
     "by = 'cores'\nlevels = [0]": "or distinct words, such as '0-2,5'",
     "by = 'cores'\nlevels = ['0', 'all']": "such as '0-2,5'",
+    "by = 'cores'\nlevels = ['0', '5-2']": "such as '0-2,5'",
     "by = 'hook'\ncommand = 'none'\nlevels = [1]": "an executable file is wanted",
     "by = 'memory'\ndevice = '/dev/sda'\nlevels = [1]": "'device' belongs to 'io'; drop it",
 }
