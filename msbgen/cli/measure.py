@@ -32,14 +32,15 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure, restore the machine after a killed sweep, or print a template."""
+    alone = "--template" if options.template else "--restore" if options.restore else ""
+    if alone and (options.spec or options.out):
+        raise UsageError(f"{alone} takes no SPEC.toml and no -o; drop them.")
     if options.template:
         from msbgen.measure.sweep import template
 
         shared.show("".join(template.describe_template()).rstrip("\n"))
         return
     if options.restore is not None:
-        if options.spec or options.out:
-            raise UsageError("--restore takes no SPEC.toml and no -o; drop them.")
         _restore(options.restore)
         return
     out: Path | None = options.out

@@ -100,12 +100,23 @@ def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
     assert tree(kernel) == before
 
 
+@needs_perf
+def test_the_template_is_a_spec_that_can_be_run(msbgen, tmp_path):
+    done = msbgen("measure", "--template")
+    assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / "made.toml").write_text(done.stdout)
+    done = msbgen("measure", "made.toml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "(a run without limits took 0." in done.stdout
+
+
 @pytest.mark.parametrize(
     ("code", "message", "arguments"),
     [
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure"]),
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure", "spec.toml"]),
         (2, "--restore takes no SPEC.toml", ["measure", "spec.toml", "--restore", "spec.toml"]),
+        (2, "--template takes no SPEC.toml", ["measure", "spec.toml", "--template"]),
         (3, "is no record of a sweep", ["measure", "--restore", "spec.toml"]),
         (3, "out.journal: no such file", ["measure", "spec.toml", "-o", "out.nc", "--resume"]),
         (3, "contexts: ", ["measure", "spec.toml", "-o", "out.nc", "--contexts", "grid:9"]),
