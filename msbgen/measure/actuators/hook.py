@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from msbgen.core.errors import quoted
 from msbgen.data.schema import same_level
 from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError
 from msbgen.measure.actuators.kernel_files import HOOK, call_hook
@@ -52,7 +53,7 @@ class Hook(Actuator):
                 call_hook(self._command, "read")
                 problems = [
                     f"{self.name} is '{text}', which {self._command} does not list "
-                    f"({', '.join(listed)}); one of these is wanted."
+                    f"({quoted(' '.join(listed))}); one of these is wanted."
                     for text in self._texts.values()
                     if listed and not any(_equal(text, other) for other in listed)
                 ]
@@ -74,8 +75,8 @@ class Hook(Actuator):
             ) from None
         if not _equal(back, text):
             raise SettingError(
-                f"{self.name} is '{back}' where {self._command} set '{text}'; list levels that it "
-                f"reads back as they were set."
+                f"{self.name} is {quoted(back)} where {self._command} set '{text}'; list levels "
+                f"that it reads back as they were set."
             )
 
     def read(self) -> float:
@@ -91,7 +92,7 @@ class Hook(Actuator):
             return float(back)
         except ValueError:
             raise SettingError(
-                f"{self.name} is '{back}' after a run, no level of the spec: another process "
+                f"{self.name} is {quoted(back)} after a run, no level of the spec: another process "
                 f"sets it; end that first."
             ) from None
 

@@ -12,6 +12,8 @@ import shlex
 import subprocess
 from typing import Protocol
 
+from msbgen.core.errors import quoted
+
 # Paths with this prefix are executables of the user that read and set a level.
 HOOK = "hook:"
 # A hook that takes longer is ended [s]: setting a clock takes milliseconds, a remote one seconds.
@@ -165,6 +167,6 @@ def call_hook(command: str, *words: str) -> str:
             return done.stdout.decode(errors="replace").strip()
         reason = f"exited with {done.returncode}"
         if message := " ".join(done.stderr.decode(errors="replace").split()):
-            reason += f": {message[:_SHOWN]!r}"
+            reason += f": {quoted(message, _SHOWN)}"
     # EIO, because any other number would make it another error, such as a missing file
     raise OSError(errno.EIO, f"'{called}' {reason}", command)

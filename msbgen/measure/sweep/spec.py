@@ -323,7 +323,7 @@ def _levels(given: Any, by: str, where: str) -> tuple[tuple[float, ...], tuple[s
         if words and len(words) == len(values) == len(set(words)):
             return tuple(map(float, range(1, len(words) + 1))), tuple(words)
     if not numbers or len(numbers) != len(values) or len(set(numbers)) < len(numbers):
-        raise ProfileError(f"{where}: 'levels' are {given!r}; {wanted} are wanted.")
+        raise ProfileError(f"{where}: 'levels' are {quoted(given)}; {wanted} are wanted.")
     return tuple(sorted(numbers)), ()
 
 
