@@ -111,7 +111,9 @@ def _load(path: Path) -> xr.Dataset:
         size = path.stat().st_size
         if taken > max(_ALWAYS, _MOST_PACKED * size):
             raise MemoryError(f"{claim}, which a file of {size / 1e9:.3g} GB cannot hold")
-        return xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
+        dataset = xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
+    dataset.encoding["source"] = os.fspath(path)  # messages name the file
+    return dataset
 
 
 def _item_bytes(kind: Any) -> int:
