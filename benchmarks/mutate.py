@@ -185,7 +185,7 @@ def _codes(reader: Reader) -> set[int]:
     codes = {0, 3}
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
-    if "replay" in verb:  # a sound trace may be too small for the wanted levels
+    if "replay" in verb or "--leave-out" in verb:  # a sound file may be too small for the options
         codes.add(2)
     return codes | {5} if "batch" in verb else codes
 

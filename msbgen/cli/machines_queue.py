@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     wanted = compare.variants(setup.jobs, setup.arrivals, setup.placements, setup.queues)
     logs = [f"{choice.name}.swf" for choice in wanted] if options.swf else []
     shared.check_folder(inputs, options.out, [*_NAMES, *logs], force=options.force)
-    rows = []
+    rows, written = [], {}
     with Progress("simulating") as step, shared.errors_from(options.file.name):
         for result in compare.simulate_variants(
             setup.jobs, setup.machines, wanted, rng=options.seed
@@ -48,10 +48,10 @@ def run(options: argparse.Namespace) -> None:
             step(len(rows), len(wanted))
             if options.swf:
                 log = workload.workload_of(result.jobs, result.schedule, setup.machines)
-                options.out.mkdir(parents=True, exist_ok=True)
-                path = options.out / f"{result.variant.name}.swf"
-                workload.write_workload(log, path, overwrite=options.force)
+                written[f"{result.variant.name}.swf"] = log
     options.out.mkdir(parents=True, exist_ok=True)
+    for name, log in written.items():
+        workload.write_workload(log, options.out / name, overwrite=options.force)
     content = [list(rows[0]), *(list(row.values()) for row in rows)]
     tables.write_table(content, options.out / _NAMES[0], overwrite=options.force)
     summary = {"schema": _SCHEMA, "machines": setup.machines, "jobs": len(setup.jobs), "rows": rows}

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, quoted
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def grid_counts(text: str) -> tuple[int, ...]:
     counts = text.split("x")
     if not all(n.isascii() and n.isdigit() and len(n) < 10 for n in counts):
         raise ArgumentError(
-            f"grid is '{text}'; a number of levels for each resource, as 5x5x3, is wanted."
+            f"grid is {quoted(text)}; a number of levels for each resource, as 5x5x3, is wanted."
         )
     return tuple(map(int, counts))
 

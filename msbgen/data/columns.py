@@ -136,7 +136,7 @@ class Table:
         self.names = [bare_name(title) for title in titles]
         for name in self.names:
             if self.names.count(name) > 1:
-                raise ProfileError(f"{self.file}: column '{name}' is there twice; drop one.")
+                raise ProfileError(f"{self.file}: column {shown([name])} is there twice; drop one.")
             if known and name not in known:
                 raise ProfileError(
                     f"{self.file}: line {first} has an unknown column {shown([name])}; "
@@ -145,8 +145,8 @@ class Table:
         for name in needed:
             if name not in self.names:
                 raise ProfileError(
-                    f"{self.file}: line {first} is {shown(header)}; a column '{name}' is wanted"
-                    f"{', or its header in the column map' if columns.columns else ''}."
+                    f"{self.file}: line {first} is {shown(header)}; a column {shown([name])} is "
+                    f"wanted{', or its header in the column map' if columns.columns else ''}."
                 )
         self._units = {bare_name(title): unit_of(title) for title in titles}
         self._at: dict[str, list[int]] = {}

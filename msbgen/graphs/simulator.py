@@ -26,13 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 
 import msbgen.graphs._kernels as _kernels
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.graphs.dataset import graph_name, lacking_kind, other_time_unit
 from msbgen.graphs.devices import Device, check_contexts
 from msbgen.graphs.programs import Program as Program
 from msbgen.graphs.rates import RESOLUTION
 from msbgen.graphs.rates import Rates as Rates
+from msbgen.graphs.runs import NUMBERS
 from msbgen.graphs.runs import make_runs as make_graph_runs
 
 Floats = NDArray[np.float64]
@@ -358,6 +359,12 @@ def label_runs(
         steps(min(first + at_once, len(table)), len(table))
     outcome = SimulatedRuns(*map(np.concatenate, zip(*(vars(part).values() for part in parts))))
     n = len(table) * runs
+    slowest = float(outcome.makespan.max())
+    if slowest > NUMBERS["makespan"].most:
+        raise MeasurementError(
+            f"'{graph_name(graph)}' takes {slowest:.3g} s on this device; check the units of its "
+            f"work and of the device's rates."
+        )
     return make_graph_runs(
         device, np.repeat(table, runs, axis=0), graph=[graph_name(graph)] * n,
         family=[str(graph.attrs.get("family", ""))] * n, makespan=outcome.makespan.ravel(),

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data import schema
 from msbgen.data.columns import ColumnMap as ColumnMap
 from msbgen.data.columns import Table
@@ -70,7 +70,7 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     _check_names(table, (*columns.resources, *columns.counters))
     if "power" in table.names and table.unit("power") != "W":
         unit = table.unit("power")
-        got = f"is in '{unit}'" if unit else "has no unit"
+        got = f"is in {quoted(unit)}" if unit else "has no unit"
         raise ProfileError(f"{table.file}: the power {got}; watts, 'power [W]', are wanted.")
     power = run = None
     runtime = table.seconds("runtime", SCHEMA["runtime"].least, SCHEMA["runtime"].most)

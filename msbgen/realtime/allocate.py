@@ -25,7 +25,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen.realtime._kernels as _kernels
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import same_level
 from msbgen.phases.grid import Floats, Grid, Indices, Resource, check_cores, is_number, place_of
 from msbgen.phases.phases import table_grid, validate_phases
@@ -253,7 +253,9 @@ def _common_step(name: str, levels: Sequence[float]) -> float:
     common = lcm(*(s.denominator for s in steps))
     step = gcd(*(int(s * common) for s in steps)) / common
     if not step > 0:
-        raise ArgumentError(f"levels of '{name}' differ by next to nothing; steps are wanted.")
+        raise MeasurementError(
+            f"levels of '{name}' differ by next to nothing; check their unit, or drop equal ones."
+        )
     return step
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scheduling
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.clocks import STEP, reference_slack, simulated_slack
 from msbgen.realtime.edf import simulate_edf
@@ -238,6 +238,10 @@ def test_more_units_than_can_be_searched_are_refused():
     table = make_table(np.ones((1, 100, 100, 10)), [1.0], levels)
     capacity = {"ways": 900.0, "bandwidth": 63000.0, "clock": 99.0}
     with pytest.raises(ArgumentError, match=r"units to share are .*900 of 'ways'.* too many"):
+        Allocator({"a": table}, capacity, 10)
+    levels["ways"] = 1e-9 * np.arange(100.0)  # gigahertz for hertz
+    table = make_table(np.ones((1, 100, 100, 10)), [1.0], levels)
+    with pytest.raises(MeasurementError, match="levels of 'ways' differ by next to nothing"):
         Allocator({"a": table}, capacity, 10)
 
 

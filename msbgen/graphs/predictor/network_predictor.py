@@ -152,7 +152,8 @@ class GraphOnNetwork:
 
     def predict(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
         """Time [s] and energy [J], (m, 2)."""
-        predicted = np.exp(self.network.predict(self._batches(rows, temperature)).gamma)
+        with np.errstate(over="ignore"):  # what is infinite is refused
+            predicted = np.exp(self.network.predict(self._batches(rows, temperature)).gamma)
         return finite_predictions(predicted, "time or energy")
 
     def interval(
@@ -162,9 +163,9 @@ class GraphOnNetwork:
         _check_rate(self.network, miscoverage)
         batches = self._batches(rows, temperature)
         low, high = self.network.interval(batches)
-        return finite_interval(
-            np.exp(self.network.predict(batches).gamma), np.exp(low), np.exp(high)
-        )
+        with np.errstate(over="ignore"):
+            middle = np.exp(self.network.predict(batches).gamma)
+            return finite_interval(middle, np.exp(low), np.exp(high))
 
     def _batches(self, rows: Indices, temperature: ArrayLike | None) -> list[Batch]:
         start = self.encoder.board.device.ambient if temperature is None else temperature

@@ -225,10 +225,12 @@ def bounded_predictions(
     ``energy_bound`` [J], over the same contexts in any order. `work` is (n,), and `source` names
     the bounds in messages.
     """
-    if "duration_bound" not in bounds or any(n not in bounds.coords for n in program.resources):
+    wanted = ["duration_bound", *program.resources]
+    if any(n not in bounds or bounds[n].dims != ("context",) for n in wanted):
         raise ProfileError(
-            f"{source}: holds {', '.join(map(str, bounds.variables))}; duration_bound over the "
-            f"resources {', '.join(program.resources)}, as 'msbgen bound' writes them, is wanted."
+            f"{source}: holds {', '.join(map(str, bounds.variables))}; duration_bound and the "
+            f"resources {', '.join(program.resources)} over 'context', as 'msbgen bound' writes "
+            f"them, are wanted."
         )
     if not program.measured[0].all():
         at = int(np.argmin(program.measured[0]))

@@ -151,8 +151,10 @@ def test_bounds_on_runs_replace_margins(drawn):
         bounded_predictions(
             one, bounds_of(one, seconds).isel(context=range(5)), np.ones(6), source="b.nc"
         )
-    with pytest.raises(ProfileError, match="duration_bound over the resources clock"):
-        bounded_predictions(one, xr.Dataset(), np.ones(6))
+    square = bounds_of(one, seconds).assign_coords(clock=(("context", "two"), np.ones((6, 2))))
+    for wrong in (xr.Dataset(), square):
+        with pytest.raises(ProfileError, match="duration_bound and the resources clock over"):
+            bounded_predictions(one, wrong, np.ones(6))
     with pytest.raises(MeasurementError, match=r"'p44' has no time and energy in clock=0.5 GHz"):
         bounded_predictions(one.only([TOP]), bounds_of(one, seconds), np.ones(6))
 
