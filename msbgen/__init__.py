@@ -1,13 +1,14 @@
 """Time-resolved profiles of a task in every resource context, from measurements in a few.
 
 The loop: read profiles, fit a model, generate profiles of any context, bound execution times,
-plan the next measurements, score the result::
+plan the next measurements, score the result, compare versions::
 
     measured = msbgen.read_profiles("gzip.nc")
     model = msbgen.fit_profiles(measured)
     generated = model.generate(msbgen.all_contexts(measured), kind="mean")
     bounds = msbgen.calibrate_model(model, measured).duration_bound([[11, 630, 1.7]], 0.05)
     plan = msbgen.plan_contexts(model, "60s")
+    comparison = msbgen.compare_profiles(measured, msbgen.read_profiles("new/gzip.nc"))
 
 Systems have namespaces of their own: ``realtime`` (allocators and schedules with deadlines),
 ``runtimes`` (runtimes never measured), ``machines`` (which machine runs a program best, queues),
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = public_names(
         "bounds.calibration": ("Calibration",),
         "bounds.model": ("Answer", "CalibratedModel", "calibrate_model"),
         "bridge.solve": ("NotConvergedError",),
+        "compare.comparison": ("Comparison", "CompareSettings", "compare_profiles"),
         "core.errors": ("ArgumentError", "MeasurementError", "ProfileError"),
         "core.machine": ("OnProgress",),
         "data.check": ("validate_profiles",),

@@ -140,6 +140,15 @@ def score(measured: xr.Dataset) -> None:
     assert_type(msbgen.evaluate.wasserstein_distance(a, b), float)
 
 
+def compare(measured: xr.Dataset) -> None:
+    """One version beside another."""
+    settings = msbgen.CompareSettings(tolerance=0.02, permutations=99)
+    comparison = msbgen.compare_profiles(measured, measured.copy(), settings=settings, rng=1)
+    assert_type(comparison, msbgen.Comparison)
+    assert_type(comparison.time.low, float)
+    assert_type(comparison.as_dict(), dict[str, Any])
+
+
 def solve() -> None:
     """The Schrödinger bridge itself, on arrays."""
     rng = np.random.default_rng(0)
@@ -377,6 +386,7 @@ def main(folder: Path) -> list[str]:
     bound(folder, model, measured)
     plan(folder, model)
     score(measured)
+    compare(measured)
     solve()
     runtimes(folder)
     relative(folder)

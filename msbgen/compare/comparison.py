@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -12,11 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from msbgen.compare.alignment import BLOCKS, Alignment, Gap, align
-from msbgen.compare.pairs import Pair, VersionRuns, pair_profiles
+from msbgen.compare.models import compare_models
+from msbgen.compare.pairs import (
+    Pair,
+    VersionRuns,
+    check_comparable,
+    check_profiles,
+    pair_profiles,
+    shared_rows,
+)
 from msbgen.compare.ratio import Differences, Ratio, equal_weights
 from msbgen.compare.stretches import ContextGroup, Labelled, context_groups, find_stretches
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import checked_contexts, resource_names
+from msbgen.core.machine import OnProgress
+from msbgen.data.schema import checked_contexts, file_of, level_labels, resource_names
 from msbgen.generate.progress import uniform_knots
 
 Floats = NDArray[np.float64]
@@ -87,6 +96,28 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
+class Course:
+    """Mean amounts of both versions by progress, over contexts and runs.
+
+    Attributes
+    ----------
+    quantities : tuple of str
+        ``"time"`` [s] and the counters but that of progress.
+    old_edges, new_edges : (bins + 1,)
+        Edges of equal bins of either version's work on a common axis from 0 to 1, on which matched
+        work has one place, and inserted and removed work a place of its own.
+    old, new : (bins, q)
+        Amounts in those bins.
+    """
+
+    quantities: tuple[str, ...]
+    old_edges: Floats
+    new_edges: Floats
+    old: Floats
+    new: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Result of :func:`compare_profiles`.
 
@@ -102,10 +133,18 @@ class Comparison:
         Further runs of each version in every context that would decide; 0 if decided.
     totals : dict of str to Ratio
         NEW/OLD of the totals of the counters, over all contexts.
+    files : (str, str)
+        Names of both versions' files.
+    task : str
+        What was compared.
     resources : tuple of str
         Names of the columns of `contexts`.
+    units : tuple of str
+        Their units.
+    labels : dict of str to tuple of str
+        Words of the levels 1, 2, … of resources whose levels are no numbers.
     contexts : (n, m)
-        Compared contexts.
+        Contexts of `value`: the compared ones, or those that were asked for.
     value, low, high : (n,)
         NEW/OLD of the execution time in each context, and the band that holds all at once.
     changes : tuple of Change
@@ -116,12 +155,15 @@ class Comparison:
         Runs of either version of which a part was slowed down; they are left out.
     stretched_p : float
         Of their numbers being alike (Fisher's exact test).
-    paired_runs : (int, int)
+    runs : (int, int)
         Number of runs of either version that were compared.
-    from_neighbours : bool
-        Whether noise is known from neighbouring contexts only.
+    noise : {"runs", "neighbours", "models"}
+        Origin of the intervals: runs of one context; neighbouring contexts, where each has one run;
+        or left-out errors of fitted models, where the versions share no context.
     notes : tuple of str
         What limits the comparison, a sentence each.
+    course : Course or None
+        Both versions by progress; None without a shared context.
     """
 
     verdict: Verdict
@@ -129,7 +171,11 @@ class Comparison:
     detectable: float
     more_runs: int
     totals: dict[str, Ratio]
+    files: tuple[str, str]
+    task: str
     resources: tuple[str, ...]
+    units: tuple[str, ...]
+    labels: dict[str, tuple[str, ...]]
     contexts: Floats
     value: Floats
     low: Floats
@@ -139,9 +185,61 @@ class Comparison:
     stretched_runs: tuple[int, int]
     stretched_p: float
     runs: tuple[int, int]
-    from_neighbours: bool
+    noise: Literal["runs", "neighbours", "models"]
     notes: tuple[str, ...]
+    course: Course | None
     settings: CompareSettings = field(default_factory=CompareSettings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All results as JSON values; ``msbgen/compare/README.md`` lists them."""
+        course = self.course
+        return {
+            "task": self.task,
+            "old": self.files[0],
+            "new": self.files[1],
+            "verdict": self.verdict,
+            "confidence": self.settings.confidence,
+            "tolerance": self.settings.tolerance,
+            "time": self.time.as_dict(),
+            "detectable": self.detectable,
+            "more_runs": self.more_runs,
+            "totals": {name: ratio.as_dict() for name, ratio in self.totals.items()},
+            "runs": list(self.runs),
+            "noise": self.noise,
+            "same_program": self.same_program,
+            "stretched_runs": list(self.stretched_runs),
+            "stretched_p": self.stretched_p,
+            "resources": [
+                {"name": name, "units": units, "labels": list(self.labels[name])}
+                for name, units in zip(self.resources, self.units)
+            ],
+            "contexts": self.contexts.tolist(),
+            "ratio": self.value.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "changes": [
+                {
+                    "quantity": change.quantity,
+                    "old": list(change.old),
+                    "new": list(change.new),
+                    "ratios": {name: ratio.as_dict() for name, ratio in change.ratios.items()},
+                    "resource": change.group.resource,
+                    "level": change.group.level,
+                    "below": change.group.below,
+                    "p_value": change.p_value,
+                }
+                for change in self.changes
+            ],
+            "notes": list(self.notes),
+            "course": course
+            and {
+                "quantities": list(course.quantities),
+                **{
+                    part: getattr(course, part).tolist()
+                    for part in ("old_edges", "new_edges", "old", "new")
+                },
+            },
+        }
 
 
 def compare_profiles(
@@ -152,13 +250,15 @@ def compare_profiles(
     contexts: ArrayLike | None = None,
     settings: CompareSettings = CompareSettings(),
     rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
 ) -> Comparison:
     """Whether a program became slower, in which contexts, and in which stretches of its work.
 
     Parameters
     ----------
     old, new : xarray.Dataset
-        Measured profiles of both versions; the contexts that both have are compared.
+        Measured profiles of both versions; the contexts that both have are compared.  Without one,
+        models of both are fitted, and compared in the contexts of either.
     weights : array_like, (n,)
         Weights of the contexts of `old` in the ratio over all contexts; default: equal.
     contexts : array_like, (q, m)
@@ -167,6 +267,8 @@ def compare_profiles(
         Tolerance, confidence, resolution and number of permutations.
     rng : numpy.random.Generator or int
         Permutations and draws, or their seed; equal seeds give equal results.
+    progress : callable, optional
+        Called with the number of models that are fitted, and their total.
 
     Returns
     -------
@@ -177,13 +279,51 @@ def compare_profiles(
     ProfileError
         The files differ in resources, units or the measure of progress.
     MeasurementError
-        No context is shared, faults leave none, or the noise cannot be estimated.
+        Faults leave no context, or the noise cannot be estimated.
     ArgumentError
         Weights or contexts of another shape.
     """
-    pair = pair_profiles(old, new)
+    check_profiles(old, new)
+    check_comparable(old, new)
     draws = np.random.default_rng(rng)
-    share = _weights(weights, old, pair)
+    names = resource_names(old)
+    if contexts is not None:
+        contexts = checked_contexts(contexts, names)
+    described: dict[str, Any] = {
+        "files": (file_of(old), file_of(new)),
+        "task": str(new.attrs.get("task") or file_of(new)),
+        "resources": tuple(names),
+        "units": tuple(str(old[name].attrs.get("units", "1")) for name in names),
+        "labels": level_labels(old),
+        "settings": settings,
+    }
+    if not len(shared_rows(old, new)[0]):
+        given = None if weights is None else _weights(weights, old, np.arange(old.sizes["context"]))
+        modelled = compare_models(
+            (old, new), given, contexts, settings.confidence, draws, progress=progress
+        )
+        return Comparison(
+            verdict=_verdict(modelled.time, settings.tolerance),
+            time=modelled.time,
+            detectable=modelled.time.detectable(settings.confidence),
+            more_runs=0,
+            totals={},
+            contexts=modelled.contexts,
+            value=modelled.value,
+            low=modelled.low,
+            high=modelled.high,
+            changes=(),
+            same_program=True,
+            stretched_runs=(0, 0),
+            stretched_p=1.0,
+            runs=modelled.runs,
+            noise="models",
+            notes=modelled.notes,
+            course=None,
+            **described,
+        )
+    pair = pair_profiles(old, new)
+    share = _weights(weights, old, pair.rows)
     differences = Differences.of(pair.contexts, pair.old.duration, pair.new.duration)
     time = differences.mean(share, settings.confidence)
     totals = {
@@ -193,8 +333,8 @@ def compare_profiles(
         for name, first, second, rows in _totals(pair)
     }
     aligned = _aligned(pair, totals)
-    targets = pair.contexts if contexts is None else checked_contexts(contexts, resource_names(old))
-    band = differences.everywhere(targets, settings.confidence, draws)
+    targets = pair.contexts if contexts is None else contexts
+    value, low, high = differences.everywhere(targets, settings.confidence, draws)
     changes: tuple[Change, ...] = ()
     if aligned.is_same_program:
         changes = (*_gaps(aligned.gaps, pair), *_stretches(pair, aligned, settings, draws))
@@ -202,36 +342,38 @@ def compare_profiles(
     stretched = pair.old.stretched, pair.new.stretched
     table = [[s, n] for s, n in zip(stretched, n_runs)]
     return Comparison(
-        _verdict(time, settings.tolerance),
-        time,
-        time.detectable(settings.confidence),
-        _more_runs(time, settings, n_runs, len(pair.contexts)),
-        totals,
-        tuple(resource_names(old)),
-        targets,
-        *band,
-        changes,
-        aligned.is_same_program,
-        stretched,
-        float(np.asarray(stats.fisher_exact(table))[1]),
-        (n_runs[0], n_runs[1]),
-        differences.from_neighbours,
-        pair.notes,
-        settings,
+        verdict=_verdict(time, settings.tolerance),
+        time=time,
+        detectable=time.detectable(settings.confidence),
+        more_runs=_more_runs(time, settings, n_runs, len(pair.contexts)),
+        totals=totals,
+        contexts=targets,
+        value=value,
+        low=low,
+        high=high,
+        changes=changes,
+        same_program=aligned.is_same_program,
+        stretched_runs=stretched,
+        stretched_p=float(np.asarray(stats.fisher_exact(table))[1]),
+        runs=(n_runs[0], n_runs[1]),
+        noise="neighbours" if differences.from_neighbours else "runs",
+        notes=pair.notes,
+        course=_course(pair, aligned, settings.bins),
+        **described,
     )
 
 
-def _weights(weights: ArrayLike | None, old: xr.Dataset, pair: Pair) -> Floats:
-    """Weights of the compared contexts, which sum to 1."""
+def _weights(weights: ArrayLike | None, old: xr.Dataset, rows: NDArray[np.int64]) -> Floats:
+    """Weights of the compared contexts, rows of the old version, which sum to 1."""
     if weights is None:
-        return equal_weights(len(pair.contexts))
+        return equal_weights(len(rows))
     given = np.asarray(weights, dtype=float)
     if given.shape != (old.sizes["context"],) or not np.all((given >= 0) & (given < np.inf)):
         raise ArgumentError(
             f"weights have shape {given.shape}; one finite number ≥ 0 for each of the "
             f"{old.sizes['context']} contexts of the old version is wanted."
         )
-    used = given[pair.rows]
+    used = given[rows]
     if used.sum() <= 0:
         raise ArgumentError("weights of all compared contexts are 0; a positive one is wanted.")
     return used / used.sum()
@@ -274,6 +416,19 @@ def _rates(version: VersionRuns, knots: Floats, clock: int) -> Floats:
     floor = _FLOOR * amounts.mean(axis=1, keepdims=True)
     per_work = (amounts + floor + 1e-300) / np.nanmean(work, axis=1)[:, None, None]
     return np.nanmean(np.log(per_work), axis=0)
+
+
+def _course(pair: Pair, aligned: Alignment, bins: int) -> Course:
+    """Both versions by their own progress, and its places on a common axis."""
+    knots = uniform_knots(bins)
+    lengths = np.maximum(np.diff(aligned.old), np.diff(aligned.new))
+    common = np.append(0.0, np.cumsum(lengths)) / lengths.sum()
+    edges = [np.interp(knots, places, common) for places in (aligned.old, aligned.new)]
+    versions = (
+        _mean_run(version.amounts(knots, pair.clock))[:, 0] for version in (pair.old, pair.new)
+    )
+    old, new = (np.nan_to_num(np.nanmean(version, axis=0)) for version in versions)
+    return Course(pair.quantities, edges[0], edges[1], old, new)
 
 
 def _gaps(gaps: tuple[Gap, ...], pair: Pair) -> list[Change]:

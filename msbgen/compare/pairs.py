@@ -102,21 +102,26 @@ class Pair:
         return (*names[: self.clock], *names[self.clock + 1 :])
 
 
+def check_profiles(*datasets: xr.Dataset) -> None:
+    """Raise :class:`ProfileError` where a dataset is not valid, or holds no runs."""
+    for dataset in datasets:
+        validate_profiles(dataset, source=file_of(dataset))
+        if "run" not in dataset.dims:
+            raise ProfileError(
+                f"{file_of(dataset)}: has no measured runs (dimension 'run'); compare measured "
+                f"files, not generated ones."
+            )
+
+
 def check_comparable(old: xr.Dataset, new: xr.Dataset) -> tuple[str, ...]:
     """Shared counters of two valid profile datasets that can be compared.
 
     Raises
     ------
     ProfileError
-        The resources, the units or the measure of progress differ, or the files hold no runs.
+        The resources, the units or the measure of progress differ.
     """
     first, second = file_of(old), file_of(new)
-    for dataset in (old, new):
-        if "run" not in dataset.dims:
-            raise ProfileError(
-                f"{file_of(dataset)}: has no measured runs (dimension 'run'); compare measured "
-                f"files, not generated ones."
-            )
     if set(resource_names(old)) != set(resource_names(new)):
         raise ProfileError(
             f"{second}: has the resources {', '.join(resource_names(new))}, {first} has "
@@ -159,17 +164,15 @@ def shared_rows(old: xr.Dataset, new: xr.Dataset) -> tuple[Indices, Indices]:
 
 
 def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
-    """Match the runs of two versions by context and counter; faulty ones are left out of both.
+    """Match the runs of two valid datasets by context and counter; faults are left out of both.
 
     Raises
     ------
     ProfileError
-        See :func:`check_comparable`; or a dataset is not valid.
+        See :func:`check_comparable`.
     MeasurementError
         No context is shared, or faults leave none.
     """
-    for dataset in (old, new):
-        validate_profiles(dataset, source=file_of(dataset))
     counters = check_comparable(old, new)
     rows = shared_rows(old, new)
     if not len(rows[0]):
@@ -245,7 +248,12 @@ def _difference_notes(
     tasks = [str(dataset.attrs.get("task", "")) for dataset in (old, new)]
     if tasks[0] != tasks[1]:
         yield f"the files name different tasks, {tasks[0]!r} and {tasks[1]!r}."
-    for dataset, other in ((old, new), (new, old)):
+    for dataset, other, own in ((old, new, rows[0]), (new, old, rows[1])):
+        n_cut = int(
+            (~complete_array(dataset)[own] & np.isfinite(duration_array(dataset)[own])).sum()
+        )
+        if n_cut:
+            yield f"{file_of(dataset)}: {n_cut} runs were cut, and are not compared."
         alone = [name for name in counter_names(dataset) if name not in counters]
         if alone:
             yield f"{', '.join(alone)}: only in {file_of(dataset)}, and not compared."

@@ -71,6 +71,10 @@ class Ratio:
         value, low, high = np.exp([log_ratio, log_ratio - half, log_ratio + half]).tolist()
         return cls(value, low, high, p_value, error, freedom)
 
+    def as_dict(self) -> dict[str, float]:
+        """The ratio, its interval and its p-value as JSON values."""
+        return {"ratio": self.value, "low": self.low, "high": self.high, "p_value": self.p_value}
+
     def detectable(self, confidence: float) -> float:
         """Smallest relative change that would have been found with probability `POWER`."""
         levels = stats.t.ppf([0.5 + confidence / 2, POWER], self.freedom)

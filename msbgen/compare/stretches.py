@@ -325,7 +325,8 @@ def _refined(
     begins, ends = np.meshgrid(
         np.arange(first, last), np.arange(first + 1, last + 1), indexing="ij"
     )
-    gain = (cross[ends] - cross[begins]) ** 2 / np.maximum(square[ends] - square[begins], 1e-300)
     overlaps = (begins < high) & (ends > low) & (ends > begins)
+    squares = np.where(overlaps, np.maximum(square[ends] - square[begins], 1e-300), 1.0)
+    gain = (cross[ends] - cross[begins]) ** 2 / squares
     best = int(np.where(overlaps, gain, -1.0).argmax())
     return int(begins.flat[best]), int(ends.flat[best])

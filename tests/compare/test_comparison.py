@@ -1,9 +1,14 @@
 """The comparison of two versions, on the virtual platform."""
 
+import json
+
 import numpy as np
 import pytest
 
+import partials
+from conftest import MEASURED, synthetic_task
 from msbgen.compare.comparison import CompareSettings, compare_profiles
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.shipped import shipped_file
 from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import read_trace
@@ -39,3 +44,112 @@ def test_slower_work_is_found_where_it_is():
     assert result.changes[0].quantity == "time"
     assert result.changes[0].old == pytest.approx((0.4, 0.6), abs=0.03)
     assert result.changes[0].ratios["time"].low > 1
+
+
+def test_work_of_both_has_one_place_on_the_common_axis():
+    def repeated(trace):
+        n = trace.sizes["interval"]
+        return trace.isel(interval=[*range(n // 2), *range(n // 2 - n // 20, n)])
+
+    result = compare_profiles(*versions(repeated), settings=SETTINGS)
+    course = result.course
+    for edges in (course.old_edges, course.new_edges):
+        assert (edges[0], edges[-1]) == pytest.approx((0, 1))
+        assert np.all(np.diff(edges) >= 0)
+    (gap,) = [change for change in result.changes if change.quantity == "inserted"]
+    length = gap.new[1] - gap.new[0]
+    # the old version's work is as much shorter on the axis as was inserted
+    assert np.median(np.diff(course.old_edges)) == pytest.approx((1 - length) / 100, rel=0.02)
+    assert course.new[:, 0].sum() > course.old[:, 0].sum()
+    values = result.as_dict()
+    assert json.loads(json.dumps(values))["changes"][0]["new"] == list(gap.new)
+
+
+def slower(dataset, factor):
+    """All runs longer by a factor, in as many intervals."""
+    out = dataset.assign_coords(time=dataset["time"] * factor)
+    out["duration"] = dataset["duration"] * factor
+    return out.assign_attrs(interval=dataset.attrs["interval"] * factor)
+
+
+GRID = np.array([(w, f) for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "undecided"), (1.2, "slower")])
+def test_versions_without_a_shared_context_are_compared_through_models(factor, verdict):
+    checkered = np.arange(16) // 4 % 2 == np.arange(16) % 2
+    old, new = (synthetic_task(GRID[rows], 2) for rows in (checkered, ~checkered))
+    for dataset in (old, new):
+        dataset["frequency"].attrs.pop("levels", None)
+    done = []
+    result = compare_profiles(old, slower(new, factor), progress=lambda *step: done.append(step))
+    assert (result.verdict, result.noise, result.course) == (verdict, "models", None)
+    assert result.time.low < factor < result.time.high
+    assert np.all((result.low < factor) & (factor < result.high))
+    assert len(result.value) == 16
+    assert "share no context: fitted models of both are compared" in result.notes[0]
+    assert done[-1][0] < done[-1][1] == 10
+    with pytest.raises(MeasurementError, match="4 contexts with complete runs are too few"):
+        compare_profiles(old.isel(context=slice(4)), new)
+
+
+def renamed(dataset):
+    return dataset.rename(cache_ways="ways")
+
+
+def with_units(name, units):
+    return lambda dataset: dataset.assign({name: dataset[name].assign_attrs(units=units)})
+
+
+BAD_INPUTS = [
+    (renamed, ProfileError, "has the resources ways, frequency"),
+    (with_units("frequency", "MHz"), ProfileError, "'frequency' is in 'MHz', in synthetic in"),
+    (with_units("cache_misses", "J"), ProfileError, "'cache_misses' is in 'J'"),
+    (lambda d: d.drop_vars("instructions"), ProfileError, "measures progress by 'time'"),
+    (lambda d: d.isel(run=0, drop=True), ProfileError, "has no measured runs"),
+    (lambda d: d.isel(context=[0, 1], run=[0]), MeasurementError, "with one run each"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "sentence"), BAD_INPUTS)
+def test_versions_that_cannot_be_compared_are_refused(change, error, sentence):
+    with pytest.raises(error, match=sentence):
+        compare_profiles(synthetic_task(MEASURED), change(synthetic_task(MEASURED, seed=8)))
+
+
+def cut(dataset):
+    return partials.cut(dataset, [(0, 0), (3, 1)])
+
+
+NOTED = [
+    (lambda d: slower(d, 2), "the sampling intervals are 0.01 s and 0.02 s"),
+    (lambda d: d.drop_vars("cache_requests"), "cache_requests: only in synthetic"),
+    (lambda d: d.assign_attrs(task="other"), "name different tasks, 'synthetic' and 'other'"),
+    (lambda d: d.isel(context=slice(5)), "1 contexts of synthetic are not in synthetic"),
+    (cut, "synthetic: 2 runs were cut"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), NOTED)
+def test_what_limits_a_comparison_is_noted(change, sentence):
+    new = change(synthetic_task(MEASURED, seed=8))
+    result = compare_profiles(synthetic_task(MEASURED), new, settings=SETTINGS)
+    assert any(sentence in note for note in result.notes), result.notes
+
+
+def test_one_run_a_context_takes_its_noise_from_neighbours():
+    old, new = (synthetic_task(GRID, 1, seed=seed) for seed in (1, 2))
+    result = compare_profiles(old, new, settings=SETTINGS)
+    assert result.noise == "neighbours"
+    assert result.time.low < 1 < result.time.high
+
+
+def test_weights_choose_the_contexts_that_count():
+    old, new = synthetic_task(MEASURED), synthetic_task(MEASURED, seed=8)
+    weights = np.eye(6)[2]
+    result = compare_profiles(old, new, weights=weights, settings=SETTINGS)
+    means = [float(dataset["duration"][2].mean()) for dataset in (old, new)]
+    assert result.time.value == pytest.approx(means[1] / means[0])
+    for wrong in (np.ones(5), -np.ones(6), np.zeros(6)):
+        with pytest.raises(ArgumentError, match="weights"):
+            compare_profiles(old, new, weights=wrong)
