@@ -55,7 +55,7 @@ def growth(task: str, snapshots: list[int]) -> dict[str, Any]:
     for n in snapshots:
         cut = replace(centre, segments=n)
         residuals, *of_lenders = measured(lambda cut=cut: fit(runs, state, cut, **named))
-        points = residuals.points(cut.place)
+        points = residuals.points(cut.scaled_contexts)
         chain, *of_bridge = measured(lambda points=points: Chain.fit(points, **named))
         uniform = np.random.default_rng(0).random((len(active), _PATHS, n))
         _, *of_paths = measured(lambda c=chain, u=uniform: c.draw(active, weight, u))
