@@ -225,7 +225,7 @@ def bounded_predictions(
     ``energy_bound`` [J], over the same contexts in any order. `work` is (n,), and `source` names
     the bounds in messages.
     """
-    wanted = ["duration_bound", *program.resources]
+    wanted = ["duration_bound", *program.resources, *({ENERGY_BOUND} & {*bounds.data_vars})]
     if any(n not in bounds or bounds[n].dims != ("context",) for n in wanted):
         raise ProfileError(
             f"{source}: holds {', '.join(map(str, bounds.variables))}; duration_bound and the "

@@ -152,7 +152,8 @@ def test_bounds_on_runs_replace_margins(drawn):
             one, bounds_of(one, seconds).isel(context=range(5)), np.ones(6), source="b.nc"
         )
     square = bounds_of(one, seconds).assign_coords(clock=(("context", "two"), np.ones((6, 2))))
-    for wrong in (xr.Dataset(), square):
+    cube = bounds_of(one, seconds).assign(energy_bound=(("context", "two"), np.ones((6, 2))))
+    for wrong in (xr.Dataset(), square, cube):
         with pytest.raises(ProfileError, match="duration_bound and the resources clock over"):
             bounded_predictions(one, wrong, np.ones(6))
     with pytest.raises(MeasurementError, match=r"'p44' has no time and energy in clock=0.5 GHz"):
