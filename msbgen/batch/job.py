@@ -30,7 +30,7 @@ from msbgen.generate.size import most_rows
 
 Floats = NDArray[np.float64]
 Facts = dict[str, Any]
-# Contexts of a text, such as that of ``--contexts``, and the measured dataset.
+# Finds the contexts that a text, such as that of ``--contexts``, names for a measured dataset.
 FindContexts = Callable[[str, xr.Dataset], Floats]
 
 # Folder of intermediate files.

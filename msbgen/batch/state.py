@@ -149,12 +149,12 @@ class TaskState(TaskRecord):
             return
         facts = self.ended["fit"]["facts"]
         for name in self._wanted():
-            for unit in self._towards(name, facts):
+            for unit in self._units_for(name, facts):
                 if unit.name not in self.ended and unit.name not in self.running:
                     yield unit
 
-    def _towards(self, name: str, facts: dict[str, Any]) -> Iterator[Unit]:
-        """Units that can start now towards a result: its own unit, or those it depends on."""
+    def _units_for(self, name: str, facts: dict[str, Any]) -> Iterator[Unit]:
+        """Units of a result that can start now: its own unit, or those it depends on."""
         if name in self.steps:
             needs = self.joins if self.steps[name].last else []
             others = [s for s in self.steps if self.steps[name].last and s != name]

@@ -35,7 +35,7 @@ _ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
 _DENSE = 64  # size up to which a factorisation is faster than conjugate gradients
 _DAMPING = 1e-3  # first Levenberg damping, relative to the column sums
 _SPARSE = 0.25  # share of entries up to which a coupling is compressed
-_SPARSE_GAIN = 0.15  # time per entry, full rows against compressed ones
+_SPARSE_GAIN = 0.15  # time per entry of a full row over that of a compressed one
 _SPARSE_DIRECT = 0.02  # share of entries up to which a sparse factor has little fill-in
 _PATIENCE = 60  # Newton steps without progress, after which rounding is the limit
 
@@ -351,7 +351,7 @@ class _PairSolver:
         best, best_v, waited = error, self.v, 0
         while error > tol and waited < _PATIENCE and not self.exhausted():
             columns, error = self._newton_step(columns, error)
-            if error > tol:  # a Sinkhorn update costs nothing with t, and smooths the rest
+            if error > tol:  # t is known, so that a Sinkhorn update is free; it smooths the error
                 columns, error = self._evaluate(self.b / self.t)
             waited = 0 if error < 0.9 * best else waited + 1
             if error < best:

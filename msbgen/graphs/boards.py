@@ -4,6 +4,7 @@ Running tasks share what the context allocates in equal parts: ways among those 
 bandwidth among all.  The profile of a kind gives its time at that share and at a clock of
 ``speed × clock`` GHz of the processor that the profiles were measured on.  What a device sheet
 does not contain is in a few *factors*, fitted to runs of the device (:mod:`.predictor.factors`).
+The thermal model is in :mod:`.simulator`.
 """
 
 from collections.abc import Sequence

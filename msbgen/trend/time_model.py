@@ -133,7 +133,7 @@ class TimeModel:
     parts: Floats  # (m + k, bins): a [s · level], b [s/event], d [s]; 0 for constant resources
     width: Floats  # (bins,): unevenness of the capped counter in a bin, unused without a cap
     common: Floats  # (m + k + 1,): the parts and the width that all bins share
-    summed: Floats  # (k − 1,): weight of the trend of the sums in the counters' sums, 0 to 1
+    summed: Floats  # (k − 1,): weight of the sums' own trend in the predicted sums, 0 to 1
 
     def time(self, levels: Floats, counts: Floats, caps: tuple[Cap, ...]) -> tuple[Floats, Floats]:
         """Time at contexts [s] and its derivative by the free time, in logarithms, (q, bins) each.
