@@ -45,31 +45,6 @@ def test_contexts_are_in_order_and_runs_as_they_come():
     assert dataset["page_faults"].attrs["event"] == "page-faults"
 
 
-def test_real_recordings_make_a_valid_dataset():
-    several = [
-        Run({"cpu_quota": 20}, read_perf(FIXTURES / "sweep-quota/q020_r0.csv"), 3.0002066),
-        Run({"cpu_quota": 100}, read_perf(FIXTURES / "sweep-quota/q100_r0.csv"), 0.6480501),
-    ]
-    dataset, warnings = profile_dataset(several, QUOTA, attrs={"task": "sqlite"})
-    found = inspect_profiles(dataset)
-    assert (found.errors, found.warnings, warnings) == ([], [], [])
-    assert dataset.attrs["progress"] == "task_clock"
-    for run in several:
-        row = dataset.isel(context=int(run.context["cpu_quota"] == 100), run=0)
-        for name, total in zip(counter_names(dataset), run.recording.totals):
-            assert float(row[name].sum(dtype=float)) == pytest.approx(total, rel=1e-6)
-
-
-def test_what_is_known_of_each_run_is_kept():
-    several = runs(achieved={"cpu_quota": 48.0}, metadata={"steal": 0.01})
-    dataset, _ = profile_dataset(several, QUOTA)
-    assert dataset["cpu_quota_achieved"].attrs["units"] == "%"
-    np.testing.assert_array_equal(dataset["cpu_quota_achieved"], [[48, np.nan], [48, 48]])
-    assert dataset["steal"].values[1, 0] == 0.01
-    np.testing.assert_allclose(dataset["longest_bin"].values[0, 0], 0.0101)
-    assert inspect_profiles(dataset).errors == []
-
-
 def test_late_bins_are_kept_as_a_share():
     text = "".join(f"     {t:.9f};5;;a;1;100.00;;\n" for t in (0.01, 0.02, 0.08, 0.09, 0.1))
     dataset, _ = profile_dataset([Run({"cpu_quota": 1}, parse_perf(text, "f"), 0.1)], QUOTA)
@@ -164,11 +139,6 @@ def test_a_dataset_that_fits_but_once_is_refused(monkeypatch):
     monkeypatch.setattr("msbgen.measure.dataset.physical_memory", lambda: 2 * 4 * (96 + 288) - 1)
     with pytest.raises(ProfileError, match="do not fit into memory; a longer interval"):
         profile_dataset(one, QUOTA)
-
-
-def test_a_dataset_larger_than_memory_is_refused():
-    with pytest.raises(ProfileError, match="do not fit into memory; a longer interval"):
-        profile_dataset([Run({"cpu_quota": 1}, made(), 1e9)], QUOTA)
 
 
 def test_a_recording_that_ends_long_before_its_run_is_said():

@@ -38,19 +38,6 @@ def test_spreads_within_and_between_contexts():
     assert clock.error == clock.spread
 
 
-def test_an_even_clock_needs_a_hundredth_of_the_run_for_a_hundredth():
-    (clock,) = compare_progress_counters(dataset([np.ones((1, 2, 400))]))
-    assert clock.resolution == pytest.approx(0.01)
-
-
-def test_page_faults_of_the_beginning_tell_nothing_of_the_rest():
-    early = np.zeros((1, 2, 100))
-    early[..., :10] = 50
-    (clock,) = compare_progress_counters(dataset([early]))
-    # from where a hundredth of the run is left, a tenth of the tenth interval, to the end
-    assert clock.resolution == pytest.approx(0.90 + 0.001, abs=1e-6)
-
-
 def slow_longest_stop(counts, steps=4000):
     """Every start on a fine grid, every end after it."""
     counts = np.asarray(counts, dtype=float)

@@ -3,16 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.measure.actuators.actuator import Capability, SettingError, listed
+from msbgen.measure.actuators.actuator import Capability, listed
 
 STEPS = Capability("regulator", 10.0, 100.0, 10.0, ())
-
-
-def test_levels_within_the_range_and_on_the_steps_are_taken():
-    assert STEPS.level_problems("bw", [10, 50, 100], "percent") == []
-    assert (
-        Capability("clock", 0.8, 3.0, 0.0, ()).level_problems("f", [0.8, 1.2345, 3.0], "GHz") == []
-    )
 
 
 def test_each_level_that_is_not_taken_is_a_sentence_with_the_levels_that_are():
@@ -32,12 +25,6 @@ def test_whole_steps_are_never_refused_for_their_fractions(k, n):
     capability = Capability("x", 0.1, 0.1 + 0.1 * 90, 0.1, ())
     assert capability.level_problems("x", [0.1 + 0.1 * k], "1") == []
     assert len(capability.level_problems("x", [0.1 + 0.1 * k + 0.05], "1")) == 1
-
-
-def test_several_problems_are_kept_apart():
-    error = SettingError("a.", "b.")
-    assert error.problems == ("a.", "b.")
-    assert str(error) == "a.\nb."
 
 
 def test_a_few_levels_are_listed():

@@ -1,7 +1,6 @@
 """KernelSettings are written in one call, and failures are the kernel's."""
 
 import errno
-import os
 
 import pytest
 
@@ -22,17 +21,6 @@ def test_a_refused_write_fails_at_once():
     with pytest.raises(OSError, match="No space") as caught:
         SystemFiles().write("/dev/full", "5")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/dev/full")
-
-
-def test_every_write_reaches_a_pipe_as_one_piece(tmp_path):
-    path = str(tmp_path / "pipe")
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        SystemFiles().write(path, "12\n")
-        assert os.read(reader, 100) == b"12\n"
-    finally:
-        os.close(reader)
 
 
 def test_folders_are_made_removed_and_listed(tmp_path):

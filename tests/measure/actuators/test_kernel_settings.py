@@ -1,7 +1,6 @@
 """Changes are noted before they are made, and taken back as far as they are ours."""
 
 import os
-import subprocess
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -43,20 +42,6 @@ def test_a_change_is_noted_before_the_kernel_hears_of_it(kernel):
     with pytest.raises(OSError, match="No space"):
         changes.make(f"{CGROUP}/cpu/user/g")
     assert not kernel.exists(f"{CGROUP}/cpu/user/g")
-
-
-def test_changes_are_taken_back_in_an_order_that_the_kernel_accepts(kernel):
-    log = Log()
-    changes = KernelSettings(kernel, log)
-    kernel.write(MAX, "1600000")  # as it was before us
-    for path, value in ((MAX, 3000000), (MIN, 3000000)):
-        changes.write(path, str(value))
-    outcome = changes.restore()  # min first: a maximum below it would be refused
-    assert (kernel.read(MIN), kernel.read(MAX)) == ("800000\n", "1600000\n")
-    assert len(outcome.restored) == 2
-    assert not outcome.changed_by_others
-    assert not outcome.failed
-    assert log[-1] == {"event": "restored", "others": []}
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -120,17 +105,6 @@ def test_what_the_kernel_made_of_a_value_counts_as_ours(kernel):
     assert {"event": "read", "path": MAX, "after": "2400000"} in log
     assert not changes.restore().changed_by_others
     assert (kernel.read(MIN), kernel.read(MAX)) == ("800000\n", "3000000\n")
-
-
-def test_groups_go_with_the_processes_in_them(kernel):
-    changes = KernelSettings(kernel, Log())
-    group = f"{CGROUP}/cpu/user/g"
-    changes.make(group)
-    child = subprocess.Popen(["sleep", "60"])
-    changes.write(f"{group}/cgroup.procs", str(child.pid))
-    assert changes.restore().restored == [f"group {group} is removed."]
-    assert child.wait() == -9
-    assert not kernel.exists(group)
 
 
 def test_what_is_in_a_group_of_ours_is_not_noted(kernel):

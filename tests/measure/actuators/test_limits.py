@@ -1,14 +1,10 @@
-"""Limits of memory and disks: against the kernel's files, and, where there are groups, for real."""
+"""Limits of memory and disks; sweeps set memory for real where there are groups."""
 
 import os
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from fake_kernel import CGROUP, FakeKernel
-from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.cgroup import CpuQuota, DiskBandwidth, MemoryLimit
 from msbgen.measure.actuators.control_group import ControlGroup
 from msbgen.measure.actuators.kernel_files import SystemFiles
@@ -98,35 +94,3 @@ def test_two_limits_share_a_group_and_are_both_restored(kernel, version):
         assert not any("/user/" in path for path in made)
     group.settings.restore()
     assert tree(kernel) == before
-
-
-def test_a_refused_limit_is_a_sentence(kernel):
-    kernel.deny(CGROUP)
-    with pytest.raises(SettingError, match="run as root"):
-        MemoryLimit("memory", group_of(kernel, "memory")).apply(64)
-
-
-def lacking():
-    place = group_of(SystemFiles(), "memory").place("memory")
-    return "needs root" if os.geteuid() else place if isinstance(place, str) else ""
-
-
-@pytest.mark.skipif(bool(lacking()), reason=f"no memory limit can be set here: {lacking()}")
-def test_a_real_program_is_killed_where_it_needs_more():
-    memory = MemoryLimit("memory", group_of(SystemFiles(), "memory", name=f"msbgen-{os.getpid()}"))
-    folder = ""
-    try:
-        for level, killed in ((24, True), (200, False)):
-            memory.apply(level)
-            folder, _ = memory.group.open("memory", "memory")
-            pid = os.fork()
-            if pid == 0:
-                time.sleep(0.05)  # until it is placed
-                code = "x = bytearray(60_000_000)"
-                os.execv(sys.executable, [sys.executable, "-S", "-c", code])
-            memory.place(pid)
-            _, status = os.waitpid(pid, 0)
-            assert (os.waitstatus_to_exitcode(status) == -9) == bool(memory.failure()) == killed
-    finally:
-        memory.group.settings.restore()
-    assert not Path(folder).exists()

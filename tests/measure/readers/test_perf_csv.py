@@ -68,19 +68,6 @@ def test_decimal_commas_are_repaired(separator, place):
     np.testing.assert_array_equal(found.running, same.running)
 
 
-def test_one_recording_under_a_german_locale_and_two_separators():
-    """Two runs of one program: the commas that split values are put back."""
-    a, b = (
-        read_csv((FIXTURES / "perf-6.1.187" / name).read_text(), name)
-        for name in ("de.csv", "de-semi.csv")
-    )
-    for found in (a, b):
-        clock = np.array(found.units) == "msec"
-        assert clock.sum() == len(found.values) / 2
-        np.testing.assert_allclose(found.values[clock] * 1e6, found.running[clock], atol=5001)
-        assert (found.share == 1).all()
-
-
 def test_events_with_the_separator_in_their_name():
     name = "cpu/event=0xc0,umask=0x1,name=a b/uk"
     lines = [(*line[:3], name, *line[4:]) for line in LINES if line[3] == "page-faults"]

@@ -150,14 +150,6 @@ def test_late_bins_are_known_by_their_start_and_end():
     assert found.late_bins(0.04).shape == (0, 2)
 
 
-def test_events_are_taken_by_name():
-    found = read_perf(FIXTURES / "sweep-quota/q100_r0.csv")
-    part = found.select(["page-faults", "task-clock"])
-    assert part.totals.tolist() == [5116, found.totals[0]]
-    with pytest.raises(ProfileError, match="there is no event 'faults'; it has task-clock, page-"):
-        found.select(["faults"])
-
-
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_sums_over_places_are_those_of_a_dictionary(n_bins, n_events, n_places, random):
     rows, wanted = [], {}

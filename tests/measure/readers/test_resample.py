@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from measure_fixtures import FIXTURES
 from msbgen.core.errors import ArgumentError
-from msbgen.measure.readers.perf import read_perf
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
 
@@ -51,23 +49,6 @@ def test_intervals_hold_what_a_slow_sum_over_overlaps_says(pairs, interval):
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6 * max(counts))
 
 
-@given(steps, st.floats(2e-3, 0.5), st.integers(2, 5))
-def test_intervals_add_up_to_longer_ones(pairs, interval, factor):
-    lengths, counts = zip(*pairs)
-    made = recording(np.cumsum(lengths), counts)
-    end = interval * factor * 4
-    fine = resample(made, interval, end)[:, 0]
-    coarse = resample(made, interval * factor, end)[:, 0]
-    np.testing.assert_allclose(
-        fine.reshape(-1, factor).sum(axis=1), coarse, rtol=1e-6, atol=1e-6 * max(counts)
-    )
-
-
-def test_bins_of_one_interval_are_as_they_were():
-    found = resample(recording([0.01, 0.02, 0.03], [3, 4, 5]), 0.01)
-    np.testing.assert_allclose(found[:, 0], [3, 4, 5])
-
-
 def test_what_is_printed_behind_the_end_was_counted_before_it():
     found = resample(recording([0.01, 0.02, 0.03, 0.096], [10, 10, 6, 1]), 0.01, 0.025)
     np.testing.assert_allclose(found[:, 0], [10, 10, 7])
@@ -76,16 +57,6 @@ def test_what_is_printed_behind_the_end_was_counted_before_it():
 def test_a_run_that_outlasts_its_recording_counts_nothing_more():
     found = resample(recording([0.01, 0.02], [10, 10]), 0.01, 0.045)
     np.testing.assert_allclose(found[:, 0], [10, 10, 0, 0, 0])
-
-
-def test_recordings_of_real_runs_keep_their_totals():
-    for name, seconds in (("q020_r0.csv", 3.0002066), ("q100_r0.csv", 0.6480501)):
-        found = read_perf(FIXTURES / "sweep-quota" / name)
-        counts = resample(found, 0.01, seconds)
-        assert len(counts) == int(np.ceil(seconds / 0.01))
-        np.testing.assert_allclose(counts.sum(axis=0), found.totals, rtol=1e-12)
-        # one CPU: no more CPU time in an interval than it has, but for what stamps lag behind
-        assert counts[:-1, 0].max() < 1.1e7
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """One run: how it ends, whatever the program does; real processes under a fake kernel."""
 
 import os
-import signal
-import subprocess
 import time
 
 import pytest
 
 from fake_kernel import RESCTRL
-from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.actuators import make_actuators
 from msbgen.measure.sweep.executor import (
@@ -84,7 +81,6 @@ def test_the_program_ran_where_and_with_what_it_should(made, tmp_path, kernel):
     [
         ("echo 'bad input: x' >&2; exit 7", "exited with 7; its message: bad input: x"),
         ("kill -SEGV $$", "was ended by SIGSEGV"),
-        ("exit 127", "exited with 127"),
     ],
 )
 def test_a_run_that_failed_says_how(made, script, why):
@@ -113,13 +109,6 @@ def test_a_run_that_is_cut_is_kept_until_then_where_the_spec_says_so(made, tmp_p
     assert made("/bin/sh", "-c", "exit 7", keep_cut=True)["outcome"] == FAILED
 
 
-def test_a_run_counts_the_events_of_its_slot(made, tmp_path):
-    record = made(slot=Slot(0, (4.0,), 1, ("page-faults",)))
-    text = (tmp_path / "recordings" / record["recording"]).read_text()
-    assert "page-faults" in text
-    assert "task-clock" not in text
-
-
 def test_children_that_outlive_their_program_are_ended(made):
     script = "sleep 68.25 & setsid sleep 68.25 & (setsid env -i sleep 68.25 &) ; sleep 0.05"
     record = made("/bin/sh", "-c", script)
@@ -135,19 +124,7 @@ def test_forked_children_count_with_their_program(made):
     assert both["cpu"] > 1.3 * alone["cpu"]
 
 
-def test_a_program_that_vanished_is_named(made, tmp_path):
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexit 0\n")
-    program.chmod(0o755)
-    program.unlink()
-    record = made(str(program))
-    assert record["outcome"] == FAILED
-    assert "is not an executable file; build or install it" in record["why"]
-
-
 def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):
-    """perf that dies, and perf whose file is cut off as on a full disk."""
-    real = subprocess.run(["which", "perf"], capture_output=True, text=True).stdout.strip()
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "perf"
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
@@ -155,56 +132,3 @@ def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):
     fake.chmod(0o755)
     record = made()
     assert (record["outcome"], record["why"]) == (NOT_RECORDED, "perf has a bad day")
-    # a disk that takes no more than a kilobyte
-    fake.write_text(f'#!/bin/bash\nulimit -f 1; trap "" XFSZ; exec {real} "$@"\n')
-    record = made("sleep", "0.5")
-    assert record["outcome"] == NOT_RECORDED
-    assert any(word in record["why"] for word in ("cut off", "measure again", "rows"))
-    fake.write_text(
-        f'#!/bin/bash\n"{real}" "$@"; code=$?; : > {tmp_path}/recordings/00000-0.csv; exit $code\n'
-    )
-    assert made()["outcome"] == NOT_RECORDED
-
-
-def test_a_setting_that_is_refused_ends_it_with_everything_put_back(kernel, tmp_path):
-    one = spec()
-    settings = KernelSettings(kernel, lambda record: None)
-    actuators = make_actuators(one, settings, "msbgen-run")
-    before = tree(kernel)
-
-    def lose_permission():
-        with RunExecutor(one, tmp_path, TAG, settings, actuators) as here:
-            here.run(SLOT, 0)
-            kernel.deny(RESCTRL)
-            try:
-                here.run(SLOT, 1)
-            finally:
-                kernel.know(denied=[])
-
-    with pytest.raises(SettingError, match="run as root"):
-        lose_permission()
-    assert tree(kernel) == before
-
-
-def test_a_closed_terminal_ends_it_as_sigterm_does(kernel, tmp_path):
-    class EndedError(BaseException):
-        pass
-
-    def end(number, frame):
-        raise EndedError
-
-    def hang_up():
-        settings = KernelSettings(kernel, lambda record: None)
-        with RunExecutor(
-            spec(), tmp_path, TAG, settings, make_actuators(spec(), settings, "msbgen-run")
-        ):
-            os.kill(os.getpid(), signal.SIGHUP)
-            time.sleep(1)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        with pytest.raises(EndedError):
-            hang_up()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL

@@ -57,12 +57,6 @@ def test_other_means_are_refused_before_anything_is_measured(tmp_path):
     assert not (tmp_path / "b.journal").exists()
 
 
-def test_an_output_that_exists_is_refused_first(tmp_path):
-    (tmp_path / "out.nc").write_text("x")
-    with pytest.raises(FileExistsError):
-        measure(spec(), tmp_path / "out.nc", files=machine(tmp_path))
-
-
 def lacking():
     if os.geteuid():
         return "needs root"

@@ -1,7 +1,5 @@
 """Every lack is named with its remedy, before anything is changed."""
 
-import shutil
-
 import pytest
 
 from msbgen.measure.actuators.kernel_settings import KernelSettings
@@ -13,7 +11,6 @@ from msbgen.measure.sweep.requirements import (
     RequirementError,
     check_machine,
     describe_machine,
-    perf_version,
 )
 from msbgen.measure.sweep.spec import ResourceSpec
 from sweeping import machine, needs_perf, spec, tree
@@ -41,11 +38,6 @@ def problems(tmp_path):
 
 
 @needs_perf
-def test_a_machine_that_has_everything_lacks_nothing(problems):
-    assert problems(spec()) == []
-
-
-@needs_perf
 def test_events_are_tried_one_by_one(problems):
     message = problems(spec(events=("task-clock", "nonsense", "user_time", "page-faults")))
     assert len(message) == 2
@@ -55,17 +47,16 @@ def test_events_are_tried_one_by_one(problems):
 
 
 @pytest.mark.parametrize(
-    ("words", "remedy"),
+    ("event", "words", "remedy"),
     [
-        ("Access to performance monitoring is limited. paranoid", "perf_event_paranoid=1"),
-        ("not supported on this machine", "leave it out"),
+        ("cycles", "Access to performance monitoring is limited", "perf_event_paranoid=1"),
+        ("cycles", "not supported on this machine", "leave it out"),
+        ("raw_syscalls:sys_enter", "unknown tracepoint", "mount -t tracefs"),
+        ("probe_libc:no_such", "unknown tracepoint", "perf probe -l"),
     ],
 )
-def test_refusals_of_events_have_remedies(words, remedy):
-    assert remedy in requirements._event_problem("cycles", words)
-    assert "mount -t tracefs" in requirements._event_problem(
-        "raw_syscalls:sys_enter", "unknown tracepoint"
-    )
+def test_refusals_of_events_have_remedies(event, words, remedy):
+    assert remedy in requirements._event_problem(event, words)
 
 
 def test_every_other_lack_is_named_at_once(problems):
@@ -95,12 +86,6 @@ def test_programs_are_looked_for_where_the_run_will(problems, tmp_path):
     assert requirements.missing_program(own, "here") is None
 
 
-def test_a_disk_without_room_is_a_lack(problems, monkeypatch):
-    usage = shutil.disk_usage("/")._replace(free=10)
-    monkeypatch.setattr(requirements.shutil, "disk_usage", lambda path: usage)
-    assert any("make room" in s for s in problems(spec()))
-
-
 def test_without_perf_the_sentence_says_how_to_get_it(problems, monkeypatch):
     monkeypatch.setattr(requirements.shutil, "which", lambda *_, **__: None)
     assert any("apt-get install linux-perf" in s for s in problems(spec()))
@@ -110,13 +95,6 @@ def test_without_perf_the_sentence_says_how_to_get_it(problems, monkeypatch):
 def test_an_old_perf_and_one_that_does_not_start(problems, monkeypatch, version, word):
     monkeypatch.setattr(requirements, "perf_version", lambda: version)
     assert any(word in s for s in problems(spec()))
-
-
-@needs_perf
-def test_perf_says_its_version():
-    version = perf_version()
-    assert version is not None
-    assert int(version.split(".")[0]) >= 4
 
 
 def test_the_machine_is_described_in_a_line():

@@ -66,15 +66,6 @@ def test_others_changes_are_left_alone_by_name(kernel, left):
     assert not restore_machine(path, files=kernel).changed_by_others  # said once
 
 
-def test_after_a_failure_it_can_be_tried_again(kernel, left):
-    path = left()
-    kernel.deny(CPU)
-    assert "do it by hand" in restore_machine(path, files=kernel).failed[0]
-    kernel.know(denied=[])
-    assert not restore_machine(path, files=kernel).failed
-    assert kernel.read(MAX) == "3000000\n"
-
-
 def test_a_machine_that_was_started_anew_has_nothing_of_it(kernel, left):
     """The same value may be somebody's: it is not touched."""
     path = left(boot="another start")

@@ -245,26 +245,16 @@ def test_any_text_is_a_spec_or_a_sentence(tmp_path_factory, text):
         read_spec(path)
 
 
-def test_specs_are_told_apart_with_their_contexts(write):
+def test_digests_tell_specs_apart_by_what_changes_a_run(write):
     spec = read_spec(write(LEAST))
-    other = read_spec(write(LEAST.replace("[100, 25]", "[100, 50]")))
+    levels = read_spec(write(LEAST.replace("[100, 25]", "[100, 50]")))
+    timeout = read_spec(write(f"timeout = 3\n{LEAST}"))
     rows, runs = [[25.0], [100.0]], [5, 5]
-    assert spec.digest(rows, runs) == spec.digest(rows, runs)
-    digests = {
-        spec.digest(rows, runs),
-        spec.digest(rows, [5, 6]),
-        spec.digest(rows[:1], runs[:1]),
-        other.digest(rows, runs),
-    }
-    assert len(digests) == 4
-
-
-def test_what_changes_no_run_may_be_changed(write):
-    spec = read_spec(write(LEAST))
-    more = read_spec(write(f"progress = 'time'\nseconds = 3\n{LEAST}"))
-    assert spec.digest([[25]], [1]) == more.digest([[25]], [1])
-    other = read_spec(write(f"timeout = 3\n{LEAST}"))
-    assert spec.digest([[25]], [1]) != other.digest([[25]], [1])
+    digests = {one.digest(rows, runs) for one in (spec, levels, timeout)}
+    digests |= {spec.digest(rows, [5, 6]), spec.digest(rows[:1], runs[:1])}
+    assert len(digests) == 5
+    other = read_spec(write(f"progress = 'time'\nseconds = 3\n{LEAST}"))
+    assert other.digest(rows, runs) == spec.digest(rows, runs)
 
 
 def test_journals_of_before_there_were_groups_and_cut_runs_are_gone_on_with():

@@ -220,16 +220,6 @@ def test_signals_that_are_survived_put_everything_back(kernel, tmp_path, out, nu
     assert not out.exists()
 
 
-def test_what_is_interrupted_says_how_to_go_on(kernel, out, caplog):
-    def stop(done, total):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measure(ONCE, out, files=kernel, progress=stop)
-    assert f"{out.with_suffix('.journal')}: 2 runs are kept; continue with --resume" in caplog.text
-
-
 # --------------------------------------------------------------------------- refused
 
 
@@ -297,7 +287,9 @@ def test_failed_runs_are_tried_again_and_the_rest_is_written(kernel, out, tmp_pa
     assert runs(out) == before  # as often as the spec allows
 
 
-def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel, out, tmp_path):
+def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(
+    kernel, out, tmp_path, caplog
+):
     """Two ways never end; a sweep that was interrupted goes on as it began."""
     group = f"{kernel.at(RESCTRL)}/msbgen-*/schemata"
     script = f"grep -q 'L3:0=3;' {group} && while :; do :; done; {WORK[2]}"
@@ -315,6 +307,7 @@ def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel
 
     with pytest.raises(KeyboardInterrupt):
         measure(one, out, files=kernel, progress=stop)
+    assert f"{out.with_suffix('.journal')}: 2 runs are kept; continue with --resume" in caplog.text
     measured = measure(one, out, files=kernel, resume=True)
     assert measured.missing == []
     assert [r["slot"] for r in runs(out)] == [0, 1, 2, 3]
@@ -326,13 +319,6 @@ def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel
     text = "\n".join(measured.describe())
     assert "cut       2 of 4 runs were ended early" in text
     assert "task_clock in every run" in text
-
-
-def test_if_no_run_succeeds_nothing_is_written(kernel, out):
-    with pytest.raises(IncompleteError, match="no run succeeded"):
-        measure(spec("false", runs=1, retries=0), out, files=kernel)
-    assert not out.exists()
-    assert len(runs(out)) == 3
 
 
 def test_a_program_deleted_meanwhile_is_done_in_part(kernel, out, tmp_path):
@@ -425,12 +411,9 @@ def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
 def test_a_journal_of_other_runs_is_refused(kernel, out):
     measure(ONCE, out, files=kernel)
     journal = out.with_suffix(".journal")
-    whole = journal.read_text()
-    journal.write_text(whole.replace('"context": [2.0]', '"context": [3.0]', 1))
+    journal.write_text(journal.read_text().replace('"context": [2.0]', '"context": [3.0]', 1))
     with pytest.raises(ProfileError, match=r"of context \[3.0\] is not number \d of this sweep"):
         measure(ONCE, out, files=kernel, resume=True, overwrite=True)
-    journal.write_text(whole)
-    measure(ONCE, out, files=kernel, resume=True, overwrite=True)
 
 
 @pytest.fixture
@@ -461,13 +444,3 @@ def test_tracepoints_and_probes_count_to_a_call(kernel, out, probe):
     assert clock.min() > 0
     np.testing.assert_allclose(probed, 700, rtol=1e-6)
     assert np.all(calls > 700)
-
-
-def test_events_that_do_not_exist_are_named_before_anything_runs(kernel, out):
-    one = spec(events=("task-clock", "probe_libc:no_such", "sched:no_such_tracepoint"))
-    with pytest.raises(RequirementError) as lack:
-        measure(one, out, files=kernel)
-    for name in one.events[1:]:
-        assert f"event '{name}'" in str(lack.value)
-    assert "perf probe -l" in str(lack.value)
-    assert not out.with_suffix(".recordings").exists()
