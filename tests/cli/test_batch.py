@@ -1,7 +1,5 @@
 """``msbgen batch``: its exit codes and last words; the units are tried elsewhere."""
 
-import resource
-
 import pytest
 
 from batching import make_tasks
@@ -117,25 +115,3 @@ def test_a_file_is_no_folder_of_results(tasks, tmp_path, capsys):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert main(["batch", str(tasks), "-o", str(tmp_path / "loop")]) == 2
     assert "is not a folder; name another one" in capsys.readouterr().err
-
-
-def test_no_task_is_bad_data(tmp_path, capsys):
-    (tmp_path / "none").mkdir()
-    assert main(["batch", str(tmp_path / "none"), "-o", str(tmp_path / "out")]) == 3
-    assert main(["batch", str(tmp_path / "gone.toml"), "-o", str(tmp_path / "out")]) == 3
-    assert "no such file" in capsys.readouterr().err
-
-
-def test_a_small_disk(tasks, tmp_path, capsys):
-    """A limit on the size of files stands for a disk that is full, and is lifted for resuming."""
-    out, before = tmp_path / "out", resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 1024, before[1]))
-    try:
-        assert main(["batch", str(tasks), "-o", str(out)]) == 5
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "make room" in capsys.readouterr().err
-    assert main(["batch", str(tasks), "-o", str(out), "--resume"]) == 0
-    assert main(["batch", str(tasks), "-o", str(tmp_path / "good")]) == 0
-    for file in ("t0/mean.nc", "t0/sample.nc", "second/mean.nc", "second/sample.nc"):
-        assert (out / file).read_bytes() == (tmp_path / "good" / file).read_bytes()

@@ -57,13 +57,6 @@ def test_bounds_from_runs_that_were_cut_name_the_file_in_their_refusal(tmp_path,
     refused(3, sentence, "bound", "cut.nc", "--contexts", "grid:2x2", "--miscoverage", 0.1)
 
 
-def test_a_context_far_from_all_measured_ones_is_bad_data_of_its_file(folder, refused):
-    (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
-    sentence = "far.csv: resource 'frequency' is 1.5e+09 in line 2, about 1e+09 times"
-    arguments = ("bound", "measured.nc", "--miscoverage", 0.4, "--contexts", "far.csv")
-    refused(3, sentence, *arguments)
-
-
 def test_a_list_of_contexts_is_not_overwritten(folder, refused):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
     arguments = ("bound", "measured.nc", "--contexts", "c.csv", "-o", "c.csv", "--force")

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from broken import BROKEN
 from msbgen.data.store import write_profiles
 
 
@@ -66,18 +65,6 @@ def test_a_folder_whose_name_begins_with_a_dot_is_another_one(folder, refused):
     (folder / ".hidden").mkdir()
     done = refused(2, "leave", "evaluate", "measured.nc", "--leave-out", 6, "-o", "hidden")
     assert "hidden" not in done.stderr
-
-
-def test_a_broken_file_is_refused(measured, tmp_path, folder, refused):
-    change, sentence = BROKEN["nan inside"]
-    change(measured).to_netcdf(tmp_path / "task.nc")
-    refused(3, sentence, "evaluate", "task.nc", "--truth", "truth.nc")
-
-
-def test_a_truth_that_is_no_file_of_profiles_is_bad_data(folder, refused):
-    (folder / "empty.nc").touch()
-    sentence = "empty.nc: the file is empty"
-    refused(3, sentence, "evaluate", "measured.nc", "--truth", "empty.nc")
 
 
 def test_contexts_of_the_truth_that_cannot_be_answered_are_bad_data_of_its_file(

@@ -51,19 +51,21 @@ def table(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """The file of a model of all runs, fitted by the command once for all tests."""
+    """A folder with runs as a table and as netCDF and a model of them, made by the command."""
     folder, message = tmp_path_factory.mktemp("learned"), io.StringIO()
     write_table(folder / "runs.csv", made_runs(20, noise=0.01), MACHINES)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(message):
         grow_few(patch)
         assert main(["machines", "fit", f"{folder}/runs.csv", "-o", f"{folder}/model.nc"]) == 0
+        assert main(["machines", "import", f"{folder}/runs.csv", "-o", f"{folder}/runs.nc"]) == 0
     assert "40 runs on old, new, odd; intervals from 20 programs" in message.getvalue()
-    return folder / "model.nc"
+    assert "40 of 20 programs, 40 of them on all of 3 machines" in message.getvalue()
+    return folder
 
 
 @pytest.fixture
 def fitted(table, learned):
-    shutil.copy(learned, table)
+    shutil.copytree(learned, table, dirs_exist_ok=True)
     return table
 
 
@@ -98,8 +100,6 @@ def test_two_machines_measured_and_an_interval(fitted, msbgen):
 
 
 def test_files_of_ours_do_as_tables(fitted, msbgen):
-    done = msbgen("machines", "import", "runs.csv", "-o", "runs.nc")
-    assert "40 of 20 programs, 40 of them on all of 3 machines" in done.stdout
     assert "no problem found" in msbgen("check", "runs.nc").stdout
     msbgen("machines", "fit", "runs.nc", "-o", "again.nc")
     write_relative(NEW, fitted / "new.nc")
@@ -164,9 +164,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), ERRORS)
-def test_what_cannot_be_done_is_refused_in_a_sentence(
-    fitted, msbgen, refused, arguments, code, sentence
-):
+def test_what_cannot_be_done_is_refused_in_a_sentence(fitted, refused, arguments, code, sentence):
     head = "program,machine,runtime [s]\n"
     (fitted / "zero.csv").write_text(head + "p,old,0\n")
     (fitted / "unit.csv").write_text("program,machine,runtime\np,old,1\n")
@@ -174,5 +172,4 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(
     text = (fitted / "two.csv").read_text()
     (fitted / "strange.csv").write_text(text.replace(",new,", ",mew,"))
     (fitted / "bytes.csv").write_text(text.replace("loads [1]", "loads [B]"))
-    msbgen("machines", "import", "runs.csv", "-o", "runs.nc")
     refused(code, sentence, "machines", *arguments)

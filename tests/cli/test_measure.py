@@ -56,23 +56,6 @@ def test_contexts_of_the_command_line_and_a_second_batch(msbgen, kernel, tmp_pat
 
 
 @needs_perf
-def test_a_dry_run_shows_everything_and_changes_nothing(msbgen, kernel, tmp_path):
-    before = tree(kernel)
-    done = msbgen("measure", "spec.toml", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    for word in (
-        "plan: 2 contexts, 4 runs",
-        "perf stat",
-        "time: ",
-        "commands that restore them",
-        "rmdir",
-    ):
-        assert word in done.stdout
-    assert tree(kernel) == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["spec.toml"]
-
-
-@needs_perf
 def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
     text = SPEC.replace(
         "i=0;", f"grep -q L3:0=ff {kernel.at('/sys/fs/resctrl')}/msb*/schemata; i=0;"

@@ -1,16 +1,18 @@
 """``msbgen runtime``: from a table to answers."""
 
+import contextlib
 import csv
+import shutil
 
 import numpy as np
 import pytest
 
+from msbgen.cli.main import main
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.towers import TowerSettings
 
 
-@pytest.fixture
-def table(tmp_path):
+def write_table(folder):
     """Runtimes of eight workloads on six platforms, alone and beside others, as CSV."""
     rng = np.random.default_rng(0)
     rows = ["workload,platform,beside,runtime [ms]"]
@@ -19,18 +21,25 @@ def table(tmp_path):
             for k in (-1, -1, *range(8)):
                 time = 10 * 1.5**i * 2.0**j * (1.0 if k < 0 else 1.2) * np.exp(rng.normal() / 50)
                 rows.append(f"w{i},p{j},{'' if k < 0 else f'w{k}'},{time:.4f}")
-    (tmp_path / "runs.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "wanted.csv").write_text("workload,platform,beside\nw3,p2,\nw7,p5,w0\n")
-    return tmp_path
+    (folder / "runs.csv").write_text("\n".join(rows) + "\n")
+    (folder / "wanted.csv").write_text("workload,platform,beside\nw3,p2,\nw7,p5,w0\n")
+    return folder
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def table(tmp_path):
+    return write_table(tmp_path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
     settings = TowerSettings(rank=4, hidden=8, steps=60)
-    monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(completion.RuntimePredictor, "_settings", lambda self: settings)
+        yield
 
 
-def test_from_a_table_to_predictions_and_bounds(table, quick, msbgen):
+def test_from_a_table_to_predictions_and_bounds(table, msbgen):
     for arguments in (
         ["import", "runs.csv", "-o", "runs.nc"],
         ["fit", "runs.nc", "-o", "model.nc"],
@@ -59,8 +68,7 @@ def test_from_a_table_to_predictions_and_bounds(table, quick, msbgen):
     np.testing.assert_allclose(answers["bound"], wanted, rtol=0.2)
 
 
-def test_scores_are_a_table(table, quick, msbgen):
-    msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
+def test_scores_are_a_table(prepared, msbgen):
     arguments = ["runtime", "evaluate", "runs.nc", "--replicates", "2", "--train", "0.7"]
     done = msbgen(*arguments)
     assert done.returncode == 0, done.stderr
@@ -88,13 +96,21 @@ ERRORS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory, quick):
+    """The folder of a table, its runs as netCDF, and a model, made by the command once."""
+    folder = write_table(tmp_path_factory.mktemp("runtime"))
+    with contextlib.chdir(folder):
+        assert main(["runtime", "import", "runs.csv", "-o", "runs.nc"]) == 0
+        assert main(["runtime", "fit", "runs.nc", "-o", "model.nc"]) == 0
+    (folder / "bad.csv").write_text("workload,platform\nw33,p2\n")
+    (folder / "crowd.csv").write_text("workload,platform,beside\nw3,p2,w1|w2\n")
+    return folder
+
+
 @pytest.fixture
-def prepared(table, quick, msbgen):
-    msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
-    msbgen("runtime", "fit", "runs.nc", "-o", "model.nc")
-    (table / "bad.csv").write_text("workload,platform\nw33,p2\n")
-    (table / "crowd.csv").write_text("workload,platform,beside\nw3,p2,w1|w2\n")
-    return table
+def prepared(fitted, tmp_path):
+    return shutil.copytree(fitted, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), ERRORS)
@@ -102,7 +118,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(prepared, refused, argumen
     refused(code, sentence, "runtime", *arguments)
 
 
-def test_fits_say_which_bounds_they_support_and_these_are_given(prepared, quick, msbgen):
+def test_fits_say_which_bounds_they_support_and_these_are_given(prepared, msbgen):
     done = msbgen("runtime", "fit", "runs.nc", "-o", "model.nc", "--force")
     assert done.returncode == 0, done.stderr
     message = [line.split() for line in done.stdout.splitlines()[1:]]
@@ -113,7 +129,7 @@ def test_fits_say_which_bounds_they_support_and_these_are_given(prepared, quick,
     assert msbgen(*wanted, str(0.9 * least)).returncode == 3
 
 
-def test_what_was_only_seen_beside_others_is_named(table, quick, msbgen, refused):
+def test_what_was_only_seen_beside_others_is_named(table, msbgen, refused):
     with (table / "runs.csv").open("a") as runs:
         runs.write("w0,p0,ghost,12\n")
     (table / "wanted.csv").write_text("workload,platform\nw3,p2\nghost,p1\n")

@@ -21,13 +21,3 @@ def test_a_table_is_csv_or_stdout(verb, capsys):
         verb.parse_args(["-o", "a.nc"])
     assert "'a.nc' names a netCDF file; the table is CSV" in capsys.readouterr().err
     assert "write the rows here" in verb.format_help()
-
-
-def test_parts_are_two_or_more(verb, capsys):
-    options.add_folds(verb, 5, "parts left out")
-    assert verb.parse_args([]).folds == 5
-    assert verb.parse_args(["--folds", "3"]).folds == 3
-    assert "parts left out (5)" in verb.format_help()
-    with pytest.raises(SystemExit):
-        verb.parse_args(["--folds", "1"])
-    assert "'1' is not a whole number ≥ 2" in capsys.readouterr().err

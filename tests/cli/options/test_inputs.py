@@ -26,12 +26,6 @@ def test_all_contexts_are_the_grid_of_all_levels():
     )  # the ends, and the highest where one is wanted
 
 
-def test_contexts_of_a_file_come_in_the_order_of_the_levels(tmp_path):
-    path = tmp_path / "c.csv"
-    path.write_text("clock,ways\n1,9\n2,8\n")
-    np.testing.assert_array_equal(options.contexts(str(path), LEVELS), [[9, 1], [8, 2]])
-
-
 @pytest.mark.parametrize("source", ["all", "grid:1x1"])
 def test_levels_that_nobody_knows_are_asked_for(source):
     with pytest.raises(ProfileError, match="'clock' has no attribute 'levels'"):

@@ -16,15 +16,6 @@ def refuses(parse, text):
     assert repr(text) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("2s", 2), ("500ms", 0.5), ("5min", 300), ("1h", 3600), ("0.25", 0.25), ("1e-3s", 1e-3)],
-)
-def test_a_time_is_a_number_with_or_without_a_unit(text, seconds):
-    assert options.duration(text) == pytest.approx(seconds)
-    assert options.duration_or_none(text) == pytest.approx(seconds)
-
-
 @given(st.floats(1e-9, 1e9), st.sampled_from([("ms", 1e-3), ("s", 1), ("min", 60), ("h", 3600)]))
 def test_times_are_read_as_they_are_written(value, unit):
     name, factor = unit
