@@ -16,20 +16,6 @@ from msbgen.generate.model import fit_profiles
 from msbgen.report.data import Unavailable
 
 
-def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(
-    task, unseen, model, report_inputs
-):
-    held = report_inputs.held_out
-    scores = score_methods(
-        task, unseen, {"default/mean": lambda _, c: model.generate(c, kind="mean")}
-    )
-    own = held.scores["score"].sel({"method": ["default/mean"]})
-    np.testing.assert_array_equal(own, scores["score"])
-    assert held.summary == summarise(held.scores)
-    np.testing.assert_array_equal(held.bounds.duration, model.duration_bound(BETWEEN, 0.05))
-    assert not held.extrapolated.any()
-
-
 def test_best_median_and_worst_are_those_of_the_scores(unseen, report_inputs):
     held = report_inputs.held_out
     own = held.scores["score"].sel({"method": "default/mean", "metric": "ndtw_scaled"}).values

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from batching import SETTINGS, contexts_of, make_tasks
 from msbgen.batch import job as jobs
-from msbgen.batch.job import Job, block_starts, identify, starts
+from msbgen.batch.job import Job, identify, starts
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ProfileError
-from msbgen.data.store import read_profiles
 
 
 @pytest.fixture
@@ -28,23 +26,6 @@ def test_blocks_never_cross_what_a_file_is_written_from_at_a_time():
         for start, stop in zip(every, stops):
             assert 0 < stop - start <= size
             assert start // within == (stop - 1) // within
-
-
-@pytest.mark.parametrize("kind", ["mean", "sample"])
-def test_joined_blocks_are_what_the_model_streams(job, kind, tmp_path):
-    facts = jobs.fit(job, contexts_of)
-    every = block_starts(job, kind, facts)
-    assert len(every) == 3
-    for start, stop in reversed(list(zip(every, [*every[1:], facts["contexts"]]))):
-        jobs.generate(job, kind, start, stop)
-    jobs.join(job, kind, facts, 0)
-    whole = job.model().generate(
-        job.contexts(), kind=kind, n_samples=2, rng=job.sample_rng()
-    ).assign_attrs(preset="paper", seed=0)  # fmt: skip
-    xr.testing.assert_identical(read_profiles(job.product(kind)), whole)
-    assert jobs.product_files(job.product(kind)) == {f"{kind}.nc": job.product(kind).stat().st_size}
-    jobs.clear(job)
-    assert not job.scratch.exists()
 
 
 def test_blocks_of_stores_are_whole_chunks(job):

@@ -17,17 +17,6 @@ from msbgen.plan.plan import plan_contexts
 from msbgen.report.data import Unavailable
 
 
-def test_what_is_generated_and_bounded_is_what_the_model_says(model, report_inputs):
-    everywhere = report_inputs.everywhere
-    table = context_table(everywhere.profiles)
-    assert len(table) == 4 * 4  # the platform's levels
-    mean = model.generate(table, kind="mean")
-    np.testing.assert_array_equal(everywhere.profiles["duration"], mean["duration"])
-    np.testing.assert_array_equal(everywhere.bounds.duration, model.duration_bound(table, 0.05))
-    assert everywhere.bounds.miscoverage == 0.05
-    assert everywhere.notes == ()
-
-
 def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, report_inputs):
     table = context_table(report_inputs.everywhere.profiles)
     runs = model.generate(table, kind="sample", n_samples=10, rng=0)
@@ -38,14 +27,6 @@ def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, rep
         shown = slice(counts.sizes["time"])
         np.testing.assert_array_equal(spread.lowest[:, shown, k], counts.min("sample"))
         np.testing.assert_array_equal(spread.highest[:, shown, k], counts.max("sample"))
-
-
-def test_the_plan_is_that_of_the_command_it_names(model, report_inputs):
-    plan = plan_contexts(model, 12)
-    np.testing.assert_array_equal(report_inputs.next.contexts, plan.contexts)
-    np.testing.assert_array_equal(report_inputs.next.error, plan.error)
-    assert (report_inputs.next.pays, report_inputs.next.advice) == (plan.pays, plan.advice)
-    assert report_inputs.next.commands[0] == "msbgen plan task.nc --budget 12 -o next.csv"
 
 
 def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):

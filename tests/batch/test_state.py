@@ -66,11 +66,3 @@ def test_a_block_that_fails_fails_its_file_only(state):
     assert state.is_over
     assert not state.is_complete
     assert [r["unit"] for r in state.failures] == ["generate/sample/0"]
-
-
-def test_nothing_comes_of_a_task_without_a_fit(state):
-    end(state, "fit", outcome=FAILED)
-    assert names(state) == []
-    assert state.is_over
-    assert not state.is_complete
-    assert [r["unit"] for r in state.failures] == ["fit"]

@@ -1,6 +1,5 @@
 """Every number of a report is the library's."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import partials
 from conftest import small_trace
-from msbgen.data.files import write_json
 from msbgen.data.schema import all_contexts, context_table, duration_array
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.evaluate.metrics import normalised_dtw
@@ -18,11 +16,6 @@ from msbgen.platform import replay_trace
 from msbgen.report import numbers as numbers_module
 from msbgen.report.data import ReportData, Unavailable
 from msbgen.report.numbers import interval_of, is_simulated, numbers_of, worst_region
-
-
-@pytest.fixture(scope="module")
-def numbers(report_inputs):
-    return numbers_of(report_inputs)
 
 
 def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, model, numbers):
@@ -211,11 +204,6 @@ def test_the_interval_of_a_share_takes_the_runs_of_a_context_together():
     assert high - 0.75 == pytest.approx(1.96 * np.sqrt(0.75 * 0.25 / 19))
     assert interval_of(np.full(20, 9), alone) == pytest.approx((0.9, 0.9))
     assert interval_of(np.array([9]), np.array([10])) == (0.0, 1.0)
-
-
-def test_they_are_json(numbers, tmp_path):
-    write_json(numbers, tmp_path / "report.json")
-    assert json.loads((tmp_path / "report.json").read_text())["schema_version"] == 1
 
 
 def test_regions_are_means_over_their_contexts(report_inputs, numbers):

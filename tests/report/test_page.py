@@ -198,16 +198,6 @@ def unpainted(monkeypatch):
     monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")
 
 
-def test_equal_inputs_make_equal_bytes(report_inputs, unpainted, tmp_path):
-    """But for panels, which ``test_figures`` compares one by one."""
-    files = []
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        written = write_report(tmp_path / folder / "report.html", report_inputs)
-        files.append([path.read_bytes() for path in written])
-    assert files[0] == files[1]
-
-
 def test_the_page_links_its_numbers(report_inputs, unpainted, tmp_path):
     page, numbers = write_report(tmp_path / "a b.html", report_inputs)
     link = '<a href="a%20b.json"><bdi>a b.json</bdi></a>'

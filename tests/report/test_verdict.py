@@ -5,13 +5,7 @@ import copy
 import pytest
 
 from msbgen.report.formatting import Numbers, plain
-from msbgen.report.numbers import numbers_of
 from msbgen.report.verdict import verdict_of
-
-
-@pytest.fixture(scope="module")
-def numbers(report_inputs):
-    return numbers_of(report_inputs)
 
 
 def verdict(numbers, **changes):
