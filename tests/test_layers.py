@@ -108,37 +108,14 @@ def test_verbs_import_their_wings_when_they_run():
             assert all(not n.startswith("msbgen") or n.startswith("msbgen.cli") for n in names)
 
 
-VERBS = [
-    m
-    for m in FILES
-    if wing(m) == "cli" and m.split(".")[2:3] not in (["main"], ["options"], ["__init__"])
-]
-
-
-def test_a_verb_is_added_and_run():
-    """cli: main -> verbs -> options; each verb's file has add(verbs) and run(options)."""
-    assert VERBS
-    for module in VERBS:
-        functions = {
-            node.name: [argument.arg for argument in node.args.args]
-            for node in ast.parse(FILES[module].read_text(encoding="utf-8")).body
-            if isinstance(node, ast.FunctionDef)
-        }
-        assert functions.get("add") == ["verbs"], module
-        group = any(part.startswith(f"{module}_") for part in VERBS)
-        runs = [n for n, a in functions.items() if n.startswith("run") and a == ["options"]]
-        assert runs or group, module
-        ours = {name for name in imports(FILES[module]) if name.startswith("msbgen.cli.")}
-        # a part of a verb that stands in a file of its own may ask the verb: graph_predict, graph
-        parts = ("msbgen.cli.options", module.rpartition("_")[0] or "msbgen.cli.options")
-        assert all(name.startswith(parts) for name in ours), module
-
-
-def test_options_know_no_verb():
-    for module in FILES:
-        if module.startswith("msbgen.cli.options"):
-            ours = {name for name in imports(FILES[module]) if name.startswith("msbgen.cli.")}
-            assert all(name.startswith("msbgen.cli.options.") for name in ours)
+def test_verbs_know_options_and_options_know_no_verb():
+    """main -> verbs -> options; a part of a verb may ask the verb: graph_predict, graph."""
+    for module, path in FILES.items():
+        if wing(module) == "cli" and module not in ("msbgen.cli.main", "msbgen.cli.__init__"):
+            ours = {name for name in imports(path) if name.startswith("msbgen.cli.")}
+            verb = module.rpartition("_")[0] or "msbgen.cli.options"
+            parts = "msbgen.cli.options" if ".options." in module else (verb, "msbgen.cli.options")
+            assert all(name.startswith(parts) for name in ours), module
 
 
 def test_no_modules_import_each_other_in_a_circle_and_floors_are_few():
