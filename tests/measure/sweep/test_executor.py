@@ -44,9 +44,9 @@ def made(kernel, tmp_path):
         before, cores = tree(kernel), os.sched_getaffinity(0)
         with RunExecutor(one, folder, TAG, settings, actuators) as here:
             record = here.run(slot, 0)
+            assert not tagged_processes(TAG)
         assert tree(kernel) == before
         assert os.sched_getaffinity(0) == cores
-        assert not tagged_processes(TAG)
         assert not list(folder.glob("*.err"))
         assert not list(folder.glob("*.perf"))
         return record
