@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 # in it.
 BLOCKS, _COARSE = 800, 200
 _TAU, _CAP = 0.05, 3.0
-_GAP, _EXTENSION = 24.0, 2.0
+GAP, _EXTENSION = 24.0, 2.0
 # Share of matched rates at the bound of their cost from which the programs are different ones.
 _DIFFERENT = 0.5
 # The most that one version may be shifted against the other, as a share of the work.
@@ -149,11 +149,11 @@ def _search(
         shares = np.interp(np.arange(n + 1) / n, path[0], path[1])
         centre = np.round(shares * n_new).astype(np.int64)
         width = 4 * n // _COARSE + int(np.abs(np.diff(centre)).max())
-    steps, cost = _best_path(costs, scale * _EXTENSION, centre, width)
+    steps, cost = best_path(costs, scale * _EXTENSION, centre, width)
     if path is None:
         plain = float(np.trace(scale * _costs(blocks, new.blocks(n))))
         # programs whose work differs have one gap at least; further ones must lower the cost
-        needed = _GAP + scale * _EXTENSION * abs(n_new - n) if n_new != n else 0.0
+        needed = GAP + scale * _EXTENSION * abs(n_new - n) if n_new != n else 0.0
         if cost - needed >= plain:
             return None
     return None if (steps == _MATCH).all() else steps
@@ -179,33 +179,39 @@ def _mismatch(old: _Rates, new: _Rates) -> float:
     return float(((old.value - new.value) ** 2 / (2 * variance) >= _CAP).mean())
 
 
-def _best_path(
+def best_path(
     costs: Floats, extension: float, centre: NDArray[np.int64], width: int
 ) -> tuple[NDArray[np.int8], float]:
     """Steps of the cheapest monotone path through all blocks of both, and its cost.
 
-    Row i is searched within `width` blocks of `centre` (n_old + 1,).
+    Steps are 0 for a match, 1 for a block of the new version alone and 2 for one of the old; a run
+    of equal steps other than matches costs `GAP` and `extension` for each.  Row i is searched
+    within `width` blocks of `centre` (n_old + 1,).
     """
     n, m = costs.shape
     total = np.full((3, n + 1, m + 1), np.inf)
     back = np.zeros((3, n + 1, m + 1), dtype=np.int8)
     total[_MATCH, 0, 0] = 0.0
-    open_gap = np.full(3, _GAP + extension)
+    opened = GAP + extension
     for i in range(n + 1):
-        for j in range(max(0, centre[i] - width), min(m, centre[i] + width) + 1):
-            if i and j:
-                before = total[:, i - 1, j - 1]
-                k = int(before.argmin())
-                total[_MATCH, i, j] = before[k] + costs[i - 1, j - 1]
-                back[_MATCH, i, j] = k
-            for gap, a, b in ((_INSERT, i, j - 1), (_REMOVE, i - 1, j)):
-                if a < 0 or b < 0:
-                    continue
-                before = total[:, a, b] + open_gap
-                before[gap] -= _GAP
-                k = int(before.argmin())
-                total[gap, i, j] = before[k]
-                back[gap, i, j] = k
+        first, last = max(0, centre[i] - width), min(m, centre[i] + width) + 1
+        if i:
+            low = max(first, 1)
+            before = total[:, i - 1, low - 1 : last - 1]
+            back[_MATCH, i, low:last] = before.argmin(axis=0)
+            total[_MATCH, i, low:last] = before.min(axis=0) + costs[i - 1, low - 1 : last - 1]
+            before = total[:, i - 1, first:last] + opened
+            before[_REMOVE] -= GAP
+            back[_REMOVE, i, first:last] = before.argmin(axis=0)
+            total[_REMOVE, i, first:last] = before.min(axis=0)
+        # an insertion begins in any earlier column: a running minimum finds the best one
+        others = total[[_MATCH, _REMOVE], i, first:last]
+        length = extension * np.arange(last - first)
+        start = others.min(axis=0) + opened - length
+        total[_INSERT, i, first + 1 : last] = np.minimum.accumulate(start)[:-1] + length[:-1]
+        goes_on = total[_INSERT, i, first : last - 1] + extension < start[:-1] + length[:-1]
+        begins = np.where(others.argmin(axis=0) == 0, _MATCH, _REMOVE)[:-1]
+        back[_INSERT, i, first + 1 : last] = np.where(goes_on, _INSERT, begins)
     steps, i, j = [], n, m
     state = int(total[:, n, m].argmin())
     cost = float(total[state, n, m])
