@@ -3,8 +3,9 @@
 With the mean of a quantity over the runs of version v in context c, m_v,c, the logarithm of the
 ratio there is d_c = log m_new,c − log m_old,c.  The ratio over all contexts is the exponential of
 D = Σ w_c d_c, a weighted geometric mean.  The variance of d_c comes from the spread of the runs of
-the context; Student's t has Satterthwaite's degrees of freedom.  Where a version has a single run
-in every context, the spread of d_c about a plane over the contexts takes its place.
+the context; Student's t has Satterthwaite's degrees of freedom, without their bias.  Where a
+version has a single run in every context, the spread of d_c about a plane over the contexts takes
+its place.
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ class Differences:
         if self.from_neighbours:
             freedom = float(self.freedom[0])
         else:
-            freedom = total**2 / float((parts**2 / (self.freedom + 2)).sum()) if total > 0 else 1e9
+            # estimated squares are larger than those of the variances by (f + 2)/f
+            squares = float((parts**2 / (self.freedom + 2)).sum())
+            freedom = max(total**2 / squares - 2, float(self.freedom.min())) if total > 0 else 1e9
         return Ratio.of(float(weights @ self.value), total**0.5, freedom, confidence)
 
     def everywhere(
