@@ -20,7 +20,7 @@ was found is set aside, and the rest is scanned again with the same permutations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class Stretch:
         The contexts in which the change is clearest.
     p_value : float
         Of no change anywhere, adjusted for all windows, quantities and groups.
+    increased : bool
+        Whether the new version has more of the quantity.
     """
 
     begin: float
@@ -74,6 +76,7 @@ class Stretch:
     quantity: int
     group: ContextGroup
     p_value: float
+    increased: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +171,26 @@ def find_stretches(
         window = np.flatnonzero(free)[w]
         group = groups[int(peaks.group[window, q])]
         begin, end = _refined(runs, group, int(q), windows[window], allowed)
-        found.append(Stretch(begin / n_bins, end / n_bins, int(q), group, p_value))
+        more = bool(peaks.increased[window, q])
+        found.append(Stretch(begin / n_bins, end / n_bins, int(q), group, p_value, more))
         first = min(begin, windows[window][0]) - _MARGIN
         allowed[max(first, 0) : max(end, windows[window][1]) + _MARGIN] = False
-    return found
+    return _merged(found, (_MARGIN + 1) / n_bins)
+
+
+def _merged(found: Sequence[Stretch], apart: float) -> list[Stretch]:
+    """Stretches of equal change that are no further apart than that are one, as clear as both."""
+    out: list[Stretch] = []
+    for one in found:
+        for k, other in enumerate(out):
+            near = max(one.begin - other.end, other.begin - one.end) <= apart + 1e-9
+            if near and (one.quantity, one.increased) == (other.quantity, other.increased):
+                begin, end = min(one.begin, other.begin), max(one.end, other.end)
+                out[k] = replace(other, begin=begin, end=end)
+                break
+        else:
+            out.append(one)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +199,7 @@ class _Peaks:
 
     size: Floats  # (permutations + 1, windows, q); the first is without permutation
     group: Indices  # (windows, q): where it is without permutation
+    increased: Bools  # (windows, q): whether T is positive there
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,16 +241,25 @@ class _Scan:
         weight = 1.0 / self.variance
         flat = (self.amounts * weight[:, None]).reshape(n, r, w * q)
         size = np.zeros((len(signs), w * q))
-        best = np.zeros(w * q, dtype=np.int64)
+        best, increased = np.zeros(w * q, dtype=np.int64), np.zeros(w * q, dtype=bool)
+        # sums of all contexts less those of the group before are the sums of its complement
+        whole = sums = np.zeros((len(signs), w * q))
+        rest: tuple[int, ...] | None = None
         for g, group in enumerate(groups):
             rows = list(group.members)
             precision = weight[rows].sum(axis=0).reshape(-1)
             scale = np.where(precision > 0, 1.0 / np.sqrt(np.maximum(precision, 1e-300)), 0.0)
-            sums = signs[:, rows].reshape(len(signs), -1) @ flat[rows].reshape(-1, w * q)
+            if group.members == rest:
+                sums = whole - sums
+            else:
+                sums = signs[:, rows].reshape(len(signs), -1) @ flat[rows].reshape(-1, w * q)
+            rest = tuple(sorted(set(range(n)) - set(rows)))
+            whole = sums if not rest else whole
             values = np.abs(sums) * scale
-            best[values[0] > size[0]] = g
+            larger = values[0] > size[0]
+            best[larger], increased[larger] = g, sums[0, larger] > 0
             np.maximum(size, values, out=size)
-        return _Peaks(size.reshape(-1, w, q), best.reshape(w, q))
+        return _Peaks(size.reshape(-1, w, q), best.reshape(w, q), increased.reshape(w, q))
 
 
 def _shrunk(square: Floats, free: Indices) -> Floats:
