@@ -25,8 +25,17 @@ from msbgen.data.schema import (
     sampling_interval,
     started_array,
 )
-from msbgen.faults.findings import Findings, StretchedRun
-from msbgen.generate.faults import describe_faults, known_faults, without_faults
+from msbgen.faults.findings import (
+    BadContext,
+    ExchangedContexts,
+    Fault,
+    Findings,
+    MachineDrift,
+    SlowContext,
+    StretchedRun,
+    WrongCount,
+)
+from msbgen.generate.faults import known_faults, without_faults
 from msbgen.generate.progress import to_progress
 from msbgen.generate.runs import usable_runs
 
@@ -187,7 +196,8 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
         version = _version(dataset, found, own, counters)
         kept &= np.isfinite(version.duration).any(axis=1)
         versions.append(version)
-    notes = [*_fault_notes(old, findings[0]), *_fault_notes(new, findings[1])]
+    notes = _fault_notes(old, *findings, is_new=False)
+    notes += _fault_notes(new, *findings[::-1], is_new=True)
     notes += _difference_notes(old, new, rows, counters)
     if not kept.any():
         raise MeasurementError(
@@ -235,9 +245,44 @@ def _rows_of(version: VersionRuns, kept: Bools) -> VersionRuns:
     )
 
 
-def _fault_notes(dataset: xr.Dataset, found: Findings) -> Iterator[str]:
-    for sentence in describe_faults(dataset, found):
-        yield f"{file_of(dataset)}: {sentence}"
+def _fault_notes(
+    dataset: xr.Dataset, found: Findings, other: Findings, *, is_new: bool
+) -> list[str]:
+    """What is done about the faults of a version, a sentence for each kind of them."""
+    name, out = file_of(dataset), []
+
+    def places(kinds: tuple[type[Fault], ...]) -> list[int]:
+        return sorted({i for f in found if isinstance(f, kinds) for i in f.contexts})
+
+    contexts = (SlowContext, BadContext, ExchangedContexts)
+    if whole := places(contexts):
+        listed = ", ".join(describe_context(dataset, i) for i in whole)
+        out.append(
+            f"{name}: the times of {listed} do not fit those of the others, and are left out of "
+            f"both: measure them again."
+        )
+        if is_new and not any(isinstance(f, contexts) for f in other):
+            out.append(
+                f"{name}: only the new version has contexts that do not fit the others, which the "
+                f"change itself may cause: measure them again in both versions, and compare their "
+                f"times."
+            )
+    if slowed := [f for f in found if isinstance(f, StretchedRun)]:
+        out.append(
+            f"{name}: {len(slowed)} runs of {len(places((StretchedRun,)))} contexts were slowed "
+            f"down in a part of their work, and are left out."
+        )
+    if wrong := [f for f in found if isinstance(f, WrongCount)]:
+        out.append(
+            f"{name}: {len(wrong)} counts of {len(places((WrongCount,)))} contexts were read "
+            f"wrongly, and are replaced by the mean of their neighbours."
+        )
+    if any(isinstance(f, MachineDrift) for f in found):
+        out.append(
+            f"{name}: the machine drifted while it was measured, and times are compared as "
+            f"measured: measure both versions as variants of one sweep, in random order."
+        )
+    return out
 
 
 def _difference_notes(

@@ -7,6 +7,7 @@ import pytest
 
 import partials
 from conftest import MEASURED, synthetic_task
+from faulty import spoilt
 from msbgen.compare.comparison import CompareSettings, compare_profiles
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.shipped import shipped_file
@@ -17,10 +18,10 @@ CONTEXTS = [[w, b, f] for w in (4, 12) for b in (350, 1050) for f in (1.2, 2.3)]
 SETTINGS = CompareSettings(permutations=199)
 
 
-def versions(change=lambda trace: trace, runs=3):
+def versions(change=lambda trace: trace, runs=3, contexts=CONTEXTS):
     trace = read_trace(shipped_file("traces/gzip.nc"))
     return tuple(
-        replay_trace(t, CONTEXTS, runs, rng=seed) for t, seed in ((trace, 1), (change(trace), 2))
+        replay_trace(t, contexts, runs, rng=seed) for t, seed in ((trace, 1), (change(trace), 2))
     )
 
 
@@ -39,11 +40,29 @@ def test_slower_work_is_found_where_it_is():
         factor = np.where(inside, 1.1, 1.0).astype("float32")
         return trace.assign(core_cycles=trace["core_cycles"] * factor)
 
-    result = compare_profiles(*versions(slower), settings=SETTINGS)
+    old, new = versions(slower)
+    result = compare_profiles(old, new, settings=SETTINGS)
     assert result.verdict == "slower"
     assert result.changes[0].quantity == "time"
     assert result.changes[0].old == pytest.approx((0.4, 0.6), abs=0.03)
     assert result.changes[0].ratios["time"].low > 1
+    back = compare_profiles(new, old, settings=SETTINGS)
+    assert back.verdict == "faster"
+    assert back.changes[0].old == result.changes[0].old
+    inverse = 1 / np.array([back.time.value, back.time.high, back.time.low])
+    assert inverse == pytest.approx([result.time.value, result.time.low, result.time.high])
+
+
+def test_faults_are_left_out_and_may_be_the_change_if_only_the_new_version_has_them():
+    old, new = versions(contexts=[[8, *rest] for _, *rest in CONTEXTS[:4]] + CONTEXTS)
+    new = spoilt(new, slow=[(5, 2.0)], stretched=[(0, 1, 3.0, 0.3, 0.5), (2, 0, 3.0, 0.6, 0.8)])
+    result = compare_profiles(old, new, settings=SETTINGS)
+    assert len(result.contexts) == 11
+    assert result.stretched_runs == (0, 2)
+    assert result.time.low < 1 < result.time.high
+    assert any("2 runs of 2 contexts were slowed down" in note for note in result.notes)
+    assert any("which the change itself may cause" in note for note in result.notes)
+    assert not any("only the" in n for n in compare_profiles(new, old, settings=SETTINGS).notes)
 
 
 def test_work_of_both_has_one_place_on_the_common_axis():
