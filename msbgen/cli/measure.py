@@ -14,8 +14,9 @@ def add(verbs: Verbs) -> None:
     text = "command, resources, contexts, runs, events"
     verb.add_argument("spec", type=Path, nargs="?", metavar="SPEC.toml", help=text)
     shared.add_out(
-        verb, "OUT.nc", "the profile file to write; its journal and recordings are beside it"
-    )
+        verb, "OUT.nc", "the profile file to write, OUT-NAME.nc for variants; its journal and "
+        "recordings are beside it"
+    )  # fmt: skip
     text = "contexts instead of the spec's; a CSV file may be a plan with runs"
     verb.add_argument("--contexts", metavar="all|grid:AxB…|FILE", help=text)
     text = "earlier measurements by the same spec: their runs are added"
@@ -47,9 +48,7 @@ def run(options: argparse.Namespace) -> None:
     if options.spec is None or (out is None and not options.dry_run):
         raise UsageError("SPEC.toml and -o OUT.nc are wanted, or --restore JOURNAL.")
     contexts = shared.file_of_contexts(options.contexts) if options.contexts else None
-    shared.check_files(
-        [options.spec, contexts, options.onto], [out] if out else [], force=options.force
-    )
+    shared.check_files([options.spec, contexts])
 
     from dataclasses import replace
 
@@ -59,6 +58,11 @@ def run(options: argparse.Namespace) -> None:
     spec = specs.read_spec(options.spec)
     if options.contexts:
         spec = replace(spec, contexts=options.contexts)
+    before, outputs = (
+        list(measure.file_of_each(spec, path).values()) if path else []
+        for path in (options.onto, out)
+    )
+    shared.check_files([options.spec, contexts, *before], outputs, force=options.force)
     if options.dry_run or out is None:
         folder = out.parent if out else Path()
         for line in dry_run.describe_dry_run(spec, folder=folder, trial=True):
@@ -72,9 +76,7 @@ def run(options: argparse.Namespace) -> None:
         )  # fmt: skip
     for sentence in measured.warnings:
         shared.print_message(f"warning: {sentence}")
-    head, *clocks = measured.describe()
-    shared.show(f"{out}: {head}")
-    for line in clocks:
+    for line in measured.describe():
         shared.show(line)
     measured.raise_if_incomplete()
 

@@ -56,6 +56,20 @@ def test_contexts_of_the_command_line_and_a_second_batch(msbgen, kernel, tmp_pat
 
 
 @needs_perf
+def test_variants_have_a_file_each(msbgen, refused, kernel, tmp_path):
+    variants = "[variants.old]\n[variants.new]\nenvironment = {A = '1'}\n"
+    (tmp_path / "spec.toml").write_text(SPEC + variants)
+    done = msbgen("measure", "spec.toml", "-o", "out.nc")
+    assert done.returncode == 0, done.stderr
+    assert "out-old.nc: 2 contexts, 4 runs\n" in done.stdout
+    assert "out-new.nc: 2 contexts, 4 runs\n" in done.stdout
+    again = ["measure", "spec.toml", "-o", "b.nc", "--contexts", "grid:1"]
+    assert msbgen(*again, "--with", "out.nc").returncode == 0
+    refused(3, "none-old.nc: no such file", *again[:-2], "--with", "none.nc")
+    refused(2, "out-old.nc: exists already", "measure", "spec.toml", "-o", "out.nc")
+
+
+@needs_perf
 def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
     text = SPEC.replace(
         "i=0;", f"grep -q L3:0=ff {kernel.at('/sys/fs/resctrl')}/msb*/schemata; i=0;"

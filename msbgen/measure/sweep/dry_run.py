@@ -51,7 +51,9 @@ def describe_dry_run(
     problems = recorder.problems(folder.resolve(), len(order.slots))
     check_machine(spec, order.contexts, actuators, problems)
     cores = program_cores(spec)
-    yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"
+    programs = spec.programs()
+    variants = f" of {len(programs)} variants" if spec.variants else ""
+    yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs{variants} in random order"
     for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):
         levels = listed([resource.text(level) for level in sorted(set(column.tolist()))])
         units = "" if actuator.units in ("", "1") else f" {actuator.units}"
@@ -59,10 +61,13 @@ def describe_dry_run(
     for groups in sorted(set(order.groups), key=order.groups.index):
         yield from (f"  {line}" for line in describe_groups(groups))
     for slot in order.slots[:_SHOWN]:
-        yield f"  run {slot.number}: {spec.describe(slot.context)}"
+        variant = f"{slot.variant}, " if slot.variant else ""
+        yield f"  run {slot.number}: {variant}{spec.describe(slot.context)}"
     if len(order.slots) > _SHOWN:
         yield "  …"
-    yield f"program, on cores {cores}: {shlex.join(spec.command)}"
+    for name, program in programs.items():
+        title = f"variant {name}" if name else "program"
+        yield f"{title}, on cores {cores}: {shlex.join(program.command)}"
     shares_cores = bool(set(other_cores(cores)) & set(cores))
     events = order.slots[0].events or spec.events
     yield from recorder.describe(other_cores(cores), shares_cores, events)
@@ -71,10 +76,12 @@ def describe_dry_run(
     if spec.seconds is not None:
         seconds, source = spec.seconds, f"a run is taken to last {spec.seconds:g} s"
     elif trial:
-        seconds, source = _trial(spec, order.contexts.max(axis=0).tolist(), cores)
+        seconds, source = _trials(spec, order.contexts.max(axis=0).tolist(), cores)
     else:
         seconds, source = None, "unknown without 'seconds' in the spec"
-    yield _time_estimate(replace(spec, seconds=seconds), order.contexts, order.runs, source)
+    runs, warmups = len(programs) * order.runs, len(programs) * spec.warmups
+    timed = replace(spec, seconds=seconds, warmups=warmups)
+    yield _time_estimate(timed, order.contexts, runs, source)
     for actuator, level in zip(actuators, order.slots[0].context):
         actuator.apply(level)
     n_changes = len(dry_files.commands)
@@ -83,6 +90,16 @@ def describe_dry_run(
     yield from (f"  {command}" for command in dry_files.commands[:n_changes])
     yield "commands that restore them:"
     yield from (f"  {command}" for command in dry_files.commands[n_changes:])
+
+
+def _trials(spec: Spec, context: Sequence[float], cores: Sequence[int]) -> tuple[float | None, str]:
+    """Mean duration of a run of each variant [s], and a text about it; None if one failed."""
+    trials = [_trial(program, context, cores) for program in spec.programs().values()]
+    seconds = [seconds for seconds, _ in trials if seconds is not None]
+    if len(trials) == 1 or len(seconds) < len(trials):
+        return next((trial for trial in trials if trial[0] is None), trials[0])
+    mean = sum(seconds) / len(seconds)
+    return mean, f"runs of the variants without limits took {mean:.3g} s on average"
 
 
 def _trial(spec: Spec, context: Sequence[float], cores: Sequence[int]) -> tuple[float | None, str]:

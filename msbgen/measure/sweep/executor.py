@@ -43,7 +43,9 @@ FAILED, TIMED_OUT, NOT_RECORDED = "failed", "hung", "silent"
 
 def describe_failure(spec: Spec, record: Record) -> str:
     """A sentence about a run that is not kept."""
-    return f"run {record['run']} of context {spec.describe(record['context'])}: {record['why']}."
+    variant = f" of variant {record['variant']}" if "variant" in record else ""
+    context = spec.describe(record["context"])
+    return f"run {record['run']}{variant} of context {context}: {record['why']}."
 
 
 class RunExecutor:
@@ -63,6 +65,7 @@ class RunExecutor:
         recorder: Recorder | None = None,
     ):
         self.spec = spec
+        self._programs = spec.programs()
         self._recorder = recorder or PerfRecorder(spec)
         self._recordings = recordings
         self._tag = tag
@@ -99,9 +102,9 @@ class RunExecutor:
         for column, actuator in zip(contexts.T, self._actuators):
             for level in sorted({float(column.min()), float(column.max())}):
                 actuator.apply(level)
-        slot = Slot(-1, tuple(map(float, contexts.max(axis=0))), 0)
-        for _ in range(self.spec.warmups):
-            record = self.run(slot, 0)
+        highest = tuple(map(float, contexts.max(axis=0)))
+        for variant in [*self._programs] * self.spec.warmups:
+            record = self.run(Slot(-1, highest, 0, variant=variant), 0)
             (self._recordings / record["recording"]).unlink(missing_ok=True)
 
     def run(self, slot: Slot, attempt: int) -> Record:
@@ -115,7 +118,7 @@ class RunExecutor:
         record: Record = {
             "event": "run", "slot": slot.number, "attempt": attempt,
             "context": list(slot.context), "run": slot.run, "recording": path.name,
-            "began": time.time(),
+            "began": time.time(), **({"variant": slot.variant} if slot.variant else {}),
         }  # fmt: skip
         interference = InterferenceMeter(self._cores)
         stderr_file = path.with_suffix(".err")
@@ -139,7 +142,7 @@ class RunExecutor:
         }  # fmt: skip
 
     def _run_recorded(self, path: Path, stderr_file: Path, slot: Slot) -> ProcessResult:
-        spec = self.spec
+        spec = self._programs[slot.variant]
         with paused_process(
             spec.command_in(slot.context),
             folder=spec.folder,
@@ -177,8 +180,9 @@ class RunExecutor:
         if ended.in_time and ended.status < 0:
             return FAILED, f"was ended by {signal.Signals(-ended.status).name}"
         if ended.in_time and ended.status:
-            program = self.spec.command_in(slot.context)[0]
-            missing = missing_program(self.spec, program) if ended.status in (126, 127) else None
+            spec = self._programs[slot.variant]
+            program = spec.command_in(slot.context)[0]
+            missing = missing_program(spec, program) if ended.status in (126, 127) else None
             return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
         why = self._recorder.rejection_reason(path, ended)
         return (DONE if ended.in_time else CUT, "") if why is None else (NOT_RECORDED, why)

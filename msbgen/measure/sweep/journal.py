@@ -64,7 +64,8 @@ def _is_record(record: Any) -> bool:
     if record["event"] == "run":
         kept = is_kept(record)
         required = {**required, **(_REQUIRED_IF_KEPT if kept else {"outcome": str, "why": str})}
-        required |= {"began": float} if "began" in record else {}
+        added = {"began": float, "variant": str}  # later versions write them
+        required |= {key: kind for key, kind in added.items() if key in record}
     if record["event"] == "sweep" and not any(_has_type(str, record.get(r)) for r in _RECORDERS):
         return False
     return all(_has_type(kind, record.get(key)) for key, kind in required.items())

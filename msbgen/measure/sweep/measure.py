@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,18 @@ from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Result of a sweep: profiles, a sentence for each run that never succeeded, and warnings."""
+    """Result of a sweep.
 
-    dataset: xr.Dataset
+    Attributes
+    ----------
+    datasets : dict of Path to xarray.Dataset
+        Profiles by the file that holds them, one for each variant.
+    missing : list of str
+        A sentence for each run that never succeeded.
+    warnings : list of str
+    """
+
+    datasets: dict[Path, xr.Dataset]
     missing: list[str]
     warnings: list[str]
 
@@ -42,11 +52,20 @@ class SweepResult:
         if self.missing:
             raise IncompleteError(*self.missing)
 
-    def describe(self) -> list[str]:
+    def describe(self) -> Iterator[str]:
         """Lines with the size, groups of counters, incomplete runs and progress counters."""
-        runs = int(self.dataset["duration"].notnull().sum())
-        head = f"{self.dataset.sizes['context']} contexts, {runs} runs"
-        return [head, *describe_partial(self.dataset), *describe_progress_counters(self.dataset)]
+        for path, dataset in self.datasets.items():
+            runs = int(dataset["duration"].notnull().sum())
+            yield f"{path}: {dataset.sizes['context']} contexts, {runs} runs"
+            yield from describe_partial(dataset)
+            yield from describe_progress_counters(dataset)
+
+
+def file_of_each(spec: Spec, path: Path) -> dict[str, Path]:
+    """The profile file of each variant: ``out-NAME.nc`` for ``out.nc``, which is that of none."""
+    return {
+        name: path.with_stem(f"{path.stem}-{name}") if name else path for name in spec.programs()
+    }
 
 
 def measure(
@@ -62,7 +81,9 @@ def measure(
     """Measure a program in contexts of this machine and write its profiles to `out`.
 
     ``OUT.journal`` and ``OUT.recordings`` are created beside it and kept.  Runs of `first`,
-    profiles measured before with the same actuators, are written, too.  `resume` continues an
+    profiles measured before with the same actuators, are written, too.  Each variant has a file of
+    its own (:func:`file_of_each`), with the attributes ``variant`` and ``sweep``, which is the same
+    for runs that were interleaved.  `resume` continues an
     interrupted sweep; `overwrite` replaces `out`, and an interrupted sweep.  By default, `files`
     are those of the running kernel.  `progress` is called after each run.
 
@@ -76,24 +97,45 @@ def measure(
         No run succeeded.
     """
     out = Path(out)
-    check_output(out, overwrite=overwrite)
+    outputs = file_of_each(spec, out)
+    for path in outputs.values():
+        check_output(path, overwrite=overwrite)
     recordings = SweepPaths.beside(out).recordings
     files = files or SystemFiles()
     actuators = make_actuators(spec, KernelSettings(files, lambda record: None), "msbgen")
     labels = resource_labels(spec, actuators)
-    before = None if first is None else read_profiles(first)
-    if before is not None:
-        check_batch(before, labels, spec.interval, str(first))
+    earlier = {} if first is None else file_of_each(spec, Path(first))
+    before = {variant: read_profiles(path) for variant, path in earlier.items()}
+    for variant, dataset in before.items():
+        check_batch(dataset, labels, spec.interval, str(earlier[variant]))
     records = sweep(spec, out, resume=resume, overwrite=overwrite, files=files, progress=progress)
     runs = [record for record in records if record["event"] == "run"]
-    dataset, warnings = profiles_of_sweep(spec, runs, recordings, labels, records[0])
-    if before is not None:
-        order, names = run_order(spec), [resource.name for resource in spec.resources]
-        before = without_replaced(before, dataset, names, order.contexts[order.again])
-        try:
-            dataset = join_batches(before, dataset, str(first))
-        except ProfileError as error:
-            remedy = "The new runs are kept: --resume without --with writes them."
-            raise ProfileError(f"{error} {remedy}") from None
-    write_profiles(dataset, out, overwrite=overwrite)
-    return SweepResult(dataset, describe_missing_runs(spec, runs), warnings)
+    datasets: dict[Path, xr.Dataset] = {}
+    warnings: list[str] = []
+    for variant, path in outputs.items():
+        own = [record for record in runs if record.get("variant", "") == variant]
+        dataset, sentences = profiles_of_sweep(spec, own, recordings, labels, records[0])
+        warnings += [f"{path}: {sentence}" if variant else sentence for sentence in sentences]
+        if variant:
+            dataset.attrs |= {"variant": variant, "sweep": records[0]["tag"]}
+        if variant in before:
+            dataset = _joined(before[variant], dataset, spec, str(earlier[variant]))
+        datasets[path] = dataset
+    for path, dataset in datasets.items():
+        write_profiles(dataset, path, overwrite=overwrite)
+    return SweepResult(datasets, describe_missing_runs(spec, runs), warnings)
+
+
+def _joined(before: xr.Dataset, dataset: xr.Dataset, spec: Spec, source: str) -> xr.Dataset:
+    """Runs measured before and new ones, which replace those that a plan measures again."""
+    order, names = run_order(spec), [resource.name for resource in spec.resources]
+    kept = without_replaced(before, dataset, names, order.contexts[order.again])
+    try:
+        joined = join_batches(kept, dataset, source)
+    except ProfileError as error:
+        remedy = "The new runs are kept: --resume without --with writes them."
+        raise ProfileError(f"{error} {remedy}") from None
+    # variants were interleaved if all of their runs were
+    sweeps = [part.attrs["sweep"] for part in (before, dataset) if "sweep" in part.attrs]
+    joined.attrs.pop("sweep", None)
+    return joined.assign_attrs(sweep=" ".join(sweeps)) if len(sweeps) == 2 else joined

@@ -26,18 +26,20 @@ class Slot:
     context: tuple[float, ...]  # a level of each resource
     run: int  # number of the run within its context
     events: tuple[str, ...] = ()  # to count; empty for all events of the spec
+    variant: str = ""  # name; empty if the spec has none
 
 
 @dataclass(frozen=True)
 class RunOrder:
     """The runs of a sweep in their order, which is random: a drift must not look like an effect.
 
+    The runs of all variants with the same context and number follow each other, in random order.
     For each context, `groups` has the groups of events that its runs count in turn; empty if every
     run counts all events.
     """
 
     contexts: NDArray[np.float64]  # (n_contexts, n_resources)
-    runs: NDArray[np.int64]  # (n_contexts,)
+    runs: NDArray[np.int64]  # (n_contexts,), of each variant
     slots: tuple[Slot, ...]
     digest: str  # of spec, contexts, runs and groups
     groups: tuple[Groups, ...]
@@ -87,8 +89,13 @@ def run_order(spec: Spec) -> RunOrder:
         for context, n_runs, in_turn in zip(contexts, runs, groups)
         for run in range(n_runs)
     ]
-    shuffled = np.random.default_rng(spec.seed).permutation(len(unordered))
-    slots = tuple(Slot(number, *unordered[i]) for number, i in enumerate(shuffled))
+    rng, variants = np.random.default_rng(spec.seed), list(spec.programs())
+    shuffled = [
+        (unordered[i], variants[v])
+        for i in rng.permutation(len(unordered))
+        for v in rng.permutation(len(variants))
+    ]
+    slots = tuple(Slot(n, *run, variant=variant) for n, (run, variant) in enumerate(shuffled))
     digest = spec.digest(contexts.tolist(), runs.tolist(), groups)
     return RunOrder(contexts, runs, slots, digest, groups, again)
 

@@ -97,9 +97,10 @@ def perf_problems() -> Iterator[str]:
 
 
 def _program_problems(spec: Spec, contexts: NDArray) -> Iterator[str]:
-    for program in sorted({spec.command_in(context)[0] for context in contexts.tolist()}):
-        if problem := missing_program(spec, program):
-            yield problem
+    for variant in spec.programs().values():
+        for program in sorted({variant.command_in(context)[0] for context in contexts.tolist()}):
+            if problem := missing_program(variant, program):
+                yield problem
     unknown = sorted(set(program_cores(spec)) - os.sched_getaffinity(0))
     if unknown:
         ours = ", ".join(map(str, sorted(os.sched_getaffinity(0))))

@@ -10,6 +10,9 @@
     by = "quota"                           # the actuator, one of `ACTUATOR_KINDS`
     levels = [10, 25, 50, 75, 100]
 
+    [variants.fast]                        # programs to compare; each gets a profile file
+    command = ["xz", "-k", "-c", "-0", "input.bin"]
+
 :class:`Spec` describes every key and its default.
 """
 
@@ -22,7 +25,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +60,10 @@ _MOST = 1_000_000
 # Keys that change no run. The digest holds the contexts themselves, not the key's text.
 _NOT_IN_DIGEST = ("contexts", "progress", "seconds", "at_once")
 # Keys added later: they are in the digest only where set, so that older journals can be resumed.
-_IN_DIGEST_IF_SET = ("keep_cut", "labels", "units", "target")
+_IN_DIGEST_IF_SET = ("keep_cut", "labels", "units", "target", "variants")
+# Keys of a variant, and its name, which is a part of a file's name.
+_VARIANT_KEYS = ("command", "folder", "environment")
+_VARIANT_NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 # Cores, as taskset lists them.
 _CORES = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*")
 # Characters of an event for which perf counts several others, with names of their own.
@@ -84,6 +90,17 @@ class ResourceSpec:
     def core_sets(self) -> dict[float, tuple[int, ...]]:
         """Cores of each word such as ``0-2,5``; empty where levels are numbers of cores."""
         return dict(zip(self.levels, map(_cores, self.labels)))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A program to compare with others of the sweep: what differs between them."""
+
+    name: str
+    command: tuple[str, ...]
+    folder: str
+    stdin: str
+    environment: dict[str, str]  # with the variables of all variants
 
 
 @dataclass(frozen=True)
@@ -118,6 +135,18 @@ class Spec:
     keep_cut: bool = False
     # approximate duration of a run at the highest levels [s], for the estimate of a dry run
     seconds: float | None = None
+    # two or more programs, whose runs are interleaved; empty for one, that of this spec
+    variants: tuple[Variant, ...] = ()
+
+    def programs(self) -> dict[str, Spec]:
+        """A spec for each variant by its name; this spec, under the name "", if there are none."""
+        return {
+            v.name: replace(
+                self, variants=(), command=v.command, folder=v.folder, stdin=v.stdin,
+                environment=v.environment,
+            )
+            for v in self.variants
+        } or {"": self}  # fmt: skip
 
     def digest(
         self,
@@ -175,28 +204,24 @@ def read_spec(path: str | os.PathLike[str]) -> Spec:
 def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     at = path.name
     keys = list(Spec.__dataclass_fields__)
-    check_keys(content, keys, ("command", "resources"), at)
+    variants = _variant_tables(content, at)
+    check_keys(content, keys, ("resources",) if variants else ("command", "resources"), at)
     read = SpecTable(content, at)
-    command = _command(content["command"], at)
     base = path.resolve().parent
-    resources = _resources(content["resources"], command, base, at)
-    folder = str(base / read.text("folder", Spec.folder))
-    if not Path(folder).is_dir():
-        raise ProfileError(f"{at}: 'folder' is '{folder}'; an existing folder is wanted.")
-    stdin = str(Path(folder) / read.text("stdin", Spec.stdin))
-    if stdin != os.devnull:
-        check_input(stdin)
+    programs = [_program(name, t, content, base, at) for name, t in (variants or {"": {}}).items()]
+    own = programs[0]
+    resources = _resources(content["resources"], [p.command for p in programs], base, at)
     contexts = read.text("contexts", Spec.contexts)
     if contexts != "all" and not contexts.startswith("grid:"):
         contexts = str(base / contexts)
     events = read.names("events", Spec.events)
     return Spec(
-        command=command,
+        command=own.command,
         resources=resources,
-        task=read.text("task", re.sub(r"[{}]", "", Path(command[0]).name)),
-        folder=folder,
-        stdin=stdin,
-        environment=read.table("environment"),
+        task=read.text("task", re.sub(r"[{}]", "", Path(own.command[0]).name)),
+        folder=own.folder,
+        stdin=own.stdin,
+        environment=own.environment,
         interval=_interval(read, at),
         events=events,
         progress=_progress(read, events, resources, at),
@@ -211,7 +236,43 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
         timeout=read.seconds("timeout", Spec.timeout, least=0.01),
         keep_cut=read.flag("keep_cut"),
         seconds=read.seconds("seconds", 0.0) or None,
+        variants=tuple(programs) if variants else (),
     )
+
+
+def _variant_tables(content: Mapping[str, Any], at: str) -> dict[str, dict[str, Any]]:
+    """The tables of the variants by name; none for one program."""
+    tables = content.get("variants", {})
+    if "variants" in content and (not isinstance(tables, dict) or len(tables) < 2):
+        raise ProfileError(
+            f"{at}: 'variants' is {quoted(tables)}; two or more tables '[variants.NAME]' are "
+            f"wanted."
+        )
+    for name, table in tables.items():
+        where = f"{at}, variant {quoted(name)}"
+        if not _VARIANT_NAME.fullmatch(name):
+            raise ProfileError(f"{where}: a name of letters, digits, '_', '-' and '.' is wanted.")
+        if not isinstance(table, dict):
+            raise ProfileError(f"{where}: is {quoted(table)}; a table is wanted.")
+        check_keys(table, _VARIANT_KEYS, () if "command" in content else ("command",), where)
+    return tables
+
+
+def _program(
+    name: str, table: Mapping[str, Any], content: Mapping[str, Any], base: Path, at: str
+) -> Variant:
+    """The program of a variant, or that of a spec without variants."""
+    at = f"{at}, variant '{name}'" if name else at
+    given = {**content, **table}
+    read = SpecTable(given, at)
+    folder = str(base / read.text("folder", Spec.folder))
+    if not Path(folder).is_dir():
+        raise ProfileError(f"{at}: 'folder' is '{folder}'; an existing folder is wanted.")
+    stdin = str(Path(folder) / read.text("stdin", Spec.stdin))
+    if stdin != os.devnull:
+        check_input(stdin)
+    environment = {**SpecTable(content, at).table("environment"), **read.table("environment")}
+    return Variant(name, _command(given["command"], at), folder, stdin, environment)
 
 
 def _interval(read: SpecTable, at: str) -> float:
@@ -254,7 +315,7 @@ def _command(value: Any, at: str) -> tuple[str, ...]:
 
 
 def _resources(
-    tables: Any, command: Sequence[str], base: Path, at: str
+    tables: Any, commands: Sequence[Sequence[str]], base: Path, at: str
 ) -> tuple[ResourceSpec, ...]:
     if not isinstance(tables, dict) or not tables:
         raise ProfileError(
@@ -292,7 +353,8 @@ def _resources(
         target = _target(read, by, base, where)
         units = units if by in _KEYS["units"] else ""
         found.append(ResourceSpec(name, by, levels, period, direction, labels, units, target))
-        if by == "argument" and not any(f"{{{name}}}" in word for word in command):
+        named = all(any(f"{{{name}}}" in word for word in command) for command in commands)
+        if by == "argument" and not named:
             raise ProfileError(f"{where}: '{{{name}}}' is nowhere in 'command'; put it there.")
     same = [
         (r.by, r.direction, r.name if r.by == "argument" else r.target if r.by != "io" else "")

@@ -198,7 +198,8 @@ def _missing_runs(
         if record["event"] == "run":
             number = record["slot"]
             slot = slots.get(number)
-            if slot is None or (list(slot.context), slot.run) != (record["context"], record["run"]):
+            planned = slot and [list(slot.context), slot.run, slot.variant]
+            if planned != [record["context"], record["run"], record.get("variant", "")]:
                 raise ProfileError(
                     f"{paths.journal}: run {record['run']} of context {record['context']} is not "
                     f"number {number} of this sweep; restore a copy of the journal."

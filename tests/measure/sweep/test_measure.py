@@ -36,7 +36,7 @@ def test_a_planned_second_batch_is_joined_to_the_first(tmp_path):
     assert both["cache_ways"].values.tolist() == [2, 4, 8]
     assert both["duration"].notnull().sum("run").values.tolist() == [2, 3, 1]  # anew in the last
     head, *clocks = measured.describe()
-    assert head == "3 contexts, 6 runs"
+    assert head == f"{tmp_path / 'both.nc'}: 3 contexts, 6 runs"
     assert any("task_clock" in line for line in clocks)
     other = tmp_path / "other.nc"
     write_profiles(both.rename(page_faults="other"), other)
