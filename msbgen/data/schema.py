@@ -338,7 +338,9 @@ def counter_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
     """Global attributes of a dataset that datasets derived from it keep."""
-    return {name: v for name, v in dataset.attrs.items() if name in ("task", "platform")}
+    return {
+        name: v for name, v in dataset.attrs.items() if name in ("task", "platform", "progress")
+    }
 
 
 def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray[np.float64]:

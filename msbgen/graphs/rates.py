@@ -22,8 +22,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.schema import file_of
 from msbgen.graphs.devices import Device
-from msbgen.phases.grid import STALLED_ACTIVITY, Grid, place_of
+from msbgen.phases.grid import STALLED_ACTIVITY, Grid
 from msbgen.phases.phases import SCHEMA as PHASES
 from msbgen.phases.phases import phase_table, table_grid, validate_phases
 
@@ -101,7 +102,7 @@ def _of_kind(
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Shares of the phases of a kind, rates, watts, and whether clocks are beyond its table."""
     is_table = profiles.attrs.get("schema") == PHASES
-    place = place_of(profiles)
+    place = file_of(profiles)
     table = (
         validate_phases(profiles, source=place)
         if is_table

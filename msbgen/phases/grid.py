@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -14,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.schema import context_table, resource_names, same_level
+from msbgen.data.schema import context_table, file_of, resource_names, same_level
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -23,12 +22,6 @@ Indices = NDArray[np.int64]
 MOST_CORES = 4096
 # Dynamic power of a core that waits for memory, as a share of that of a core that computes.
 STALLED_ACTIVITY = 0.5
-
-
-def place_of(dataset: xr.Dataset) -> str:
-    """Name of a dataset in messages: its file, or else its task."""
-    source = dataset.encoding.get("source")
-    return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -89,7 +82,7 @@ class Grid:
             known = set(map(tuple, context_table(profiles).tolist()))
             missing = next(c for c in map(tuple, grid.contexts.tolist()) if c not in known)
             raise ProfileError(
-                f"{place_of(profiles)}: {len(grid.contexts) - here} of {len(grid.contexts)} "
+                f"{file_of(profiles)}: {len(grid.contexts) - here} of {len(grid.contexts)} "
                 f"contexts are missing, first {grid.describe(missing)}; profiles of every context "
                 f"are wanted: generate them with --contexts all."
             )

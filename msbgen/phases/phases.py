@@ -22,10 +22,16 @@ from numpy.typing import NDArray
 import msbgen.phases._kernels as _kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
-from msbgen.data.schema import counter_names, inherited_attrs, resource_names
+from msbgen.data.schema import (
+    clock_name,
+    counter_names,
+    file_of,
+    inherited_attrs,
+    resource_names,
+)
 from msbgen.data.variables import POSITIVE, Schema, Variable
-from msbgen.phases.grid import Grid, Resource, is_number, place_of
-from msbgen.phases.stretches import cut_runs, progress_counter
+from msbgen.phases.grid import Grid, Resource, is_number
+from msbgen.phases.stretches import cut_runs
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +83,9 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         raise ArgumentError(
             f"resolution is {resolution}; a positive number, up to {_COARSEST:g}, is wanted."
         )
-    validate_profiles(profiles, source=place_of(profiles), part=True)
+    validate_profiles(profiles, source=file_of(profiles), part=True)
     grid = Grid.of(profiles)
-    clock = progress_counter(profiles)
+    clock = clock_name(profiles)
     names = counter_names(profiles)
     amounts, total = cut_runs(profiles, grid, _BINS, ("time", *names))
     seconds, *counts = (a.mean(axis=1, dtype=float) for a in amounts)
@@ -90,7 +96,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     if not np.all(lasting > 0):
         place = grid.describe(grid.contexts[int(np.argmin((lasting > 0).all(axis=1)))])
         raise ProfileError(
-            f"{place_of(profiles)}: a phase takes no time in {place}; counts that come with time "
+            f"{file_of(profiles)}: a phase takes no time in {place}; counts that come with time "
             f"are wanted."
         )
     dims = ("phase", *grid.names)
@@ -112,7 +118,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         label = {"units": r.units, "long_name": r.long_name, "role": "resource"}
         coords[r.name] = (r.name, np.array(r.levels), label)
     work = float(total[total > 0].mean()) if clock != "time" else 1.0
-    attrs = {"schema": SCHEMA, **inherited_attrs(profiles), "progress": clock, "work": work}
+    attrs = {**inherited_attrs(profiles), "schema": SCHEMA, "progress": clock, "work": work}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 

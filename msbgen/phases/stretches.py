@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 import msbgen.phases._kernels as _kernels
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.schema import counter_names, duration_array, replicate_dim, sampling_interval
-from msbgen.phases.grid import Grid, place_of
+from msbgen.data.schema import (
+    clock_name,
+    counter_names,
+    duration_array,
+    file_of,
+    replicate_dim,
+    sampling_interval,
+)
+from msbgen.phases.grid import Grid
 
 Singles = NDArray[np.float32]
 
@@ -26,13 +33,6 @@ _log = logging.getLogger("msbgen")
 
 # A run lost counts if its total differs from its context's median by this share.
 _LOST = 0.1
-
-
-def progress_counter(profiles: xr.Dataset) -> str:
-    """Name of the counter that measures progress, or ``"time"``."""
-    names = counter_names(profiles)
-    named = str(profiles.attrs.get("progress", ""))
-    return named or ("instructions" if "instructions" in names else "time")
 
 
 def cut_runs(
@@ -61,14 +61,14 @@ def cut_runs(
             values = values[rows]
         return np.ascontiguousarray(values, dtype=np.float32)
 
-    clock = counts(progress_counter(profiles))
+    clock = counts(clock_name(profiles))
     first = clock if clock.size else counts(counter_names(profiles)[0])
     length, total = np.empty(duration.shape, dtype=np.int64), np.empty(duration.shape)
     _kernels.run_totals(first, clock, duration, interval, length, total)
     order = _whole_runs(profiles, grid, total)
     amounts = []
     for name in quantities:
-        of = clock if name == progress_counter(profiles) else counts(name)
+        of = clock if name == clock_name(profiles) else counts(name)
         out = np.empty((*duration.shape, bins), dtype=np.float32)
         _in_blocks(
             len(rows),
@@ -100,16 +100,18 @@ def _whole_runs(
     empty = ~present.any(axis=1)
     if empty.any():
         raise MeasurementError(
-            f"{place_of(profiles)}: '{progress_counter(profiles)}' counted nothing in "
+            f"{file_of(profiles)}: '{clock_name(profiles)}' counted nothing in "
             f"{grid.describe(grid.contexts[int(np.argmax(empty))])}; a counter that moves in every "
             f"context is wanted (attribute 'progress')."
         )
     middle = np.nanmedian(np.where(present, total, np.nan), axis=1, keepdims=True)
     lost = present & (np.abs(total - middle) > _LOST * middle)
+    if "kind" in profiles.attrs or clock_name(profiles) == "time":
+        lost[:] = False  # generated counts are never lost, and slow runs lost none
     if lost.any():
         _log.warning(
             "%s: runs whose totals depart from their context's lost counts and are left out: %d.",
-            place_of(profiles),
+            file_of(profiles),
             int(lost.sum()),
         )
     good = present & ~lost

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 import msbgen.realtime._kernels as _kernels
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.data.schema import same_level
-from msbgen.phases.grid import Floats, Grid, Indices, Resource, check_cores, is_number, place_of
+from msbgen.data.schema import file_of, same_level
+from msbgen.phases.grid import Floats, Grid, Indices, Resource, check_cores, is_number
 from msbgen.phases.phases import table_grid, validate_phases
 
 Method = Literal["equal", "dna", "optimum"]
@@ -278,7 +278,7 @@ def _one_grid(tables: Mapping[str, xr.Dataset]) -> Grid:
         raise ArgumentError("tables are none; the phase table of one task or more is wanted.")
     grids = {}
     for name, table in tables.items():
-        validate_phases(table, source=place_of(table) if table.encoding.get("source") else name)
+        validate_phases(table, source=file_of(table) if table.encoding.get("source") else name)
         grids[name] = table_grid(table)
     first, grid = next(iter(grids.items()))
     for name, other in grids.items():
@@ -352,7 +352,7 @@ def _value_per_speed(table: xr.Dataset, objective: Objective) -> Floats:
     if objective == "instructions":
         if str(table.attrs.get("progress")) == "time":
             raise ProfileError(
-                f"{place_of(table)}: progress is wall time; the objective 'progress' is wanted."
+                f"{file_of(table)}: progress is wall time; the objective 'progress' is wanted."
             )
         per_speed = np.array([float(table.attrs["work"])])
     else:

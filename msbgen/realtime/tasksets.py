@@ -18,9 +18,15 @@ import xarray as xr
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.files import replace_file
-from msbgen.data.schema import context_table, duration_array, resource_names, same_level
+from msbgen.data.schema import (
+    context_table,
+    duration_array,
+    file_of,
+    resource_names,
+    same_level,
+)
 from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
-from msbgen.phases.grid import check_cores, is_number, place_of
+from msbgen.phases.grid import check_cores, is_number
 
 # Utilisations of single tasks are drawn from this range.
 _UTILISATION = (0.1, 0.4)
@@ -193,7 +199,7 @@ def reference_wcet(profiles: xr.Dataset) -> float:
     rows = np.flatnonzero(same_level(context_table(profiles), highest).all(axis=1))
     if not len(rows):
         raise ProfileError(
-            f"{place_of(profiles)}: no context has the highest level of every resource; its "
+            f"{file_of(profiles)}: no context has the highest level of every resource; its "
             f"execution time is the reference and wanted."
         )
     return float(np.nanmax(duration_array(profiles)[rows[0]]))

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.check import validate_profiles
-from msbgen.phases.grid import STALLED_ACTIVITY, Grid, place_of
+from msbgen.data.schema import file_of
+from msbgen.phases.grid import STALLED_ACTIVITY, Grid
 from msbgen.phases.phases import phase_table
 from msbgen.phases.stretches import Singles, cut_runs
 
@@ -91,7 +92,7 @@ class Truth:
 
     @classmethod
     def _of_task(cls, name: str, profiles: xr.Dataset) -> Truth:
-        validate_profiles(profiles, source=place_of(profiles), part=True)
+        validate_profiles(profiles, source=file_of(profiles), part=True)
         grid = Grid.of(profiles)
         (seconds,), _ = cut_runs(profiles, grid, STRETCHES, ("time",))
         seconds = np.ascontiguousarray(np.moveaxis(seconds, 1, 0))

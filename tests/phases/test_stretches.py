@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from conftest import COUNTERS, RESOURCES, synthetic_task
 from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import count_array, duration_array, make_profiles
+from msbgen.data.schema import clock_name, count_array, duration_array, make_profiles
 from msbgen.phases.grid import Grid
-from msbgen.phases.stretches import cut_runs, progress_counter
+from msbgen.phases.stretches import cut_runs
 from strategies import measured_runs
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
@@ -88,12 +88,26 @@ def test_other_runs_stand_in_for_missing_ones_and_for_those_that_lost_counts(cap
 
 def test_without_instructions_progress_is_wall_time_or_what_the_file_says():
     profiles = synthetic_task(FULL)
-    assert progress_counter(profiles) == "instructions"
-    assert progress_counter(profiles.assign_attrs(progress="cache_requests")) == "cache_requests"
+    assert clock_name(profiles) == "instructions"
+    assert clock_name(profiles.assign_attrs(progress="cache_requests")) == "cache_requests"
     timed = profiles.drop_vars("instructions")
-    assert progress_counter(timed) == "time"
+    assert clock_name(timed) == "time"
     (seconds,), total = cut_runs(timed, Grid.of(timed), 4, ("time",))
     np.testing.assert_allclose(seconds, np.broadcast_to(total[..., None] / 4, seconds.shape), 1e-5)
+
+
+def test_slow_runs_and_generated_ones_lost_no_counts(caplog):
+    profiles = synthetic_task(FULL)
+    profiles["duration"].values[:, 1] = 0.1  # of 0.11 s and more
+    for name in COUNTERS:
+        profiles[name].values[:, 1, 10:] = np.nan
+    timed = profiles.drop_vars("instructions")
+    for whole in (timed, profiles.assign_attrs(kind="sample")):
+        (seconds,), _ = cut_runs(whole, Grid.of(whole), 4, ("time",))
+        np.testing.assert_allclose(seconds.sum(axis=2), duration_array(whole), rtol=1e-5)
+    assert "lost counts" not in caplog.text
+    cut_runs(profiles, Grid.of(profiles), 4, ("time",))
+    assert "left out: 5" in caplog.text
 
 
 def test_a_clock_that_stands_still_in_a_context_is_refused():
