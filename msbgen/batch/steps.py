@@ -27,16 +27,9 @@ _BRACKETING = "bracketing"
 
 def bound(job: Job) -> StepResult:
     """Bounds of the task's contexts, ``bounds.nc``."""
-    miscoverage = job.task.settings.miscoverage
     calibrated = calibrate_model(job.model(), job.measured())
-    try:
-        calibrated.calibration.check(miscoverage)
-    except MeasurementError as error:
-        raise MeasurementError(
-            f"{error} In a TOML of tasks, set 'miscoverage' to that or more, or 'steps' without "
-            f"bound, and name another folder."
-        ) from None
-    bounds = calibrated.bounds(job.contexts(), miscoverage)
+    rate = calibrated.supported_rate(job.task.settings.miscoverage)
+    bounds = calibrated.bounds(job.contexts(), rate)
     save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
     return StepResult(["bounds.nc"])
 

@@ -25,6 +25,7 @@ guarantee and its assumptions:
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.core.arrays import StoredArrays
+from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
@@ -44,6 +46,8 @@ from msbgen.generate.model import ProfileModel
 Floats = NDArray[np.float64]
 
 BOUNDS_SCHEMA = "msbgen-bounds/1"
+
+_log = logging.getLogger("msbgen")
 
 # Prefix of the names of its arrays in a file.
 _PREFIX = "calibration_"
@@ -143,6 +147,19 @@ class CalibratedModel(ProfileModel):
         counts, duration = self.distribution.profiles(query, "mean")
         bound = self.calibration.duration_bound(query, miscoverage)
         return Answer(counts[0], float(duration[0]), float(bound[0]))
+
+    def supported_rate(self, miscoverage: float) -> float:
+        """`miscoverage`, or with a warning the smallest larger rate that the contexts support."""
+        n = self.calibration.held_out.n_contexts
+        rate = supported_rate(miscoverage, n)
+        if rate != miscoverage:
+            _log.warning(
+                "%s: bounds are for a miscoverage of %g, not of %g, which takes %d contexts with a "
+                "complete run; there are %d: measure more (msbgen plan).",
+                self.attrs.get("task", "dataset"), rate, miscoverage,
+                groups_needed(miscoverage), n,
+            )  # fmt: skip
+        return rate
 
     def bounds(self, contexts: ArrayLike, miscoverage: float = 0.05) -> xr.Dataset:
         """The bounds of :meth:`duration_bound` with their labels.

@@ -27,26 +27,18 @@ def run(options: argparse.Namespace) -> None:
     inputs = [options.measured, shared.file_of_contexts(options.contexts)]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
-    import numpy as np
-
     from msbgen.bounds import model as calibrate
-    from msbgen.core import conformal
-    from msbgen.data import schema, store, tables
+    from msbgen.data import store, tables
     from msbgen.generate import model as generate
 
     measured = store.read_profiles(options.measured)
     contexts = shared.contexts_like(measured, options.contexts)
-    # bounds do not use runs that were cut
-    ended = np.isfinite(schema.duration_array(measured)) & schema.complete_array(measured)
-    n_contexts = int(ended.any(axis=1).sum())
-    unit = "contexts" if n_contexts == len(ended) else "contexts with an uncut run"
-    with shared.errors_from(options.measured.name):
-        conformal.check_rate(options.miscoverage, n_contexts, int(ended.sum()), unit)
     with Progress("fitting") as step:
         model = generate.fit_profiles(measured, progress=step)
     with Progress("calibrating") as step, shared.errors_from(options.measured.name):
         calibrated = calibrate.calibrate_model(model, measured, progress=step)
-        bounds = calibrated.bounds(contexts, options.miscoverage)
+        rate = calibrated.supported_rate(options.miscoverage)
+        bounds = calibrated.bounds(contexts, rate)
     if options.model:
         calibrated.save(options.model, overwrite=options.force)
     if not options.out:
@@ -58,5 +50,5 @@ def run(options: argparse.Namespace) -> None:
         tables.write_table(tables.bound_rows(bounds), options.out, overwrite=options.force)
     shared.show(
         f"{options.out}: {len(contexts)} contexts, {int(bounds['extrapolated'].sum())} of them "
-        f"extrapolated; a new run exceeds its bound with probability {options.miscoverage:g}"
+        f"extrapolated; a new run exceeds its bound with probability {rate:g}"
     )

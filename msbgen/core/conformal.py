@@ -15,7 +15,7 @@ has no finite quantile and is refused.
 question                                function
 ======================================  ==========================================================
 how many groups does a rate need?       :func:`groups_needed`, :func:`check_rate`
-which rate do so many groups support?   :func:`least_rate`
+which rate do so many groups support?   :func:`least_rate`, :func:`supported_rate`
 the quantile of scores in groups        :func:`group_quantile`
 the same with weights, or a number of   :func:`conformal_quantile`, with :func:`group_weights`
 groups that is not a count
@@ -66,6 +66,11 @@ def check_rate(miscoverage: float, n_groups: int, n_runs: int, unit: str = "cont
 def least_rate(n_groups: int) -> float:
     """Smallest rate that so many groups support, rounded up to four digits."""
     return float(np.ceil(1e4 / (n_groups + 1)) / 1e4)
+
+
+def supported_rate(miscoverage: float, n_groups: int) -> float:
+    """The rate itself where so many groups support it, else the smallest that they support."""
+    return miscoverage if groups_needed(miscoverage) <= n_groups else least_rate(n_groups)
 
 
 def rate_steps(miscoverage: float, n_groups: int) -> Iterator[tuple[float, float]]:

@@ -53,7 +53,6 @@ BATCH = """
 [defaults]
 kinds = ["mean"]
 budget = "1s"
-miscoverage = 0.3
 [[task]]
 measured = "x.nc"
 """
@@ -82,7 +81,7 @@ def test_what_one_verb_writes_every_verb_reads(kind, msbgen, tmp_path):
         succeed("realtime", "allocate", table, table, "--progress", "0,.5",
                 "--capacity", "cache_ways=8", "--objective", "progress")  # fmt: skip
     succeed("plan", "all.nc", "--budget", "1s", "-o", "next.csv")
-    succeed("bound", "all.nc", "--contexts", "next.csv", "--miscoverage", 0.3)
+    succeed("bound", "all.nc", "--contexts", "next.csv")
     succeed("evaluate", "all.nc", "--leave-out", 4, "--methods", "default/mean,multilinear")
     succeed("report", "all.nc", "-o", "all.html")
     (tmp_path / "tasks.toml").write_text(BATCH)

@@ -18,6 +18,7 @@ from msbgen.core.conformal import (
     groups_needed,
     least_rate,
     rate_steps,
+    supported_rate,
     weighted_quantile,
 )
 from msbgen.core.errors import ArgumentError, MeasurementError
@@ -135,3 +136,10 @@ def test_folds_keep_groups_whole_and_have_equally_many(groups, seed):
     sizes = np.bincount(list(fold_of.values()), minlength=2)
     assert sizes.max() - sizes.min() <= 1
     assert folds.tolist() == group_folds(groups, 2, np.random.default_rng(seed)).tolist()
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(5, 0.1667), (19, 0.05), (300, 0.05)])
+def test_an_unsupported_rate_falls_back_to_the_least_supported_one(n, wanted):
+    rate = supported_rate(0.05, n)
+    assert rate == wanted
+    check_rate(rate, n, n)
