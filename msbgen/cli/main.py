@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, PARTIAL = range(6)
+DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, PARTIAL, SLOWER, UNDECIDED = range(8)
 INTERRUPTED, TERMINATED = 130, 143
 
 # The verbs in groups; each is a module of this folder with `add` and `run`.
 GROUPS = {
     "the loop": (
         *("measure", "import", "check", "plan", "generate", "bound", "evaluate", "report"),
-        *("platform", "batch", "demo"),
+        *("compare", "platform", "batch", "demo"),
     ),
     "systems": ("realtime", "runtime", "machines", "kernels", "graph"),
 }
@@ -44,6 +44,8 @@ CODES = {
     "msbgen.measure.sweep.profiles.IncompleteError": PARTIAL,
     "msbgen.batch.run.BatchIncompleteError": PARTIAL,
     "msbgen.batch.pool.ClusterError": PARTIAL,
+    "msbgen.compare.limits.SlowerError": SLOWER,
+    "msbgen.compare.limits.UndecidedError": UNDECIDED,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,
     "builtins.BrokenPipeError": DONE,  # the reader of the results has closed the pipe

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,6 +188,57 @@ def place_panel(
         dots = np.unique(measured, axis=0)
         axes.scatter(*dots[_spread(np.arange(len(dots)))].T, s=9, color=_COLOURS["measured"])
         axes.margins(0.1)
+
+    return _panel(name, draw)
+
+
+def ratio_panel(
+    name: str, places: Floats, labels: Sequence[str], band: tuple[Floats, Floats, Floats]
+) -> str:
+    """Ratios of contexts with their band (value, low, high), (n,) each, as changes [%].
+
+    Contexts of one level of a resource stand side by side; `labels` are words of its levels.
+    """
+
+    def draw(axes: Axes) -> None:
+        value, low, high = (100 * (part - 1) for part in band)
+        levels, level = np.unique(places, return_inverse=True)
+        x = np.empty(len(places))
+        for i in range(len(levels)):
+            rows = np.flatnonzero(level == i)
+            x[rows[np.argsort(value[rows], kind="stable")]] = (
+                i + 0.7 * (np.arange(len(rows)) + 0.5) / len(rows) - 0.35
+            )
+        shown = _spread(np.argsort(x, kind="stable"))
+        _bars(axes, x[shown], low[shown], high[shown], "measured")
+        axes.scatter(x[shown], value[shown], s=9, color=_COLOURS["mean"], zorder=3)
+        axes.axhline(0, color=_COLOURS["fg"], linewidth=1.2, linestyle=(0, (5, 3)))
+        ticks = np.unique(np.linspace(0, len(levels) - 1, min(len(levels), 6)).round().astype(int))
+        axes.set_xticks(
+            ticks,
+            [str(t + 1) if labels else f"{levels[t]:.4g}" for t in ticks],  # no names are drawn
+        )
+        axes.set_ylabel("change [%]")
+
+    return _panel(name, draw)
+
+
+def course_panel(
+    name: str, versions: Sequence[tuple[Floats, Floats]], shaded: Sequence[Sequence[float]]
+) -> str:
+    """Amounts (bins,) between edges (bins + 1,) of the old and the new version, over the work.
+
+    The stretches `shaded` changed.
+    """
+
+    def draw(axes: Axes) -> None:
+        for begin, end in shaded:
+            axes.axvspan(100 * begin, 100 * end, color=_COLOURS["bad"], alpha=0.2, linewidth=0)
+        for (edges, amounts), colour in zip(versions, ("measured", "mean")):
+            axes.stairs(amounts, 100 * edges, color=_COLOURS[colour], linewidth=1.4, baseline=None)
+        axes.set_xlim(0, 100)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("work [%]")
 
     return _panel(name, draw)
 

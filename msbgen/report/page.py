@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, path_of, replace_file, write_json
-from msbgen.data.schema import count_array, counter_names, ended_durations, sampling_interval
+from msbgen.data.schema import (
+    count_array,
+    counter_names,
+    ended_durations,
+    level_text,
+    sampling_interval,
+)
 from msbgen.report import figures, formatting, maps
 from msbgen.report.data import HeldOutScores, ReportData, Unavailable
 from msbgen.report.numbers import loose_region, numbers_of, worst_region
 from msbgen.report.verdict import verdict_of
+
+if TYPE_CHECKING:
+    import jinja2
 
 Floats = NDArray[np.float64]
 
@@ -101,27 +110,39 @@ def verdict(data: ReportData) -> list[str]:
     ]
 
 
-def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
-    """HTML of a report; `numbers` include the verdict and are in the file `beside` it."""
+def environment() -> "jinja2.Environment":
+    """Templates of pages, with the formats of numbers and names."""
     import jinja2
 
-    environment = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    look_up = formatting.Numbers(numbers)
-    environment.globals.update(number=look_up, zip=zip)
-    environment.filters.update(
+    templates.filters.update(
         short=formatting.shortened,
         unit=formatting.unit_of,
         unwieldy=lambda text: any(len(word) > _LONGEST_WORD for word in text.split()),
         unit_label=formatting.labelled_unit,
         level=formatting.as_level,
+        named=level_text,
         form=lambda value, name: formatting.FORMS[name](value),
     )
+    return templates
+
+
+def style() -> str:
+    """Style sheet of pages."""
+    return (_FOLDER / "page.css").read_text(encoding="utf-8")
+
+
+def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
+    """HTML of a report; `numbers` include the verdict and are in the file `beside` it."""
+    look_up = formatting.Numbers(numbers)
+    templates = environment()
+    templates.globals.update(number=look_up, zip=zip)
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     everywhere = data.everywhere
@@ -132,14 +153,14 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
     shade, _ = maps.shades_of(np.array(contexts["duration"]))
     loose = loose_region(numbers["held_out"])
     hatched, dotted = np.array(contexts["extrapolated"]), np.array(contexts["measured"])
-    return environment.get_template("page.html").render(
+    return templates.get_template("page.html").render(
         numbers=numbers,
         verdict=verdict_of(look_up),
         metrics=_METRICS,
         methods=_METHODS,
         beside=beside,
         address=quote(beside),
-        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
+        style=style(),
         script=script,
         digest=digest,
         panels=_panels(data, numbers, grid),

@@ -64,6 +64,7 @@ from msbgen.cli.options.values import (
     names,
     number,
     output,
+    percentage,
     rate,
     seed,
     share,

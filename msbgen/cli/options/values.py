@@ -115,6 +115,14 @@ def share(text: str) -> float:
     return value
 
 
+def percentage(text: str) -> float:
+    """Share above 0 and below 1, given as 2% or 0.02."""
+    value = _number(text.removesuffix("%")) * (0.01 if text.endswith("%") else 1)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share, such as 2% or 0.02")
+    return value
+
+
 def slack(text: str) -> float | str:
     """Share of speed that lower clocks may cost, or the name of a rule for it."""
     if text in ("reference", "simulated"):

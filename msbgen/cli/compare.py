@@ -1,0 +1,179 @@
+"""``msbgen compare``: whether a program became slower, by how much, and where."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from numpy.typing import NDArray
+
+_SCHEMA_VERSION = 1
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "compare", run, "compare two versions of a program")
+    text = "measured files: OLD.nc NEW.nc; with --with, old files only"
+    verb.add_argument("files", type=Path, nargs="+", metavar="FILE.nc", help=text)
+    text = "folder with a new version of each file, by file name or else by task"
+    verb.add_argument("--with", dest="folder", type=shared.folder, metavar="DIR", help=text)
+    text = "the table by context, as CSV"
+    shared.add_out(verb, "OUT.csv", text, type=shared.csv_output)
+    text = "weights of the contexts: CSV with the resources and 'weight' as header (equal)"
+    verb.add_argument("--weights", type=Path, metavar="FILE.csv", help=text)
+    shared.add_contexts(verb, "the platform, if the file lists levels", required=False)
+    text = "changes below this are no change (1%%)"
+    verb.add_argument("--tolerance", type=shared.percentage, default=0.01, metavar="X%", help=text)
+    text = "confidence of intervals and bands (%(default)s)"
+    verb.add_argument("--confidence", type=shared.rate, default=0.95, metavar="C", help=text)
+    text = "exit with 6 where the interval of the slowdown is above this"
+    verb.add_argument("--fail-above", type=shared.percentage, metavar="X%", help=text)
+    text = "exit with 7 where the runs do not decide"
+    verb.add_argument("--strict", action="store_true", help=text)
+    text = "write all results here, as JSON"
+    verb.add_argument("--json", type=shared.output, metavar="FILE.json", help=text)
+    text = "print Markdown for a comment on a change"
+    verb.add_argument("--markdown", action="store_true", help=text)
+    text = "write a page on two files here"
+    verb.add_argument("--report", type=shared.output, metavar="FILE.html", help=text)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Compare, print and write the answer; raises where a limit is exceeded."""
+    if options.folder is None and len(options.files) != 2:
+        raise UsageError(
+            f"{len(options.files)} files are given; OLD.nc NEW.nc or --with is wanted."
+        )
+    if options.report and len(options.files) != (2 if options.folder is None else 1):
+        raise UsageError("--report is for two files; leave it out, or compare one task.")
+    pairs = _pairs(options.files, options.folder)
+    inputs = [file for pair in pairs for file in pair]
+    inputs += [options.weights, shared.file_of_contexts(options.contexts or "all")]
+    shared.check_files(inputs, [options.out, options.json, options.report], force=options.force)
+
+    from msbgen.compare.comparison import CompareSettings, compare_profiles
+    from msbgen.compare.limits import check_limit, hold_false_discoveries
+    from msbgen.data import store
+    from msbgen.report import comparison as words
+    from msbgen.report import comparison_page
+
+    if options.report:
+        comparison_page.check_path(options.report)
+    settings = CompareSettings(tolerance=options.tolerance, confidence=options.confidence)
+    found: dict[str, Any] = {}
+    for old_file, new_file in pairs:
+        old, new = store.read_profiles(old_file), store.read_profiles(new_file)
+        weights = None if options.weights is None else _weights(options.weights, old)
+        contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
+        with Progress(f"comparing {new_file.name}") as step:
+            found[old_file.name] = compare_profiles(
+                old, new, weights=weights, contexts=contexts, settings=settings,
+                rng=options.seed, progress=step,
+            )  # fmt: skip
+    held = hold_false_discoveries(list(found.values()))
+    results = [
+        one.as_dict() | {"old": str(old), "new": str(new)} for one, (old, new) in zip(held, pairs)
+    ]
+    shared.show(words.markdown_of(results) if options.markdown else words.text_of(results))
+    if options.json:
+        content = {"schema_version": _SCHEMA_VERSION, "comparisons": results}
+        shared.write_json(content, options.json, force=options.force)
+    if options.out:
+        shared.write_or_show_table(_rows(results), options.out, force=options.force)
+    if options.report:
+        comparison_page.write_page(options.report, results[0], overwrite=options.force)
+    check_limit(dict(zip(found, held)), options.fail_above, options.strict)
+
+
+def _pairs(files: list[Path], folder: Path | None) -> list[tuple[Path, Path]]:
+    """Files of both versions; those of a folder by file name, or else by task."""
+    if folder is None:
+        pairs = [(files[0], files[1])]
+    else:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: is no folder; name the one of the new versions.")
+        named = {file.name: file for file in sorted(folder.glob("*.nc"))}
+        missing = [file for file in files if file.name not in named]
+        tasks = _tasks(named.values()) if missing else {}
+        pairs = []
+        for file in files:
+            new = named.get(file.name)
+            if new is None:
+                (task,) = _tasks([file]) or [""]
+                if len(tasks.get(task, ())) != 1:
+                    raise UsageError(
+                        f"{file}: {folder} has no file of this name, and not one file of its task; "
+                        f"measure its new version, or leave it out."
+                    )
+                new = tasks[task][0]
+            pairs.append((file, new))
+        names = [file.name for file in files]
+        if len(set(names)) < len(names):
+            raise UsageError("two old files have one name; compare them one by one.")
+    for old, new in pairs:
+        if old.resolve() == new.resolve():
+            raise UsageError(f"{old}: is both versions; name a file of each.")
+    return pairs
+
+
+def _tasks(files: Any) -> Mapping[str, list[Path]]:
+    """Files by the task that they name."""
+    from msbgen.data import store
+
+    tasks: dict[str, list[Path]] = {}
+    for file in files:
+        tasks.setdefault(str(store.read_profiles(file).attrs.get("task", "")), []).append(file)
+    return tasks
+
+
+def _weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
+    """Weights of the contexts of a dataset, from a table of all of them."""
+    import numpy as np
+
+    from msbgen.core.errors import ProfileError
+    from msbgen.data import columns, schema
+
+    names = schema.resource_names(old)
+    table = columns.Table(path, needed=[*names, "weight"], known=[*names, "weight"])
+    weight = table.range("weight", 0.0, 1e300, "a number from 0 on is wanted")
+    given = np.stack([table.numbers(name) for name in names], axis=1)
+    contexts = schema.context_table(old)
+    same = np.asarray(schema.same_level(contexts[:, None], given[None]).all(axis=2))
+    if (same.sum(axis=1) != 1).any():
+        row = int((same.sum(axis=1) != 1).argmax())
+        raise ProfileError(
+            f"{path.name}: has {same[row].sum()} rows for {schema.describe_context(old, row)}; one "
+            f"row for each context of {schema.file_of(old)} is wanted."
+        )
+    return weight[same.argmax(axis=1)]
+
+
+def _rows(results: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    """Header, and a row for each task and context."""
+    header = [one["name"] for one in results[0]["resources"]]
+    yield ["task", *header, "ratio", "low", "high"]
+    for values in results:
+        names = [one["name"] for one in values["resources"]]
+        if set(header) != set(names):
+            raise UsageError("-o is for tasks of the same resources; compare them one by one.")
+        order = [names.index(name) for name in header]
+        labels = [one["labels"] for one in values["resources"]]
+        for row in zip(values["contexts"], values["ratio"], values["low"], values["high"]):
+            levels = [_cell(row[0][k], labels[k]) for k in order]
+            yield [values["task"], *levels, *(f"{value:.6g}" for value in row[1:])]
+
+
+def _cell(level: float, labels: list[str]) -> str:
+    from msbgen.data.schema import level_text
+
+    return level_text(level, labels)

@@ -1,0 +1,85 @@
+"""Decisions on the comparisons of several programs, with the rate of false ones held.
+
+The p-values of all programs are adjusted by Benjamini and Hochberg (1995): among the programs that
+are called slower or faster, the expected share of those that are not is at most one minus the
+confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from msbgen.compare.comparison import Comparison
+
+
+class SlowerError(Exception):
+    """A program became slower by more than a limit."""
+
+
+class UndecidedError(Exception):
+    """The runs do not decide whether a program became slower."""
+
+
+def hold_false_discoveries(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons whose verdicts hold for all at once; one alone keeps its verdict."""
+    adjusted = _adjusted([one.time.p_value for one in comparisons])
+    return [
+        replace(one, verdict="undecided")
+        if one.verdict in ("slower", "faster") and p_value > 1 - one.settings.confidence
+        else one
+        for one, p_value in zip(comparisons, adjusted)
+    ]
+
+
+def check_limit(comparisons: Mapping[str, Comparison], limit: float | None, strict: bool) -> None:
+    """Raise where a program became slower than a limit, or, if `strict`, may have become so.
+
+    Parameters
+    ----------
+    comparisons : mapping of str to Comparison
+        Comparisons by name.
+    limit : float or None
+        Largest relative increase of the execution time; None for no limit.
+    strict : bool
+        Whether an interval with values on both sides of the limit, or an undecided verdict without
+        a limit, is an error.
+
+    Raises
+    ------
+    SlowerError
+        A lower end of an interval is above the limit, with false discoveries held.
+    UndecidedError
+        `strict`, and a comparison is not decided.
+    """
+    if limit is not None:
+        # one-sided, at the level at which the lower end of a single interval is above the limit
+        p_values = [
+            float(
+                stats.t.sf((np.log(c.time.value) - np.log1p(limit)) / c.time.error, c.time.freedom)
+            )
+            if c.time.error > 0
+            else float(c.time.value <= 1 + limit)
+            for c in comparisons.values()
+        ]
+        slower = [
+            name
+            for (name, one), p_value in zip(comparisons.items(), _adjusted(p_values))
+            if p_value < (1 - one.settings.confidence) / 2
+        ]
+        if slower:
+            raise SlowerError(f"slower by more than {100 * limit:g} %: {', '.join(slower)}.")
+    open_ones = [
+        name
+        for name, one in comparisons.items()
+        if (one.verdict == "undecided" if limit is None else one.time.high > 1 + limit)
+    ]
+    if strict and open_ones:
+        raise UndecidedError(f"not decided, measure more runs: {', '.join(open_ones)}.")
+
+
+def _adjusted(p_values: Sequence[float]) -> list[float]:
+    return stats.false_discovery_control(p_values).tolist() if len(p_values) > 1 else list(p_values)
