@@ -58,6 +58,8 @@ truth.nc: evaluate measured.nc --truth IN --methods default/mean,nearest_context
 measured.nc: evaluate IN --leave-out 2 --methods nearest_context
 truth.nc: generate measured.nc -o o.nc --contexts IN
 made.nc: evaluate measured.nc --truth truth.nc --methods nearest_context --generated IN
+measured.nc: compare measured.nc IN --json o.json -o o.csv --report r.html
+measured.nc: compare IN measured.nc --contexts grid:2x2 --markdown
 contexts.csv: generate measured.nc -o o.nc --contexts IN
 contexts.csv: bound measured.nc --contexts IN --miscoverage 0.4
 trace.nc: platform replay IN -o o.nc --contexts grid:2x2x1 --runs 2

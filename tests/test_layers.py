@@ -169,7 +169,7 @@ def test_kernels_are_called_from_their_own_folder_only(module):
 
 
 # Wings that users address by themselves: each says in its folder what it is for, and its limits.
-ADDRESSED = SYSTEMS | {"measure", "platform", "report", "batch"}
+ADDRESSED = SYSTEMS | {"compare", "measure", "platform", "report", "batch"}
 
 
 def test_a_wing_that_users_address_has_a_page():

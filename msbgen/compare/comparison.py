@@ -144,7 +144,7 @@ class Comparison:
     labels : dict of str to tuple of str
         Words of the levels 1, 2, … of resources whose levels are no numbers.
     contexts : (n, m)
-        Contexts of `value`: the compared ones, or those that were asked for.
+        Contexts of `value`: the compared or the wanted ones.
     value, low, high : (n,)
         NEW/OLD of the execution time in each context, and the band that holds all at once.
     changes : tuple of Change

@@ -1,0 +1,140 @@
+"""``msbgen compare``."""
+
+import csv
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+
+from conftest import MEASURED, synthetic_task
+from msbgen.cli.main import command_line
+from msbgen.data.store import write_profiles
+from pages import ROOT, blocks
+
+PAGE = ROOT / "msbgen" / "compare" / "README.md"
+
+
+def slower(dataset, factor):
+    out = dataset.assign_coords(time=dataset["time"] * factor)
+    out["duration"] = dataset["duration"] * factor
+    return out.assign_attrs(interval=dataset.attrs["interval"] * factor)
+
+
+@pytest.fixture(scope="session")
+def versions(tmp_path_factory):
+    """Measured files of an old version, of the same once more, and of a slower one."""
+    folder = tmp_path_factory.mktemp("versions")
+    new = synthetic_task(MEASURED, seed=8)
+    for name, dataset in {
+        "old.nc": synthetic_task(MEASURED), "same.nc": new, "slower.nc": slower(new, 1.2)
+    }.items():  # fmt: skip
+        write_profiles(dataset, folder / name)
+    return folder
+
+
+@pytest.fixture
+def files(versions, tmp_path):
+    shutil.copytree(versions, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_a_comparison_is_printed_and_written(files, msbgen):
+    (files / "w.csv").write_text(
+        "weight,cache_ways,frequency\n" + "".join(f"1,{w:g},{f:g}\n" for w, f in MEASURED)
+    )
+    arguments = ("compare", "old.nc", "slower.nc", "--weights", "w.csv", "--contexts", "grid:2x2")
+    done = msbgen(*arguments, "--json", "o.json", "-o", "o.csv", "--report", "r.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("synthetic: slower by 20")
+    content = json.loads((files / "o.json").read_text(encoding="utf-8"))
+    assert content["schema_version"] == 1
+    (one,) = content["comparisons"]
+    assert one["time"]["low"] < 1.2 < one["time"]["high"]
+    first_cells = re.findall(r"^\| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    keys = set(re.findall(r"`(\w+)`", " ".join(first_cells)))
+    assert set(one) <= keys  # the page lists all
+    rows = list(csv.reader((files / "o.csv").open()))
+    assert rows[0] == ["task", "cache_ways", "frequency", "ratio", "low", "high"]
+    assert [float(row[3]) for row in rows[1:]] == pytest.approx(one["ratio"], rel=1e-5)
+    assert len(rows) == 5
+    assert "Slower" in (files / "r.html").read_text(encoding="utf-8")
+
+
+LIMITS = [
+    ("slower.nc", ["--fail-above", "2%"], 6, "slower by more than 2 %: old.nc"),
+    ("same.nc", ["--fail-above", "2%"], 0, ""),
+    ("slower.nc", ["--fail-above", "0.3", "--strict"], 0, ""),
+    ("same.nc", ["--fail-above", "0.01%", "--strict"], 7, "not decided, measure more runs"),
+]
+
+
+@pytest.mark.parametrize(("new", "given", "code", "sentence"), LIMITS)
+def test_exit_codes_say_whether_a_limit_is_exceeded(files, msbgen, new, given, code, sentence):
+    done = msbgen("compare", "old.nc", new, "--markdown", *given)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr
+    assert done.stdout.startswith("| task | time | verdict |")
+
+
+def test_several_tasks_are_matched_by_name_or_by_task(files, msbgen, refused):
+    for folder in ("old", "new"):
+        (files / folder).mkdir()
+    for name in ("a", "b"):
+        write_profiles(
+            synthetic_task(MEASURED).assign_attrs(task=name), files / "old" / f"{name}.nc"
+        )
+    shutil.copy(files / "slower.nc", files / "new" / "a.nc")
+    new_b = synthetic_task(MEASURED, seed=8).assign_attrs(task="b")
+    write_profiles(new_b, files / "new" / "other-name.nc")
+    done = msbgen("compare", "old/a.nc", "old/b.nc", "--with", "new", "--fail-above", "2%")
+    assert done.returncode == 6
+    assert "more than 2 %: a.nc." in done.stderr
+    head, _, first, second = done.stdout.splitlines()[:4]
+    assert head.split() == ["task", "time", "verdict"]
+    assert "slower by 20" in first
+    assert "slower" not in second
+    (files / "new" / "other-name.nc").unlink()
+    refused(2, "and not one file of its task", "compare", "old/b.nc", "--with", "new")
+    refused(2, "none: is no folder", "compare", "old/b.nc", "--with", "none")
+
+
+REFUSED = [
+    (["old.nc"], 2, "1 files are given; OLD.nc NEW.nc or --with is wanted"),
+    (["old.nc", "old.nc"], 2, "old.nc: is both versions"),
+    (["old.nc", "none.nc"], 3, "none.nc: no such file"),
+    (["old.nc", "garbage.nc"], 3, "garbage.nc"),
+    (["old.nc", "made.nc"], 3, "made.nc: has no measured runs"),
+    (["old.nc", "same.nc", "--report", "r.pdf"], 2, "a file that ends in .html"),
+    (["old.nc", "same.nc", "--fail-above", "2"], 2, "'2' is not a share, such as 2% or 0.02"),
+    (["old.nc", "same.nc", "--weights", "few.csv"], 3, "few.csv: has 0 rows for context 1"),
+    (["old.nc", "same.nc", "--weights", "minus.csv"], 3, "a number from 0 on is wanted"),
+    (["old.nc", "same.nc", "-o", "old.nc"], 2, "names a netCDF file"),
+]
+
+
+@pytest.mark.parametrize(("given", "code", "sentence"), REFUSED)
+def test_what_cannot_be_compared_is_refused(files, refused, given, code, sentence):
+    (files / "garbage.nc").write_bytes(b"CDF\x01 garbage")
+    (files / "few.csv").write_text("cache_ways,frequency,weight\n2,1,1\n")
+    (files / "minus.csv").write_text("cache_ways,frequency,weight\n2,1,-1\n")
+    write_profiles(synthetic_task(MEASURED).isel(run=0, drop=True), files / "made.nc")
+    refused(code, sentence, "compare", *given)
+
+
+def test_the_job_on_the_page_runs(files, msbgen, monkeypatch):
+    """Its commands parse; those of the comparison run on files as the job has them."""
+    for folder in ("old", "new"):
+        (files / folder).mkdir()
+    shutil.copy(files / "old.nc", files / "old" / "bench.nc")
+    shutil.copy(files / "slower.nc", files / "new" / "bench.nc")
+    (job,) = blocks("yaml", PAGE)
+    commands = [shlex.split(c) for c in re.findall(r"- run: msbgen (.*)", job)]
+    assert [words[0] for words in commands] == ["measure", "compare"]
+    command_line().parse_args(commands[0])
+    words = ["old/bench.nc" if w == "old/*.nc" else w for w in commands[1]]
+    done = msbgen(*words[: words.index(">>")])
+    assert done.returncode == 6, done.stderr
+    assert (files / "change.json").exists()
+    assert done.stdout.startswith("| task | time |")

@@ -1,0 +1,182 @@
+"""Comparisons in words, as Markdown, and as a page."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import browsing
+from components import needs
+from msbgen.report import comparison
+from msbgen.report.comparison_page import write_page
+
+CONTEXTS = [[w, f] for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.7)]
+
+
+def ratio(value, half=0.001, p_value=1e-9):
+    return {"ratio": value, "low": value - half, "high": value + half, "p_value": p_value}
+
+
+def values(slow=range(8), **others):
+    """Results with the contexts `slow` slower by 2 %."""
+    change = np.where(np.isin(np.arange(8), list(slow)), 1.02, 1.0)
+    n, edges = 20, np.linspace(0, 1, 21).tolist()
+    return {
+        "task": "gzip", "old": "old.nc", "new": "new.nc", "verdict": "slower",
+        "confidence": 0.95, "tolerance": 0.01, "time": ratio(1.005, 0.002), "detectable": 0.004,
+        "more_runs": 0, "totals": {}, "runs": [24, 24], "noise": "runs", "same_program": True,
+        "stretched_runs": [0, 0], "stretched_p": 1.0,
+        "resources": [
+            {"name": "cache_ways", "units": "1", "labels": []},
+            {"name": "frequency", "units": "GHz", "labels": []},
+        ],
+        "contexts": CONTEXTS, "ratio": change.tolist(), "low": (change - 0.005).tolist(),
+        "high": (change + 0.005).tolist(), "changes": [], "notes": [],
+        "course": {
+            "quantities": ["time", "cache_misses"], "old_edges": edges, "new_edges": edges,
+            "old": np.ones((n, 2)).tolist(), "new": (np.ones((n, 2)) * 1.1).tolist(),
+        },
+        **others,
+    }  # fmt: skip
+
+
+def change(ratios, quantity="time", **others):
+    return {
+        "quantity": quantity, "old": [0.4, 0.5], "new": [0.4, 0.5], "ratios": ratios,
+        "resource": -1, "level": float("nan"), "below": False, "p_value": 0.001, **others,
+    }  # fmt: skip
+
+
+VERDICTS = [
+    ({}, "slower by 0.50 % (95 % interval 0.30 % to 0.70 %)"),
+    (
+        {"verdict": "faster", "time": ratio(0.9, 0.02)},
+        "faster by 10 % (95 % interval 8 % to 12 %)",
+    ),
+    (
+        {"verdict": "same", "time": ratio(1.001, 0.002)},
+        "the same within 1 % (95 % interval −0.10 % to +0.30 %)",
+    ),
+    (
+        {"verdict": "undecided", "time": ratio(1.01, 0.02)},
+        "undecided: +1 % (95 % interval −1 % to +3 %)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), VERDICTS)
+def test_verdicts_in_words(given, text):
+    assert comparison.verdict_of(values(**given)) == text
+
+
+WHERE = [
+    (range(8), "slower in every context"),
+    ([], "no single context differs for certain"),
+    (range(4), "slower only below 6 cache ways"),
+    (range(1, 8, 2), "slower only at frequency 1.7 GHz"),
+    ([2, 3], "slower only at 4 cache ways"),
+    ([0, 3, 5], "slower in 3 of 8 contexts"),
+]
+
+
+@pytest.mark.parametrize(("slow", "text"), WHERE)
+def test_contexts_are_told_by_the_simplest_rule(slow, text):
+    assert comparison.where_of(values(slow)) == text
+
+
+def test_a_rule_with_few_exceptions_holds_mostly():
+    grid = [[float(w)] for w in range(40)]
+    low = [1.01 if w < 20 and w != 7 else 0.99 for w in range(40)]
+    one = {"name": "cache_ways", "units": "1", "labels": []}
+    found = values(contexts=grid, low=low, high=[1.1] * 40, resources=[one])
+    assert comparison.where_of(found) == "slower mostly below 20 cache ways"
+
+
+CHANGES = [
+    (
+        change({"time": ratio(1.047), "misses": ratio(1.001, p_value=0.4)}),
+        "same counts, 4.7 % slower",
+    ),
+    (
+        change({"time": ratio(1.03), "misses": ratio(1.2)}, "misses"),
+        "misses +20 %, time +3 %",
+    ),
+    (
+        change({"time": ratio(1.001, p_value=0.3), "misses": ratio(0.8)}, "misses"),
+        "misses −20 %, same time",
+    ),
+    (change({}, "inserted", old=[0.4, 0.4], new=[0.4, 0.42]), "inserted work, 2 % of the new work"),
+    (change({}, "removed", new=[0.4, 0.4]), "removed work, 10 % of the old work"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "text"), CHANGES)
+def test_what_changed_in_a_stretch(given, text):
+    assert comparison.change_of(given, 0.95) == text
+
+
+def test_the_text_has_the_changes_their_contexts_and_the_notes():
+    group = {"resource": 0, "level": 6.0, "below": True}
+    found = values(
+        changes=[change({"time": ratio(1.047)}, **group)], notes=["one note."], more_runs=7,
+        same_program=False, noise="neighbours", stretched_p=0.01, stretched_runs=[0, 6],
+    )  # fmt: skip
+    text = comparison.text_of([found])
+    assert "have found a change of 0.40 % nine times in ten." in text
+    assert "7 more runs of each version in every context would decide." in text
+    assert re.search(r"40\.0 to 50\.0 % .*same counts, 4\.7 % slower  below 6 cache ways\n", text)
+    for note in ("one note.", "different programs", "has one run", "0 of 24 old and 6 of 24 new"):
+        assert re.search(rf"^Note: .*{note}", text, re.MULTILINE), note
+    assert comparison.text_of([found, found]).startswith("task  time     verdict\n---")
+
+
+def test_markdown_is_short_and_escapes_names():
+    found = values(task="a|b <img> @all `x`", changes=[change({"time": ratio(1.047)})])
+    text = comparison.markdown_of([found] * 60)
+    assert "40 more tasks are not listed." in text
+    assert len(text) < 65_536  # the longest comment of usual services
+    assert "a\\|b &lt;img&gt; &#64;all \\`x\\`" in text
+    assert "<img" not in text
+
+
+@pytest.fixture
+def page(tmp_path):
+    resources = [
+        {"name": "<b>ways" + "x" * 60, "units": "<i>", "labels": ["<s>", "two"]},
+        {"name": "frequency", "units": "GHz", "labels": []},
+    ]
+    found = values(
+        task="</title><script>alert(1)</script>", resources=resources,
+        contexts=[[1.0 + (w > 4), f] for w, f in CONTEXTS],
+        changes=[change({"time": ratio(1.047)}), change({}, "inserted", old=[0.7, 0.7])],
+        notes=["<script>alert(2)</script>"],
+    )  # fmt: skip
+    write_page(tmp_path / "page.html", found)
+    return tmp_path / "page.html"
+
+
+def test_a_page_is_one_small_file_without_scripts_and_its_bytes_repeat(page, tmp_path):
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert len(text) < 3_000_000
+    with pytest.raises(FileExistsError):
+        write_page(page, values())
+    for name in ("a", "b"):
+        write_page(tmp_path / f"{name}.html", json.loads(json.dumps(values(course=None))))
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert "By progress" not in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+@needs("chromium", browsing.lacking())
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("scheme", "media"), browsing.LOOKS)
+def test_a_browser_finds_no_fault(page, chromium, width, scheme, media):
+    with browsing.opened(chromium, page, width=width, scheme=scheme, media=media) as (opened, bad):
+        browsing.open_all(opened)
+        assert (bad, browsing.violations(opened)) == ([], [])
+        if media == "screen":
+            assert browsing.faults(opened) == []
+            opened.keyboard.press("Tab")  # the first stop leads to the verdict
+            opened.keyboard.press("Enter")
+            assert opened.url.endswith("#verdict")
