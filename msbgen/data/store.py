@@ -8,6 +8,8 @@ import math
 import mmap
 import os
 import struct
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,7 +102,7 @@ def _heaps_end(path: Path) -> bool:
 def _load(path: Path) -> xr.Dataset:
     import netCDF4
 
-    with netCDF4.Dataset(path) as file:
+    with _encodable(path) as name, netCDF4.Dataset(name) as file:
         # before xarray takes memory for coordinates; a few bytes of a file may claim any size
         taken = sum(math.prod(v.shape) * _item_bytes(v.dtype) for v in file.variables.values())
         claim = f"its arrays take {taken / 1e9:.3g} GB"
@@ -114,6 +116,18 @@ def _load(path: Path) -> xr.Dataset:
         dataset = xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
     dataset.encoding["source"] = os.fspath(path)  # messages name the file
     return dataset
+
+
+@contextmanager
+def _encodable(path: Path) -> Iterator[Path]:
+    """The path, or a link to it where the library cannot encode its name."""
+    if os.fsencode(path).decode(sys.getfilesystemencoding(), "replace") == os.fspath(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder) / "file.nc"
+        link.symlink_to(path.absolute())
+        yield link
 
 
 def _item_bytes(kind: Any) -> int:
@@ -138,8 +152,8 @@ def save_netcdf(
     ProfileError: netCDF cannot hold a part of it, such as an attribute that is None.  Other errors
     as :func:`replace_file`.
     """
-    with replace_file(path, overwrite=overwrite) as partial, _library(partial):
-        dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))
+    with replace_file(path, overwrite=overwrite) as partial, _library(partial) as name:
+        dataset.to_netcdf(name, engine="netcdf4", encoding=dict(encoding or {}))
 
 
 def packing(dataset: xr.Dataset, level: int = 9) -> dict[str, dict[str, Any]]:
@@ -153,9 +167,9 @@ def packing(dataset: xr.Dataset, level: int = 9) -> dict[str, dict[str, Any]]:
 
 def _start(dataset: xr.Dataset, path: Path, growing: Sequence[str]) -> None:
     """Write a dataset whose dimensions `growing` can grow by :func:`_append`."""
-    with _library(path):
+    with _library(path) as name:
         # unlike to_netcdf, which takes dimensions from a set, this writes them in their order
-        store = NetCDF4DataStore.open(path, mode="w", format="NETCDF4")
+        store = NetCDF4DataStore.open(name, mode="w", format="NETCDF4")
         try:
             dataset.dump_to_store(
                 store, encoding=_growing_encoding(dataset), unlimited_dims=list(growing)
@@ -172,7 +186,7 @@ def _append(dataset: xr.Dataset, path: Path, dim: str) -> None:
     """
     import netCDF4
 
-    with _library(path), netCDF4.Dataset(path, "a") as file:
+    with _library(path) as writable, netCDF4.Dataset(writable, "a") as file:
         file.set_auto_maskandscale(False)
         before = {name: dimension.size for name, dimension in file.dimensions.items()}
         for name, variable in dataset.variables.items():
@@ -188,14 +202,14 @@ def _append(dataset: xr.Dataset, path: Path, dim: str) -> None:
 
 
 @contextmanager
-def _library(path: Path) -> Iterator[None]:
+def _library(path: Path) -> Iterator[Path]:
     """Write with the netCDF library, without interrupts, with the system's message on a failure.
 
     On a full disk the library reports "HDF error", or that permission was denied.
     """
     try:
-        with deferred_signals():
-            yield
+        with deferred_signals(), _encodable(path) as name:
+            yield name
     except (OSError, RuntimeError) as error:
         cause = write_failure(path)
         code, reason = (cause.errno, cause.strerror) if cause else (errno.EIO, _in_short(error))

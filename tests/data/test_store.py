@@ -27,6 +27,18 @@ def test_round_trip_keeps_values_attributes_and_order(measured, tmp_path):
     xr.testing.assert_identical(read_profiles(path).drop_encoding(), measured)
 
 
+def test_names_that_are_no_text_are_those_of_files_too(measured, tmp_path):
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    for write, given in ((write_profiles, measured), (write_blocks, [measured])):
+        path = folder / os.fsdecode(b"\xe9" + write.__name__.encode() + b".nc")
+        write(given, path)
+        read = read_profiles(path)
+        assert read.encoding["source"] == str(path)
+        xr.testing.assert_identical(read.drop_encoding(), measured)
+    assert len(os.listdir(folder)) == 2
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [(b"", "the file is empty"), (b"a,b\n1,2\n", "not a netCDF file"), (None, "no such file")],
