@@ -95,6 +95,8 @@ class DaskPool:
         return self._distributed.LocalCluster(
             n_workers=self._local, threads_per_worker=1, processes=True, host="127.0.0.1",
             dashboard_address=None, silence_logs=logging.CRITICAL,
+            # its page at a free port of this machine: it warns where the usual one is taken
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
         )  # fmt: skip
 
     def _connect(self) -> Any:

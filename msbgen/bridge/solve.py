@@ -310,7 +310,7 @@ def solve_bridge(
     clouds = _checked_points(points)
     masses = _checked_weights(weights, clouds)
     matrices = _checked_costs(costs, clouds)
-    if not (isinstance(epsilon, Real) and 0.0 < epsilon <= np.finfo(float).max):
+    if not (isinstance(epsilon, Real) and 0.0 < epsilon <= float(np.finfo(float).max)):
         raise ArgumentError(f"epsilon is {quoted(epsilon)}; a positive number is wanted.")
     if method not in ("pairwise", "multimarginal"):
         raise ArgumentError(f"method is {quoted(method)}; 'pairwise' or 'multimarginal' is wanted.")
