@@ -170,14 +170,15 @@ def _is_numeric(values: Any) -> bool:
 def _dims_errors(ds: xr.Dataset, name: str, *, with_time: bool) -> Iterator[str]:
     dim = replicate_dim(ds)
     wanted = {"context", *([dim] if dim else []), *(["time"] if with_time else [])}
-    got = {str(d) for d in ds[name].dims}
+    variable = ds.variables[name]
+    got = {str(d) for d in variable.dims}
     other = got - wanted
     if got != wanted and len(other) == 1 and dim is None and wanted < got:
         yield f"variable '{name}' has a dimension '{other.pop()}'; rename repetitions to 'run'."
     elif got != wanted:
         yield f"variable '{name}' has dimensions {sorted(got)}; {sorted(wanted)} are wanted."
-    elif not _is_numeric(ds[name]):
-        yield f"variable '{name}' holds {ds[name].dtype}; real numbers are wanted."
+    elif not _is_numeric(variable):
+        yield f"variable '{name}' holds {variable.dtype}; real numbers are wanted."
 
 
 def _time_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -228,13 +229,13 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
 def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
     names = resource_names(ds)
     yield from _role_errors(
-        "resource", names, ds.data_vars,
+        "resource", names, {name: ds.variables[name] for name in ds.data_vars},
         "a data variable: make it a coordinate of 'context'",
         "give each resource a coordinate along 'context' with attribute role='resource' (cache "
         "ways, memory bandwidth, clock, ...)",
     )  # fmt: skip
     for name in names:
-        coord = ds[name]
+        coord = ds.variables[name]
         if coord.dims != ("context",):
             yield f"resource '{name}' has dimensions {list(coord.dims)}; ['context'] is wanted."
             continue
@@ -279,7 +280,7 @@ def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any])
 
 
 def _role_errors(
-    what: str, names: list[str], others: Mapping[Any, xr.DataArray], misplaced: str, remedy: str
+    what: str, names: list[str], others: Mapping[Any, xr.Variable], misplaced: str, remedy: str
 ) -> Iterator[str]:
     """Sentences about a role at variables of the other kind, or at none."""
     wrong = [str(name) for name, data in others.items() if role(data) == what]
@@ -289,7 +290,7 @@ def _role_errors(
         yield f"no {what} found: {remedy}."
 
 
-def _label_errors(what: str, name: str, variable: xr.DataArray) -> Iterator[str]:
+def _label_errors(what: str, name: str, variable: xr.Variable) -> Iterator[str]:
     """Sentences about errors that resources and counters have in common."""
     if name in RESERVED:
         yield f"{what} '{name}' is called as something of msbgen's own is; rename it."
@@ -301,7 +302,7 @@ def _label_errors(what: str, name: str, variable: xr.DataArray) -> Iterator[str]
 def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
     names = counter_names(ds)
     yield from _role_errors(
-        "counter", names, ds.coords,
+        "counter", names, {name: ds.variables[name] for name in ds.coords},
         "a coordinate: make it a data variable (reset_coords does)",
         "give each counter variable the attribute role='counter' (instructions, cache misses, ...)",
     )  # fmt: skip
@@ -309,9 +310,9 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
     if not any(_is(clock, name) for name in ("time", *names)):
         yield f"attribute 'progress' is {_shown(clock)}; 'time' or {', '.join(names)} is wanted."
     for name in names:
-        yield from _label_errors("counter", name, ds[name])
+        yield from _label_errors("counter", name, ds.variables[name])
         yield from _dims_errors(ds, name, with_time=True)
-        got = ds[name].attrs.get("units")
+        got = ds.variables[name].attrs.get("units")
         if not any(_is(got, units) for units in (COUNT_UNITS, ENERGY_UNITS)):
             yield (
                 f"counter '{name}' has units {_shown(got)}; events per interval are wanted, "

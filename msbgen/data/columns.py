@@ -27,6 +27,7 @@ headers.
 import difflib
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -134,8 +135,9 @@ class Table:
         (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
         titles = columns.columns or {title: title for title in header}
         self.names = [bare_name(title) for title in titles]
+        often, there = Counter(self.names), Counter(header)
         for name in self.names:
-            if self.names.count(name) > 1:
+            if often[name] > 1:
                 raise ProfileError(f"{self.file}: column {shown([name])} is there twice; drop one.")
             if known and name not in known:
                 raise ProfileError(
@@ -150,17 +152,18 @@ class Table:
                 )
         self._units = {bare_name(title): unit_of(title) for title in titles}
         self._at: dict[str, list[int]] = {}
+        place = {title: i for i, title in enumerate(header)}
         for name, theirs in zip(self.names, titles.values()):
-            parts = theirs.split("/") if name in joined and theirs not in header else [theirs]
+            parts = theirs.split("/") if name in joined and theirs not in there else [theirs]
             for part in parts:
-                if header.count(part) != 1:
+                if there[part] != 1:
                     near = difflib.get_close_matches(part, header, 1)
                     hint = f"did you mean '{near[0]}'?" if near else f"{shown(header)} are."
                     state = (
-                        "is there twice; drop one." if part in header else f"is no column; {hint}"
+                        "is there twice; drop one." if part in there else f"is no column; {hint}"
                     )
                     raise ProfileError(f"{self.file}: '{part}' {state}")
-            self._at[name] = [header.index(part) for part in parts]
+            self._at[name] = [place[part] for part in parts]
         if not body:
             raise ProfileError(f"{self.file}: a header and at least one row below it are wanted.")
         for line, cells in body:

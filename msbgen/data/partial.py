@@ -234,7 +234,7 @@ def _never_together(ds: xr.Dataset) -> str:
 def complete_errors(ds: xr.Dataset) -> Iterator[str]:
     """Sentences about an invalid variable ``complete`` or attribute ``gaps``."""
     for name in counter_names(ds):
-        kind = ds[name].attrs.get("gaps", KINDS[0])
+        kind = ds.variables[name].attrs.get("gaps", KINDS[0])
         if not (isinstance(kind, str) and kind in KINDS):
             yield (
                 f"counter '{name}' has gaps {quoted(str(kind))}; 'carried' (the next count holds "

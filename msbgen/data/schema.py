@@ -76,12 +76,13 @@ NEGLIGIBLE = 0.01
 
 def resource_names(dataset: xr.Dataset) -> list[str]:
     """Names of the resources, in the order of the dataset's coordinates."""
-    return [str(name) for name, coord in dataset.coords.items() if role(coord) == "resource"]
+    return [str(name) for name in dataset.coords if role(dataset.variables[name]) == "resource"]
 
 
 def counter_names(dataset: xr.Dataset) -> list[str]:
     """Names of the counters, in the order of the dataset's variables."""
-    return [str(name) for name, data in dataset.data_vars.items() if role(data) == "counter"]
+    # not by items(): to make one DataArray takes a time that grows with the number of all
+    return [str(name) for name in dataset.data_vars if role(dataset.variables[name]) == "counter"]
 
 
 def role(variable: xr.DataArray | xr.Variable) -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,13 +11,24 @@ from typing import Any
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import check_input
 
+# A key of a hundred parts: the time of the parser grows with the square of their number.
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_DEEP = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{99}}")
+
 
 def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
     """Path and content of a TOML file."""
     path = check_input(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if _DEEP.search(text):
+            raise ProfileError(
+                f"{path.name}: has names of a hundred parts, joined by dots; shorten them."
+            )
+        content = tomllib.loads(text)
         repr(content)  # fails for numbers of more digits than Python writes
+    except ProfileError:
+        raise
     except (OSError, ValueError, RecursionError) as error:  # a ValueError: a number too long
         raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
     return path, content

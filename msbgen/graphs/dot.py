@@ -31,8 +31,8 @@ _WORDS = ("graph", "node", "edge", "digraph", "subgraph", "strict")
 _KEYS = ("kind", *NUMBERS)
 # Attributes at least this similar to those of tasks count as mistyped.
 _NEAR = 0.75
-# Most levels of nested subgraphs.
-_DEEPEST = 100
+# Most levels of nested subgraphs, and most edges that edges between subgraphs make.
+_DEEPEST, _MOST_EDGES = 100, 1_000_000
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Parser:
     def __init__(self, text: str, records: GraphRecords):
         self.records = records
         self._tokens = list(_tokens(text, records))
-        self._at = 0
+        self._at = self._made = 0
         self._nodes: dict[str, tuple[dict[str, str], int]] = {}
         self._graph_attributes: dict[str, str] = {}
 
@@ -120,8 +120,13 @@ class _Parser:
                 attributes = self._attributes()
                 if token.value == "graph":
                     self._set_attributes(attributes, depth)
-                else:
-                    getattr(scope, token.value).update(attributes)
+                    continue
+                # each node or edge gets a copy, so that those for drawings are left out
+                used = (*_KEYS, "label") if token.value == "node" else ("type", "bytes")
+                kept = {key: value for key, value in attributes.items() if key in used}
+                getattr(scope, token.value).update(kept)
+                if token.value == "node":
+                    self._check_keys(attributes, f"line {token.line}: 'node'")
                 continue
             nodes += self._statement(scope, depth)
         self._take("}")
@@ -158,6 +163,10 @@ class _Parser:
             else None
         )
         for sources, targets in pairwise(chain):
+            if len(sources) * len(targets) > 1:
+                self._made += len(sources) * len(targets)
+            if self._made > _MOST_EDGES:
+                raise self._error(first, "subgraphs with fewer edges between them are wanted")
             self.records.edges += [
                 GraphEdge(source, target, place, kind, amount)
                 for source in sources

@@ -3,6 +3,7 @@
 import json
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,7 @@ def _object(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
     """A JSON object without duplicate keys; the json module would silently take the last."""
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in content if names.count(key) > 1)
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ProfileError(f"{source}: '{shown(twice)}' is twice in one object; drop one.")
     return content
 
@@ -165,8 +165,8 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
         sizes[name] = records.number(
             file.get("sizeInBytes"), "sizeInBytes", f"file '{shown(name)}'"
         )
-    written: dict[str, list[str]] = {}
-    read: dict[str, list[str]] = {}
+    written: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
     ends: dict[tuple[str, str], str] = {}
     for i, task in enumerate(_list(parts["specification"], "tasks", records)):
         checked(task, dict, "an object", f"task {i}", records.error)
@@ -190,10 +190,10 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
         kind = _program(task, ran[name], place, records)
         records.tasks.append(GraphTask(name, kind, {"time": seconds}, place))
         written[name], read[name] = (
-            [
+            {
                 _word(f, f"a file of {place}", records)
                 for f in _list(task, key, records, optional=True)
-            ]
+            }
             for key in ("outputFiles", "inputFiles")
         )
         for parent in _list(task, "parents", records, optional=True):
@@ -201,7 +201,7 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
         for child in _list(task, "children", records, optional=True):
             ends[name, _word(child, f"a child of {place}", records)] = place
     for (source, target), place in ends.items():
-        shared = set(written.get(source, ())) & set(read.get(target, ()))
+        shared = written.get(source, set()) & read.get(target, set())
         amount = sum(sizes.get(file, 0.0) for file in sorted(shared)) if sizes else None
         records.edges.append(GraphEdge(source, target, place, amount=amount))
     return records

@@ -14,6 +14,7 @@ are a workload (:mod:`msbgen.kernels.workloads`).
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,8 +142,8 @@ def make(
     array([0.02 , 0.015])
     """
     names = [*resources, *(parameters or {}), *(counters or {})]
-    for name in names:
-        if name in RESERVED or names.count(name) > 1:
+    for name, often in Counter(names).items():
+        if name in RESERVED or often > 1:
             why = "is reserved" if name in RESERVED else "is given twice"
             raise ArgumentError(f"name is {name!r}, which {why}; another one is wanted.")
     n, unit = len(kind), dict(units or {})

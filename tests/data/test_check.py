@@ -1,15 +1,25 @@
 """Every breach of the contract gets its sentence, with its place and nothing else."""
 
 import tracemalloc
+from time import process_time
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from broken import BROKEN, ODD, UNSTORABLE, attr, in_time, put
 from msbgen import kernels
 from msbgen.core.errors import ProfileError
 from msbgen.data.check import inspect_profiles, validate_profiles
 from msbgen.data.schema import counter_names, make_profiles, resource_names
+
+
+def test_many_variables_take_a_time_that_grows_with_their_number():
+    many = xr.Dataset({f"v{i}": 1.0 for i in range(6000)})
+    before = process_time()
+    with pytest.raises(ProfileError, match="no counter found"):
+        validate_profiles(many)
+    assert process_time() - before < 5
 
 
 @pytest.mark.parametrize("case", BROKEN | UNSTORABLE)

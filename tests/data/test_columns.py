@@ -1,5 +1,7 @@
 """Tables whose columns go by names, and maps of columns."""
 
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,14 @@ def test_a_table_of_another_form_is_refused(tmp_path, sentence):
         Table(written(tmp_path, text), needed=("a",), **more)
     assert str(caught.value).startswith("t.csv: ")
     assert sentence in str(caught.value)
+
+
+def test_many_columns_take_a_time_that_grows_with_their_number(tmp_path):
+    names = [f"c{i}" for i in range(30_000)]
+    path = written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
+    before = process_time()
+    assert Table(path).names == names
+    assert process_time() - before < 3
 
 
 @pytest.mark.parametrize("cell", ["x", "1_0", "inf", "1e999", "nan", ""])

@@ -15,6 +15,10 @@ def test_a_file_is_read_or_refused(tmp_path):
     path.write_text("cores = ")
     with pytest.raises(ProfileError, match=r"a\.toml: cannot be read as TOML"):
         toml.read_toml(path)
+    for deep in (".".join("a" * 100_000) + " = 1", "[" + '"a". ' * 100 + "b]"):
+        path.write_text(deep)
+        with pytest.raises(ProfileError, match="names of a hundred parts"):
+            toml.read_toml(path)
     with pytest.raises(ProfileError, match="no such file"):
         toml.read_toml(tmp_path / "b.toml")
 

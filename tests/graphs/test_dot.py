@@ -110,6 +110,11 @@ def test_what_is_written_is_read_back(drawn, data):
         ("digraph { a [kind] }", "line 1: ']' stands where '=' is wanted"),
         ("digraph { a [kind=x,work=1] } digraph {}", "nothing more is wanted"),
         ("digraph { -> a }", "'->' stands where a name is wanted"),
+        ("digraph { node [wokr=1] }", "line 1: 'node' has 'wokr', which is for no task"),
+        (
+            f"digraph {{ {{{' '.join(f'a{i}' for i in range(1001))}}} -> {{{'b ' * 1000}}} }}",
+            "'{' stands where subgraphs with fewer edges between them are wanted",
+        ),
         ("digraph {" + "{" * 300 + "}" * 301, "fewer braces inside braces"),
     ],
 )

@@ -66,7 +66,8 @@ def arrays_of_runs(
             near = difflib.get_close_matches(name, graphs, 1)
             hint = f"did you mean '{near[0]}'?" if near else "give it among the graphs."
             raise ProfileError(f"runs of graph '{name}', which is not given; {hint}")
-    number = np.array([names.index(name) for name in every])
+    place = {name: i for i, name in enumerate(names)}
+    number = np.array([place[name] for name in every])
     rows = board.rows(run_contexts(runs, device))
     start = runs["start_temperature"].values.astype(float)
     log = np.log(np.stack([runs["makespan"].values, runs["energy"].values], axis=1))
