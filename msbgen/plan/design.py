@@ -22,12 +22,15 @@ Each step takes the best of the next few.
 A further run of a context that has R of them is an observation of its own whose precision is the
 difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.
 
-The N × N matrix c is never stored.  With the rows ℓ of all updates in L, c = k − LᵀL and
+With the rows ℓ of all updates in L, c = k − LᵀL.  A step between few candidates needs only their
+rows of c.  These are computed for many proposals at once, as a product of matrices is faster than
+its rows one by one, and lack the few updates since then: a step takes O(N·n).  Where all contexts
+are candidates, as for repetitions, S is kept for all of them:
 
     S ← S − 2 ℓ∘(c·(w∘ℓ)) + ℓ∘ℓ·(ℓᵀ(w∘ℓ)),
 
 where k times a vector is one product of small matrices per resource.  A step takes
-O(N·(n + Σ levels)) after n observations, with the same result as the update of c in O(N²).
+O(N·(n + Σ levels)) after n observations.  Once L is large, c replaces it, and a step takes O(N²).
 """
 
 from collections.abc import Sequence
@@ -36,6 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsymv
 from scipy.stats import qmc
 
 from msbgen.core.machine import OnProgress
@@ -53,14 +57,21 @@ _CANCELLED = 1e-5
 _DRAWS = 8
 # Contexts whose covariances to all others are in memory at a time.
 _BLOCK = 256
+# S of at most so many candidates is computed without keeping that of all contexts.
+_FEW = 8
+# Proposals whose covariances are computed at once.
+_AHEAD = 64
+# With more updates than this share of the contexts, the covariances themselves are stored, and new
+# updates are merged into them after so many.
+_DENSE, _MERGED = 0.5, 64
 
 
 class Posterior:
     """Posterior variance of one quantity over a product of levels, and gains of observations.
 
     The posterior is given the earlier measurements of the quantity.  Contexts are the product of
-    its axes, the last resource fastest.  The attributes are `variance` (N,), and `reach` (N,),
-    which is S(x) = Σ_t w_t c(x, t)².  O(N²) once, in blocks; O(N·(n + Σ levels)) an observation.
+    its axes, the last resource fastest.  `variance` (N,) is kept for all contexts; S is computed
+    for the contexts asked for.  Once it was asked for all, O(N²·n), it is kept for all, too.
     """
 
     def __init__(self, quantity: Quantity) -> None:
@@ -73,18 +84,40 @@ class Posterior:
         if self._n:
             noise = quantity.measured_noise
             self._rows[: self._n] = _updates(points, noise, self._z, lengths)
-        self.variance = np.empty(len(self._z))
-        self.reach = np.empty(len(self._z))
-        self._measure()
+        explained = np.einsum("ij,ij->j", self._observed, self._observed)
+        self.variance = np.maximum(prior_variance(self._z) - explained, 0.0)
+        # Covariances of some contexts to all, which lack the updates from row `_first` on.
+        self._block = np.empty((0, len(self._z)))
+        self._place = np.full(len(self._z), -1)
+        self._first, self._dense = 0, False
+        self._reach: Floats | None = None
+        self._largest = 0.0
 
-    def _measure(self) -> None:
-        """Compute variance and reach anew, O(N²·n) in blocks."""
-        for start in range(0, len(self._z), _BLOCK):
-            rows = np.arange(start, min(start + _BLOCK, len(self._z)))
+    @property
+    def reach(self) -> Floats:
+        """S(x) = Σ_t w_t c(x, t)² of all contexts, (N,)."""
+        if self._reach is None:
+            self._reach = self._measure()
+            self._largest = float(self._reach.max())
+        return self._reach
+
+    def _measure(self) -> Floats:
+        """Compute variance and S of all contexts anew, O(N²·n) in blocks."""
+        size = len(self._z)
+        dense = self._n > _DENSE * size
+        kept = np.empty((size if dense else 0, size))
+        reach = np.empty(size)
+        for start in range(0, size, _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, size))
             covariance = self.covariance(rows)
             self.variance[rows] = np.maximum(covariance[np.arange(len(rows)), rows], 0.0)
-            self.reach[rows] = covariance**2 @ self._weight
-        self._largest = float(self.reach.max())
+            reach[rows] = covariance**2 @ self._weight
+            if dense:
+                kept[rows] = covariance
+        if dense:  # the updates are in the covariances and no longer needed
+            self._n, self._rows, self._dense = 0, np.empty((_MERGED, size)), True
+            self._keep(np.arange(size), kept)
+        return reach
 
     @property
     def error(self) -> float:
@@ -95,38 +128,72 @@ class Posterior:
     def _observed(self) -> Floats:
         return self._rows[: self._n]
 
+    def _keep(self, index: Indices, block: Floats) -> None:
+        self._block, self._first = block, self._n
+        self._place[:] = -1
+        self._place[index] = np.arange(len(index))
+
+    def prepare(self, index: Indices) -> None:
+        """Compute covariances of contexts that are asked for in the next steps, all at once."""
+        if self._reach is None and (self._place[index[:_FEW]] < 0).any():
+            self._keep(index, self.covariance(index))
+
     def covariance(self, index: Indices) -> Floats:
         """Posterior covariance of some contexts (q,) and all, (q, N)."""
+        place = self._place[index]
+        if (place >= 0).all():
+            covariance, rows = self._block[place], self._rows[self._first : self._n]
+        else:
+            covariance, rows = self._prior(index), self._observed
+        return covariance - rows[:, index].T @ rows
+
+    def _prior(self, index: Indices) -> Floats:
+        """Prior covariance of some contexts (q,) and all, (q, N)."""
         levels = np.unravel_index(index, [len(factor) for factor in self._factors])
         smooth = np.ones((len(index), 1))
         for factor, level in zip(self._factors, levels):
             smooth = (smooth[:, :, None] * factor[level][:, None, :]).reshape(len(index), -1)
-        smooth += line(self._z[index] @ self._z.T)
-        smooth -= self._observed[:, index].T @ self._observed
-        return smooth
+        return smooth + line(self._z[index] @ self._z.T)
 
     def observe(self, index: int, noise: float) -> None:
         """Update the posterior by an observation of a context with the variance `noise`."""
+        if self._n == len(self._rows):
+            self._make_room()
         row = self.covariance(np.array([index]))[0]
         row /= np.sqrt(max(row[index], 0.0) + noise)
-        weighted = self._weight * row
-        spread = self._times(weighted) - (self._observed @ weighted) @ self._observed
-        self.reach += row * (row * (row @ weighted) - 2.0 * spread)
-        np.maximum(self.reach, 0.0, out=self.reach)
+        if self._reach is not None:
+            weighted = self._weight * row
+            spread = self._times(weighted) - (self._observed @ weighted) @ self._observed
+            self._reach += row * (row * (row @ weighted) - 2.0 * spread)
+            np.maximum(self._reach, 0.0, out=self._reach)
         self.variance = np.maximum(self.variance - row**2, 0.0)
-        if self._n == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
         self._rows[self._n] = row
         self._n += 1
-        if self.reach.max() < _CANCELLED * self._largest:
-            self._measure()
+        if self._reach is not None and self._reach.max() < _CANCELLED * self._largest:
+            self._reach = None
 
-    def gain(self, noise: Floats) -> Floats:
-        """Decrease of the error by an observation of each context, (N,)."""
-        return self.reach / (self.variance + noise)
+    def _make_room(self) -> None:
+        """Make room for further updates."""
+        if self._dense:
+            self._block -= self._observed.T @ self._observed
+            self._n = 0
+        elif self._reach is not None and self._n > _DENSE * len(self._z):
+            self._reach = self._measure()
+        else:
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+
+    def gain(self, candidates: Indices, noise: Floats) -> Floats:
+        """Decrease of the error by an observation of each candidate, of the variances `noise`."""
+        if self._reach is None and len(candidates) <= _FEW:
+            reach = self.covariance(candidates) ** 2 @ self._weight
+        else:
+            reach = self.reach[candidates]
+        return reach / (self.variance[candidates] + noise)
 
     def _times(self, vector: Floats) -> Floats:
-        """Prior covariance of all contexts times a vector."""
+        """Covariance of all contexts, without the stored updates, times a vector."""
+        if self._dense:
+            return dsymv(1.0, self._block.T, vector)
         shape = [len(factor) for factor in self._factors]
         smooth = vector.reshape(shape)
         for r, factor in enumerate(self._factors):
@@ -236,6 +303,9 @@ def greedy_design(
         if new >= limits.contexts or len(fresh) == 0:
             fresh, repeated = none, proposals[(planned + before)[proposals] > 0]
             repeated = repeated[planned[repeated] < limits.most_runs]
+        if 0 < len(fresh) <= _FEW:
+            for posterior in posteriors:
+                posterior.prepare(waiting[:_AHEAD])
         best, chosen = 0.0, (0, 0, 0.0)
         for runs, candidates, setup in [
             *((n, fresh, overhead) for n in (least_runs, *repeats)),
@@ -246,8 +316,8 @@ def greedy_design(
             cost = setup + runs * run_seconds[candidates]
             gain = np.zeros(len(candidates))
             for quantity, posterior in zip(quantities, posteriors):
-                noise = quantity.step_noise(before + planned, runs)
-                gain += quantity.importance * posterior.gain(noise)[candidates]
+                noise = quantity.step_noise(before + planned, runs, candidates)
+                gain += quantity.importance * posterior.gain(candidates, noise)
             rate = gain / cost
             i = int(rate.argmax())
             if rate[i] > best * (1 + 1e-9):
@@ -256,7 +326,7 @@ def greedy_design(
         if best <= 0.0 or cost > left:
             break
         for quantity, posterior in zip(quantities, posteriors):
-            posterior.observe(i, float(quantity.step_noise(before + planned, runs)[i]))
+            posterior.observe(i, float(quantity.step_noise(before + planned, runs, i)))
         left -= cost
         if progress:
             share = max(1.0 - left / seconds if seconds < np.inf else 0.0, new / limits.contexts)
@@ -282,7 +352,7 @@ def _errors(
         noise = np.concatenate(
             [
                 quantity.measured_noise,
-                [quantity.step_noise(before, int(n))[i] for i, n in zip(index, runs)],
+                [quantity.step_noise(before, int(n), i) for i, n in zip(index, runs)],
             ]
         )
         points = np.concatenate([quantity.points, z[index]])

@@ -34,7 +34,7 @@ from msbgen.plan.prior import (
 Floats = NDArray[np.float64]
 
 # The most contexts of a platform: the time of each step grows with their number, and that of the
-# start with its square.
+# first repetition with its square.
 _MOST_CONTEXTS = 20_000
 # Proposed contexts among which each step takes that of the highest expected gain.
 _WINDOW = 4
@@ -233,7 +233,7 @@ def plan_contexts(
 
     Notes
     -----
-    About a second for 4,560 contexts and a few hundred measured ones or planned steps.
+    About a second for 4,560 contexts and a few hundred planned ones.
 
     Examples
     --------

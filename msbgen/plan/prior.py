@@ -29,6 +29,7 @@ from msbgen.trend.covariance import prior_covariance
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 # Longest plausible run: a hundred years [s].
 _LONGEST = 3e9
@@ -65,12 +66,15 @@ class Quantity:
         """Variance of the earlier measurements, (n,)."""
         return self.measured_noise_factor * (self.misfit + self.noise / self.runs)
 
-    def step_noise(self, before: Floats, runs: int) -> Floats:
-        """Variance of the observation by `runs` more runs of each context, (N,)."""
-        after = 1.0 / (self.misfit + self.noise / (before + runs))
-        earlier = np.where(before > 0, before, 1.0)
-        known = np.where(before > 0, 1.0 / (self.misfit + self.noise / earlier), 0.0)
-        return self.noise_factor / np.maximum(after - known, 1e-300)
+    def step_noise(
+        self, before: Floats, runs: int, index: Indices | int | slice = slice(None)
+    ) -> Floats:
+        """Variance of the observation by `runs` more runs of all or some contexts, (N,) or (q,)."""
+        done = before[index]
+        after = 1.0 / (self.misfit + self.noise / (done + runs))
+        earlier = np.where(done > 0, done, 1.0)
+        known = np.where(done > 0, 1.0 / (self.misfit + self.noise / earlier), 0.0)
+        return self.noise_factor[index] / np.maximum(after - known, 1e-300)
 
 
 @dataclass(frozen=True, eq=False)

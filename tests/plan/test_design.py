@@ -58,19 +58,23 @@ def total_error(quantities, index, noises):
     )
 
 
-@given(st.integers(0, 10**6), st.integers(0, 4), st.integers(0, 6))
-def test_updates_equal_one_factorisation(seed, n, steps):
+@given(st.integers(0, 10**6), st.integers(0, 4), st.integers(0, 150), st.integers(0, 150))
+def test_updates_equal_one_factorisation(seed, n, steps, asked):
+    """However early all gains are asked for, and however late some covariances are stored."""
     q, rng = quantity(seed, n=n), np.random.default_rng(seed)
     posterior = Posterior(q)
     index, noise = rng.integers(0, 24, steps), rng.uniform(0.01, 0.2, steps)
-    for i, variance in zip(index, noise):
+    for step, (i, variance) in enumerate(zip(index, noise)):
+        if step == asked:
+            assert posterior.reach.min() >= 0
+        posterior.prepare(np.array([i, 3]))
         posterior.observe(int(i), float(variance))
-    covariance = dense_covariance(q, index, noise)
+    covariance, some = dense_covariance(q, index, noise), np.array([5, 7])
     np.testing.assert_allclose(posterior.variance, np.diag(covariance), rtol=1e-6, atol=1e-9)
+    gain = (covariance[some] ** 2 @ q.weight) / (posterior.variance[some] + 0.1)
+    np.testing.assert_allclose(posterior.gain(some, 0.1), gain, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(posterior.reach, covariance**2 @ q.weight, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(
-        posterior.covariance(np.array([5, 7])), covariance[[5, 7]], rtol=1e-6, atol=1e-9
-    )
+    np.testing.assert_allclose(posterior.covariance(some), covariance[some], rtol=1e-6, atol=1e-9)
 
 
 @given(st.floats(0, 0.1), st.floats(1e-6, 1), st.integers(1, 9), st.integers(1, 9))
@@ -82,11 +86,14 @@ def test_runs_in_two_steps_are_as_precise_as_in_one(misfit, noise, first, then):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_step_is_the_best_by_brute_force(seed):
+@pytest.mark.parametrize(("window", "steps"), [(None, 4), (3, 12)])
+def test_every_step_is_the_best_by_brute_force(seed, window, steps):
     quantities = [quantity(seed), quantity(seed + 100)]
-    cost = np.random.default_rng(seed).uniform(0.5, 5.0, 24)
-    design = greedy_design(quantities, cost, np.zeros(24), np.arange(24), DesignLimits(contexts=4))
-    assert len(design.index) == 4
+    rng = np.random.default_rng(seed)
+    cost, proposals = rng.uniform(0.5, 5.0, 24), rng.permutation(24)
+    limits = DesignLimits(window=window, contexts=steps)
+    design = greedy_design(quantities, cost, np.zeros(24), proposals, limits)
+    assert len(design.index) == steps
     noises = [q.step_noise(np.zeros(24), 1) for q in quantities]
     for step, chosen in enumerate(design.index):
         done = design.index[:step]
@@ -94,11 +101,8 @@ def test_every_step_is_the_best_by_brute_force(seed):
         def error(index):
             return total_error(quantities, index, [noise[index] for noise in noises])
 
-        rates = {
-            i: (error(done) - error(np.append(done, i))) / cost[i]
-            for i in range(24)
-            if i not in done
-        }
+        waiting = proposals[~np.isin(proposals, done)][:window]
+        rates = {i: (error(done) - error(np.append(done, i))) / cost[i] for i in waiting}
         assert max(rates, key=rates.__getitem__) == chosen
         misfit = sum(q.importance * q.misfit for q in quantities)
         assert design.error[step] == pytest.approx(np.sqrt(error(done) / 24 + misfit), rel=1e-6)
