@@ -13,6 +13,7 @@ import pytest  # noqa: E402
 import xarray as xr  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from browsing import browser  # noqa: E402
 from msbgen.core.machine import available_cores  # noqa: E402
 from msbgen.data.schema import make_profiles  # noqa: E402
 from msbgen.data.shipped import shipped_file  # noqa: E402
@@ -168,3 +169,10 @@ def thinned(tmp_path):
     write_profiles(train, folder / "gzip.nc")
     write_profiles(truth, folder / "gzip-truth.nc")
     return folder
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """One browser for all tests of a process."""
+    with browser() as started:
+        yield started

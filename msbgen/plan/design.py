@@ -38,8 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsymv
+from scipy.linalg import get_blas_funcs, solve_triangular
 from scipy.stats import qmc
 
 from msbgen.core.machine import OnProgress
@@ -164,8 +163,8 @@ class Posterior:
         if self._reach is not None:
             weighted = self._weight * row
             spread = self._times(weighted) - (self._observed @ weighted) @ self._observed
-            self._reach += row * (row * (row @ weighted) - 2.0 * spread)
-            np.maximum(self._reach, 0.0, out=self._reach)
+            reach = self._reach + row * (row * (row @ weighted) - 2.0 * spread)
+            self._reach = np.maximum(reach, 0.0)
         self.variance = np.maximum(self.variance - row**2, 0.0)
         self._rows[self._n] = row
         self._n += 1
@@ -193,7 +192,7 @@ class Posterior:
     def _times(self, vector: Floats) -> Floats:
         """Covariance of all contexts, without the stored updates, times a vector."""
         if self._dense:
-            return dsymv(1.0, self._block.T, vector)
+            return get_blas_funcs(("symv",), (vector,))[0](1.0, self._block.T, vector)
         shape = [len(factor) for factor in self._factors]
         smooth = vector.reshape(shape)
         for r, factor in enumerate(self._factors):
@@ -326,7 +325,7 @@ def greedy_design(
         if best <= 0.0 or cost > left:
             break
         for quantity, posterior in zip(quantities, posteriors):
-            posterior.observe(i, float(quantity.step_noise(before + planned, runs, i)))
+            posterior.observe(i, float(quantity.step_noise(before + planned, runs)[i]))
         left -= cost
         if progress:
             share = max(1.0 - left / seconds if seconds < np.inf else 0.0, new / limits.contexts)
@@ -352,7 +351,7 @@ def _errors(
         noise = np.concatenate(
             [
                 quantity.measured_noise,
-                [quantity.step_noise(before, int(n), i) for i, n in zip(index, runs)],
+                [quantity.step_noise(before, int(n))[i] for i, n in zip(index, runs)],
             ]
         )
         points = np.concatenate([quantity.points, z[index]])

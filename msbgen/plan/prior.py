@@ -66,9 +66,7 @@ class Quantity:
         """Variance of the earlier measurements, (n,)."""
         return self.measured_noise_factor * (self.misfit + self.noise / self.runs)
 
-    def step_noise(
-        self, before: Floats, runs: int, index: Indices | int | slice = slice(None)
-    ) -> Floats:
+    def step_noise(self, before: Floats, runs: int, index: Indices | slice = slice(None)) -> Floats:
         """Variance of the observation by `runs` more runs of all or some contexts, (N,) or (q,)."""
         done = before[index]
         after = 1.0 / (self.misfit + self.noise / (done + runs))

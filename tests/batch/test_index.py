@@ -3,6 +3,8 @@
 import re
 from html.parser import HTMLParser
 
+import browsing
+from components import needs
 from msbgen.batch.execute import BatchStep, StepResult
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Job
@@ -86,3 +88,17 @@ def test_ten_thousand_rows_are_less_than_five_megabytes(tmp_path):
     write_index(empty, [])
     row = (tmp_path / "index.html").stat().st_size - (empty / "index.html").stat().st_size
     assert row * 10_000 < 5e6
+
+
+@needs("chromium", browsing.lacking())
+def test_names_are_text_in_a_browser(tmp_path, chromium):
+    hostile = "<img src=x onerror=alert(1)>\"' <script>alert(2)</script>"
+    states = [state(tmp_path, hostile, 0.02, files=["report.html"]), state(tmp_path, "b", 0.5)]
+    states.append(state(tmp_path, f"{hostile}c", failure=hostile))
+    write_index(tmp_path, states)
+    with browsing.opened(chromium, tmp_path / "index.html") as (page, complaints):
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        browsing.open_all(page)
+        assert page.evaluate("document.body.textContent").count(hostile) >= 3
+        assert page.query_selector("img, [onerror]") is None
+        assert complaints == []

@@ -1,19 +1,3 @@
-"""The task whose reports the tests look at, and a browser."""
+"""The task whose reports the tests look at."""
 
-import pytest
-
-import browsing
 from batches import model, report_inputs, task, unseen  # noqa: F401 - fixtures
-from msbgen.report.numbers import numbers_of
-
-
-@pytest.fixture(scope="session")
-def numbers(report_inputs):  # noqa: F811
-    return numbers_of(report_inputs)
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    """One browser for all tests of a process."""
-    with browsing.browser() as started:
-        yield started
