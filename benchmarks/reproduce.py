@@ -33,6 +33,7 @@ STUDIES = {
     "agents": "contexts chosen for task graphs by searches and by agents",
     "report": "the HTML report in a browser, and its cost",
     "batch": "many tasks on several workers, and what is killed meanwhile",
+    "kills": "long verbs killed at random: nothing is left behind",
     "mutate": "damaged inputs: answered, or refused in one sentence",
 }
 # Modules of timings alone, whose tables stand on the pages of studies.
@@ -41,13 +42,13 @@ TIMINGS = ("partial", "realtime", "runtimes", "queues", "simulator")
 
 def study(name: str) -> str:
     """The module of a study."""
-    return "mutate" if name == "mutate" else f"{name}_study"
+    return name if name in ("kills", "mutate") else f"{name}_study"
 
 
 def tables() -> dict[str, str]:
     """All tables of all pages by name, from the stored JSON."""
     found: dict[str, str] = {}
-    modules = [study(name) for name in STUDIES if name not in ("measure", "mutate")]
+    modules = [study(name) for name in STUDIES if name not in ("measure", "kills", "mutate")]
     for module in (*modules, *(f"bench_{name}" for name in TIMINGS)):
         found |= import_module(module).tables()
     return found

@@ -15,6 +15,7 @@ import bench_import
 import bounds_study
 import fidelity_peers
 import fidelity_scores
+import kills
 import mutate
 import mutate_answers
 import mutate_files
@@ -464,3 +465,14 @@ def test_ablations_replace_the_named_parts_for_a_while():
     assert towers.LEAK == embeddings.LEAK == before
     named = {name for name, _ in runtimes_fits.jobs()}
     assert named == {*runtimes_fits.MODELS, *runtimes_peers.PEERS, *runtimes_fits.ABLATIONS}
+
+
+def test_a_kill_is_tried_and_another_result_is_a_fault(tmp_path):
+    verb = kills.Verb("plan --levels a=1/2/4 --budget 2 -o out.csv")
+    (tmp_path / "whole").mkdir()
+    assert kills.Call(verb, tmp_path, tmp_path / "whole").end()[0] == 0
+    wanted = kills.contents(tmp_path / "whole")
+    assert list(wanted) == ["out.csv"]
+    for expected, faults in ((wanted, []), ({}, ["called again, another result"])):
+        row = kills.try_kill(verb, "SIGKILL", 0.02, tmp_path, tmp_path, expected)
+        assert (row["ended"], row["faults"]) == (False, faults)
