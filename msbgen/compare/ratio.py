@@ -195,6 +195,9 @@ class Differences:
         root = _root(prior - gain[some] @ cross[some].T)
         draws = np.abs(root @ rng.standard_normal((root.shape[1], _DRAWS)))
         largest = (draws / np.maximum(deviation[some], 1e-300)[:, None]).max(axis=0)
+        # the noise itself is an estimate: the draws are those of Student's t
+        free = float(self.freedom[0] if self.from_neighbours else self.freedom.sum())
+        largest /= np.sqrt(rng.chisquare(free, _DRAWS) / free)
         half = np.quantile(largest, confidence) * deviation
         return np.exp(mean), np.exp(mean - half), np.exp(mean + half)
 
