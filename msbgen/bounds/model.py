@@ -220,7 +220,10 @@ class CalibratedModel(ProfileModel):
         whole = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
         stored = whole.part(_PREFIX)
         if not stored.arrays:
-            raise ProfileError(f"{source}: the model was not calibrated; see calibrate_model.")
+            raise ProfileError(
+                f"{source}: the model was not calibrated; save it with msbgen bound --model, or "
+                f"see calibrate_model."
+            )
         try:
             return _calibrated(model, HeldOut.from_arrays(model.distribution, stored))
         except ArgumentError as error:

@@ -10,7 +10,8 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "bound", run, "bound execution times")
-    verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    text = "measured profiles, or a calibrated model (--model), which needs no fit"
+    verb.add_argument("measured", type=Path, metavar="MEASURED.nc|MODEL.nc", help=text)
     text = "file of the bounds; without it, or with '-', CSV on stdout"
     shared.add_out(verb, "OUT.nc|CSV", text, type=shared.table_output)
     shared.add_contexts(verb, "the platform, if the file lists levels")
@@ -21,7 +22,7 @@ def add(verbs: Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Calibrate a model on the measurements and write its bounds."""
+    """Calibrate a model on the measurements, or load a calibrated one, and write its bounds."""
     if options.out and options.out.suffix not in (".nc", ".csv"):
         raise UsageError(f"{options.out}: name a file that ends in .nc or .csv.")
     inputs = [options.measured, shared.file_of_contexts(options.contexts)]
@@ -31,12 +32,14 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import store, tables
     from msbgen.generate import model as generate
 
-    measured = store.read_profiles(options.measured)
+    measured, calibrated = shared.read_measured(options.measured, calibrate.CalibratedModel)
     contexts = shared.contexts_like(measured, options.contexts)
-    with Progress("fitting") as step:
-        model = generate.fit_profiles(measured, progress=step)
-    with Progress("calibrating") as step, shared.errors_from(options.measured.name):
-        calibrated = calibrate.calibrate_model(model, measured, progress=step)
+    if calibrated is None:
+        with Progress("fitting") as step:
+            model = generate.fit_profiles(measured, progress=step)
+        with Progress("calibrating") as step, shared.errors_from(options.measured.name):
+            calibrated = calibrate.calibrate_model(model, measured, progress=step)
+    with shared.errors_from(options.measured.name):
         rate = calibrated.supported_rate(options.miscoverage)
         bounds = calibrated.bounds(contexts, rate)
     if options.model:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import Progress, Verbs
+from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "generate", run, "generate profiles of any contexts")
-    verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    text = "measured profiles, or a saved model (--model), which needs no fit"
+    verb.add_argument("measured", type=Path, metavar="MEASURED.nc|MODEL.nc", help=text)
     shared.add_out(verb, "OUT.nc", "the profile file to write", required=True)
     shared.add_contexts(verb, "the platform, if the file lists levels")
     verb.add_argument(
@@ -28,7 +29,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--samples", type=shared.count, default=10, metavar="N", help=text)
     text = "output interval, such as 10ms or 0.5s (as measured)"
     verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)
-    verb.add_argument("--preset", choices=("default", "paper"), default="default")
+    verb.add_argument("--preset", choices=("default", "paper"), help="of the fit (default)")
     text = "weight of the entropy [squared units of the scaled coordinates]"
     verb.add_argument("--epsilon", type=shared.number, metavar="E", help=text)
     verb.add_argument(
@@ -48,7 +49,7 @@ def add(verbs: Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fit a model to the measurements and write generated profiles."""
+    """Fit a model to the measurements, or load a saved one, and write generated profiles."""
     inputs = [options.measured, shared.file_of_contexts(options.contexts), *options.power_of]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
@@ -60,7 +61,12 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import model as generate
     from msbgen.generate.size import expected_size
 
-    measured = store.read_profiles(options.measured)
+    measured, model = shared.read_measured(options.measured, generate.ProfileModel)
+    if model and (options.preset or options.epsilon or options.power_of):
+        raise UsageError(
+            f"{options.measured} is a fitted model; --preset, --epsilon and --power-of need the "
+            f"measured profiles."
+        )
     corrected = _energy_correction(measured, options.measured.name, options.power_of)
     contexts = shared.contexts_like(measured, options.contexts)
     size = expected_size(
@@ -71,12 +77,18 @@ def run(options: argparse.Namespace) -> None:
         n_samples=options.samples,
     )
     shared.check_disk_space(options.out, size)
-    settings = generate.PRESETS[options.preset]
-    if options.epsilon:
-        settings = dataclasses.replace(settings, epsilon=options.epsilon)
     fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
-    with Progress("fitting") as step:
-        model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
+    cut = [] if model else partial.cut_throughout(measured)
+    if model is None:
+        settings = generate.PRESETS[options.preset or "default"]
+        if options.epsilon:
+            settings = dataclasses.replace(settings, epsilon=options.epsilon)
+        with Progress("fitting") as step:
+            model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
+    preset = next(
+        name for name, own in generate.PRESETS.items()
+        if isinstance(model.distribution.settings, type(own))
+    )  # fmt: skip
     with Progress("solving the bridge") as step:
         model.prepare(options.kind, progress=step)
     with Progress("generating") as step:
@@ -90,13 +102,13 @@ def run(options: argparse.Namespace) -> None:
             nonlocal extrapolated
             for block in blocks:
                 extrapolated += int(block["extrapolated"].sum())
-                yield corrected(block).assign_attrs(preset=options.preset, seed=options.seed)
+                yield corrected(block).assign_attrs(preset=preset, seed=options.seed)
 
         store.write_blocks(labelled(), options.out, overwrite=options.force)
     if options.model:
         model.save(options.model, overwrite=options.force)
     shared.show(f"{options.out}: {len(contexts)} contexts, {extrapolated} of them extrapolated")
-    for sentence in partial.cut_throughout(measured):
+    for sentence in cut:
         shared.print_message(f"cut: {sentence}")
 
 

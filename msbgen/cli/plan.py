@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "plan", run, "plan the contexts to measure next")
-    text = "measurements so far (none)"
-    verb.add_argument("measured", type=Path, nargs="?", metavar="MEASURED.nc", help=text)
+    text = "measurements so far, or a model of them (none)"
+    verb.add_argument("measured", type=Path, nargs="?", metavar="MEASURED.nc|MODEL.nc", help=text)
     text = "measuring time, such as 120s, 5min or 1h; or a number of contexts, such as 40"
     verb.add_argument("--budget", type=shared.budget, required=True, metavar="TIME|N", help=text)
     text = "the CSV file to write, '-' for stdout"
@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("without MEASURED.nc, --at-once needs --counters.")
     shared.check_files([options.measured], [options.out], force=options.force)
 
-    from msbgen.data import store
     from msbgen.plan import plan
 
     levels = shared.levels(options.levels) if options.levels else {}
@@ -73,9 +72,10 @@ def run(options: argparse.Namespace) -> None:
     if options.measured:
         from msbgen.generate import model as generate
 
-        measured = store.read_profiles(options.measured)
-        with Progress("fitting") as step:
-            source = generate.fit_profiles(measured, progress=step)
+        measured, source = shared.read_measured(options.measured, generate.ProfileModel)
+        if source is None:
+            with Progress("fitting") as step:
+                source = generate.fit_profiles(measured, progress=step)
     groups = () if options.at_once is None else _groups(options, measured)
     with Progress("planning") as step:
         planned = plan.plan_contexts(

@@ -359,13 +359,21 @@ class ProfileModel:
             distribution.n_counters == len(model.counters), "number of counters",
             len(model.counters), str(distribution.n_counters),
         )  # fmt: skip
-        one = np.ones((1, 1, distribution.n_counters))
-        labelled = make_profiles(
-            one, np.full(1, interval), contexts[:1], interval=float(interval or 1),
-            resources=model.resources, counters=model.counters, attrs=model.attrs,
-        )  # fmt: skip
-        validate_profiles(labelled, source=f"{source}, attribute 'labels'", part=True)
+        one = model._labelled(contexts[:1], np.full((1, 1), interval))
+        validate_profiles(one, source=f"{source}, attribute 'labels'", part=True)
         return model
+
+    @cached_property
+    def known(self) -> xr.Dataset:
+        """Known contexts and their durations with all labels; one event of each counter a run."""
+        return self._labelled(self.distribution.contexts, self.distribution.duration)
+
+    def _labelled(self, contexts: Floats, duration: Floats) -> xr.Dataset:
+        return make_profiles(
+            np.ones((*duration.shape, 1, len(self.counters))), duration, contexts,
+            interval=self.distribution.interval, resources=self.resources,
+            counters=self.counters, attrs=self.attrs,
+        )  # fmt: skip
 
     @cached_property
     def _hull(self) -> Hull:

@@ -76,3 +76,30 @@ def test_bounds_of_odd_resource_names_are_quoted(measured, tmp_path, msbgen):
     assert rows[0][0] == "cache,ways"
     assert len(rows) == 5
     assert {len(row) for row in rows} == {5}
+
+
+def test_a_saved_model_answers_as_the_measurements_do_without_a_fit(folder, msbgen, monkeypatch):
+    verbs = {
+        "b.csv": ("bound", "--contexts", "all", "--miscoverage", 0.2),
+        "g.nc": ("generate", "--contexts", "all", "--kind", "sample", "--samples", 2),
+        "p.csv": ("plan", "--budget", "1s"),
+    }
+    found = {}
+    for source in ("measured.nc", "m.nc"):
+        for out, (verb, *options) in verbs.items():
+            save = ["--model", "m.nc"] if (source, verb) == ("measured.nc", "bound") else []
+            done = msbgen(verb, source, *options, *save, "-o", f"{source}-{out}")
+            assert done.returncode == 0, done.stderr
+            answer = (folder / f"{source}-{out}").read_bytes()
+            assert found.setdefault(out, answer) == answer, out
+        monkeypatch.setattr("msbgen.generate.model.fit_profiles", None)
+
+
+def test_a_model_is_refused_where_it_cannot_answer(folder, msbgen, refused):
+    done = msbgen("generate", "measured.nc", "-o", "g.nc", "--contexts", "all", "--kind", "mean",
+                  "--model", "m.nc")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    sentence = "m.nc: the model was not calibrated; save it with msbgen bound --model"
+    refused(3, sentence, "bound", "m.nc", "--contexts", "all")
+    again = ("generate", "m.nc", "-o", "h.nc", "--contexts", "all", "--preset", "paper")
+    refused(2, "m.nc is a fitted model; --preset, --epsilon", *again)

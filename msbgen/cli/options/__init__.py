@@ -37,6 +37,7 @@ from msbgen.cli.options.inputs import (
     is_file,
     levels_of,
     profile_file,
+    read_measured,
     write_json,
     write_or_show_table,
     write_scores,

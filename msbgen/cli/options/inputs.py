@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msbgen.cli.options.messages import Progress, UsageError, show, show_table
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
+    from msbgen.generate.model import ProfileModel
+
+    Model = TypeVar("Model", bound=ProfileModel)
     Levels = Mapping[str, Sequence[float]]
     Labels = Mapping[str, Sequence[str]]
 
@@ -64,6 +67,21 @@ def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
     found = contexts(source, levels_of(measured), level_labels(measured))
     with errors_of_contexts(source):
         return near_contexts(found, context_table(measured), resource_attrs(measured))
+
+
+def read_measured(path: Path, kind: type[Model]) -> tuple[xr.Dataset, Model | None]:
+    """Measured profiles and None; or of a saved model of a kind its known contexts, and the model.
+
+    Errors as :func:`msbgen.data.store.read_profiles` and :meth:`ProfileModel.load`.
+    """
+    from msbgen.data import check, store
+    from msbgen.generate.model import MODEL_SCHEMA
+
+    dataset = store.load_netcdf(path)
+    if str(dataset.attrs.get("schema")) == MODEL_SCHEMA:
+        model = kind.load(path)
+        return model.known, model
+    return check.validate_profiles(dataset, source=path.name), None
 
 
 @contextmanager
