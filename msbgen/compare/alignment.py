@@ -28,7 +28,8 @@ Floats = NDArray[np.float64]
 BLOCKS, _COARSE = 800, 200
 _TAU, _CAP = 0.05, 3.0
 GAP, _EXTENSION = 24.0, 2.0
-# Share of matched rates at the bound of their cost from which the programs are different ones.
+# Share of matched rates at the bound of their cost, or of both works without a match, from which
+# the programs are different ones.
 _DIFFERENT = 0.5
 # The most that one version may be shifted against the other, as a share of the work.
 _BAND = 0.35
@@ -79,8 +80,10 @@ class Alignment:
 
     @property
     def is_same_program(self) -> bool:
-        """Whether most of the matched work looks alike."""
-        return self.mismatch < _DIFFERENT
+        """Whether most work of one version at least has a match, and most of that looks alike."""
+        old = sum(gap.old[1] - gap.old[0] for gap in self.gaps)
+        new = sum(gap.new[1] - gap.new[0] for gap in self.gaps)
+        return self.mismatch < _DIFFERENT and min(old, new) < _DIFFERENT
 
     def to_new(self, places: Floats) -> Floats:
         """Progress of the new version that matches the old one's, (n,)."""

@@ -65,6 +65,13 @@ def test_faults_are_left_out_and_may_be_the_change_if_only_the_new_version_has_t
     assert not any("only the" in n for n in compare_profiles(new, old, settings=SETTINGS).notes)
 
 
+def test_another_program_is_called_different():
+    other = read_trace(shipped_file("traces/sqlite.nc"))
+    result = compare_profiles(*versions(lambda trace: other, runs=2), settings=SETTINGS)
+    assert not result.same_program
+    assert result.changes == ()
+
+
 def test_work_of_both_has_one_place_on_the_common_axis():
     def repeated(trace):
         n = trace.sizes["interval"]
