@@ -78,6 +78,32 @@ def test_what_is_silly_is_refused_in_a_sentence_of_ours(made, call, monkeypatch)
                 function(**{**arguments, name: value})
 
 
+OF_PROFILES = {
+    "fit_profiles": lambda given, made: msbgen.fit_profiles(given),
+    "calibrate_model": lambda given, made: msbgen.calibrate_model(made.model, given),
+    "leave_contexts_out": lambda given, made: msbgen.leave_contexts_out(given, 1),
+    "score_methods": lambda given, made: msbgen.score_methods(made.measured, given),
+    "compare_profiles": lambda given, made: msbgen.compare_profiles(made.measured, given),
+    "all_contexts": lambda given, made: msbgen.all_contexts(given),
+    "validate_profiles": lambda given, made: msbgen.validate_profiles(given),
+    "write_profiles": lambda given, made: msbgen.write_profiles(given, made.folder / "y.nc"),
+}
+
+
+@pytest.mark.parametrize("call", OF_PROFILES)
+@pytest.mark.parametrize("given", ["x.nc", None])
+def test_a_path_in_place_of_profiles_is_refused_with_the_function_that_reads_it(made, call, given):
+    with pytest.raises(msbgen.ArgumentError, match=r"^the profiles are .*read_profiles\(path\)"):
+        OF_PROFILES[call](given, made)
+
+
+def test_a_model_is_shown_in_one_line(made):
+    shown = repr(made.calibrated)
+    assert shown.startswith("<CalibratedModel of ")
+    assert len(shown) < 200
+    assert "\n" not in shown
+
+
 @pytest.mark.parametrize("rng", ["a", -1, 1.5, None, 10**400])
 def test_every_generator_is_a_seed_or_one_of_numpy(made, rng):
     with pytest.raises(msbgen.ArgumentError, match=r"^rng is .*; a generator or a whole number"):

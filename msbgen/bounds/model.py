@@ -74,7 +74,7 @@ class Answer:
     bound: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CalibratedModel(ProfileModel):
     """A fitted model with bounds on the error of its predictions.
 
@@ -268,6 +268,7 @@ def calibrate_model(
     MeasurementError
         Progress is wall time; a single context.
     """
+    schema.check_datasets(dataset)
     counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import MeasurementError, ProfileError
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
+    check_datasets,
     clock_name,
     complete_array,
     context_table,
@@ -113,6 +114,7 @@ class Pair:
 
 def check_profiles(*datasets: xr.Dataset) -> None:
     """Raise :class:`ProfileError` where a dataset is not valid, or holds no runs."""
+    check_datasets(*datasets)
     for dataset in datasets:
         validate_profiles(dataset, source=file_of(dataset))
         if "run" not in dataset.dims:

@@ -19,6 +19,7 @@ from msbgen.data.schema import (
     RESERVED,
     SCHEMA,
     STARTED,
+    check_datasets,
     context_table,
     counter_dims,
     counter_names,
@@ -91,6 +92,7 @@ def inspect_profiles(
     The layout is checked first; values are checked only where the layout holds.  Checks for errors
     of measurement are left out for generated datasets (attribute ``kind``) and for parts.
     """
+    check_datasets(dataset)
     whole = not part and "kind" not in dataset.attrs
     wrong = list(_name_errors(dataset)) or list(_layout_errors(dataset))
     errors = [f"{source}: {text}" for text in wrong]

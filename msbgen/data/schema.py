@@ -37,7 +37,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import to_unit_range
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 SCHEMA = "msbgen-profile/1"
@@ -144,6 +144,16 @@ def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
     return np.stack(columns, axis=1)
 
 
+def check_datasets(*profiles: object) -> None:
+    """Raise ArgumentError for an argument that is no dataset, such as the name of a file."""
+    for value in profiles:
+        if not isinstance(value, xr.Dataset):
+            raise ArgumentError(
+                f"the profiles are {quoted(value)}; a dataset is wanted: "
+                f"msbgen.read_profiles(path) reads a file."
+            )
+
+
 def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Every context of the platform: the product of all ``levels``, (n_contexts, n_resources).
 
@@ -152,6 +162,7 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
     ProfileError
         A resource does not list its levels, or they make more contexts than memory could hold.
     """
+    check_datasets(dataset)
     levels = []
     for name in resource_names(dataset):
         if "levels" not in dataset[name].attrs:

@@ -17,6 +17,7 @@ from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import ended_counters, held_counters
 from msbgen.data.schema import (
+    check_datasets,
     complete_array,
     context_table,
     count_array,
@@ -193,6 +194,7 @@ def leave_contexts_out(
     run, or with faults, are always in the training data (see :func:`scored_contexts`).
     """
     chosen = _chosen(methods, part=True)
+    check_datasets(dataset)
     findings = known_faults(dataset)
     log_faults(dataset, findings)
     rows, truth = scored_contexts(dataset, findings)

@@ -83,7 +83,7 @@ _DISTRIBUTIONS: dict[str, type[ProgressDistribution] | type[ElapsedDistribution]
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProfileModel:
     """A fitted distribution with labels, which generates the profiles of every context.
 
@@ -102,6 +102,13 @@ class ProfileModel:
     counters: dict[str, dict[str, Any]]
     attrs: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.attrs.get('task', 'a task')}: "
+            f"{len(self.distribution.contexts)} contexts of {', '.join(self.resources)}; "
+            f"{', '.join(self.counters)}>"
+        )
 
     def generate(
         self,
