@@ -87,7 +87,9 @@ class Alignment:
 
     def to_new(self, places: Floats) -> Floats:
         """Progress of the new version that matches the old one's, (n,)."""
-        return np.interp(places, self.old, self.new)
+        matching = np.interp(places, self.old, self.new)
+        # work inserted before the first or after the last is a gap at an end, and no shift of it
+        return np.where(places <= 0, 0.0, np.where(places >= 1, 1.0, matching))
 
 
 def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:

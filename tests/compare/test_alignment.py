@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from msbgen.compare.alignment import GAP, align, best_path
+from msbgen.compare.alignment import GAP, Alignment, align, best_path
 
 
 def cheapest(costs, extension):
@@ -73,3 +73,9 @@ def test_slower_work_is_no_gap_and_another_program_no_version():
     assert (same.gaps, same.is_same_program) == ((), True)
     assert same.to_new(np.array([0.25])) == pytest.approx([0.25])
     assert not align(old, sampled(rates(3)), work=1.0, reach=0.002).is_same_program
+
+
+def test_knots_stay_knots_where_work_is_inserted_at_both_ends():
+    old, new = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.1, 0.8, 1.0])
+    places = Alignment(old, new, (), 0.0).to_new(np.linspace(0, 1, 11))
+    np.testing.assert_allclose(places, [0, *np.linspace(0.17, 0.73, 9), 1])
