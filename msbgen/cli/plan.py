@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from msbgen.data.tables import Groups
+    from msbgen.plan.comparing import ComparisonPlan
+    from msbgen.plan.plan import Plan
 
 
 def add(verbs: Verbs) -> None:
@@ -22,7 +24,11 @@ def add(verbs: Verbs) -> None:
     text = "measurements so far, or a model of them (none)"
     verb.add_argument("measured", type=Path, nargs="?", metavar="MEASURED.nc|MODEL.nc", help=text)
     text = "measuring time, such as 120s, 5min or 1h; or a number of contexts, such as 40"
-    verb.add_argument("--budget", type=shared.budget, required=True, metavar="TIME|N", help=text)
+    verb.add_argument("--budget", type=shared.budget, metavar="TIME|N", help=text)
+    text = "plan runs of two versions that find a change of the execution time 9 times in 10"
+    verb.add_argument("--compare", type=shared.percentage, metavar="X%", help=text)
+    text = "with --compare: relative deviation of a run (that in MEASURED.nc, else 2%%)"
+    verb.add_argument("--noise", type=shared.percentage, metavar="X%", help=text)
     text = "the CSV file to write, '-' for stdout"
     shared.add_out(verb, "PLAN.csv", text, type=shared.csv_output, required=True)
     verb.add_argument(
@@ -62,7 +68,14 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.at_once is not None and not (options.counters or options.measured):
         raise UsageError("without MEASURED.nc, --at-once needs --counters.")
+    if (options.budget is None) == (options.compare is None):
+        raise UsageError("one of --budget and --compare is wanted.")
+    if options.noise is not None and options.compare is None:
+        raise UsageError("--noise needs --compare.")
     shared.check_files([options.measured], [options.out], force=options.force)
+    if options.compare is not None:
+        _plan_comparison(options)
+        return
 
     from msbgen.plan import plan
 
@@ -84,14 +97,38 @@ def run(options: argparse.Namespace) -> None:
             least_runs=options.least_runs, most_runs=max(options.least_runs, 20),
             groups=groups, progress=step,
         )  # fmt: skip
+    _show(planned, options)
+    if measured is not None and options.at_once is None:
+        _hint_at_groups(measured, options.measured.name)
+
+
+def _plan_comparison(options: argparse.Namespace) -> None:
+    """Plan the runs of two versions."""
+    others = ["at_once", "counters", "clock", "overhead", *(["levels"] if options.measured else [])]
+    if used := [name.replace("_", "-") for name in others if getattr(options, name)]:
+        raise UsageError(f"--compare takes no --{used[0]} here; drop it.")
+
+    from msbgen.data import store
+    from msbgen.plan import comparing
+
+    if options.measured:
+        source: Any = store.read_profiles(options.measured)
+    else:
+        source = shared.levels(options.levels)
+    planned = comparing.plan_comparison(
+        source, options.compare, noise=options.noise, run_seconds=options.run_seconds or 1.0,
+        least_runs=max(options.least_runs, 2),
+    )  # fmt: skip
+    _show(planned, options)
+
+
+def _show(planned: Plan | ComparisonPlan, options: argparse.Namespace) -> None:
     if options.out:
         planned.write(options.out, overwrite=options.force)
         shared.show(f"{options.out}: {planned.describe()}")
     else:
         shared.show_table(planned.rows())
         shared.print_message(planned.describe())
-    if measured is not None and options.at_once is None:
-        _hint_at_groups(measured, options.measured.name)
 
 
 def _hint_at_groups(measured: xr.Dataset, source: str) -> None:

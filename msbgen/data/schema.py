@@ -51,6 +51,8 @@ BOUND_COLUMNS = ("duration_bound", "extrapolated", "beyond")
 GROUPS_COLUMN, ENERGY_BOUND = "counters", "energy_bound"
 # Further column of a plan: 1 for contexts whose old runs must be replaced.
 AGAIN_COLUMN = "again"
+# Smallest relative change that a plan for comparing finds [1].
+DETECTABLE_COLUMN = "detectable"
 # Which runs were complete.
 COMPLETE = "complete"
 # When each run began [s], to detect a machine's drift.
@@ -58,7 +60,7 @@ STARTED = "started"
 # Reserved names, of the package's dimensions, variables and columns.
 RESERVED = frozenset(
     {"context", "time", *REPLICATES, "duration", COMPLETE, STARTED, "method", "metric", "score"}
-    | {*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
+    | {*PLAN_COLUMNS, AGAIN_COLUMN, DETECTABLE_COLUMN, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share are one level: text, float32 and sums
 # of steps round decimal fractions by this much.

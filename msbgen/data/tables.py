@@ -17,6 +17,7 @@ from msbgen.data.files import check_input, path_of, replace_file
 from msbgen.data.schema import (
     AGAIN_COLUMN,
     BOUND_COLUMNS,
+    DETECTABLE_COLUMN,
     ENERGY_BOUND,
     GROUPS_COLUMN,
     PLAN_COLUMNS,
@@ -80,7 +81,8 @@ def read_plan(
     """
     name = path_of(path).name
     (first, header), *rest = read_lines(path) or [(1, [])]
-    beside = [column for column in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN) if column in header]
+    known = (*PLAN_COLUMNS, AGAIN_COLUMN, DETECTABLE_COLUMN, GROUPS_COLUMN)
+    beside = [column for column in known if column in header]
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
             f"{name}: line {first} is {shown(header)}; a header with the resources "

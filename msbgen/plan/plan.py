@@ -254,13 +254,13 @@ def plan_contexts(
     if isinstance(source, ProfileModel):
         names = tuple(source.resources)
         listed = {name: source.resources[name].get("levels", ()) for name in names}
-        axes = _levels(levels or listed, names)
+        axes = platform_axes(levels or listed, names)
         prior = prior_of_distribution(source.distribution, axes)
     else:
         if not isinstance(source, Mapping):
             raise ArgumentError(f"source is {quoted(source)}; a model or levels are wanted.")
         names = tuple(source)
-        axes = _levels(source, names)
+        axes = platform_axes(source, names)
         if limit.is_time and not run_seconds:
             raise ArgumentError(
                 f"budget is {quoted(budget)} and nothing was measured: say how long a run takes at "
@@ -407,7 +407,7 @@ def parse_levels(text: str) -> dict[str, Floats]:
     return levels
 
 
-def _levels(levels: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats]:
+def platform_axes(levels: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats]:
     """Sorted levels of each resource; ArgumentError for others, none, no numbers, or too many."""
     if set(levels) != set(names) or not names:
         raise ArgumentError(

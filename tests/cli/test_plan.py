@@ -80,9 +80,30 @@ def test_who_counted_in_groups_is_told_how_to_plan_so(capsys):
     assert line.endswith("--at-once 2 plans groups.")
 
 
+def test_runs_of_two_versions_are_planned(tmp_path, msbgen):
+    done = msbgen("plan", "--compare", "1%", "--levels", "virtual", "-o", "p.csv")
+    assert done.returncode == 0, done.stderr
+    assert "they find a change of " in done.stdout
+    assert "the noise is not known" in done.stdout
+    replaying = ["platform", "replay", TRACES / "gzip.nc", "-o", "m.nc", "--runs", 3]
+    assert msbgen(*replaying, "--contexts", "p.csv").returncode == 0
+    done = msbgen("plan", "--compare", "0.5%", "m.nc", "-o", "next.csv")
+    assert done.returncode == 0, done.stderr
+    assert "not known" not in done.stdout
+    planned = read_plan(tmp_path / "next.csv", RESOURCES)
+    measured = {tuple(row) for row in context_table(read_profiles(tmp_path / "m.nc"))}
+    assert {tuple(row) for row in planned.contexts} <= measured
+    assert planned.runs.min() >= 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
+        ("--levels virtual", 2, "one of --budget and --compare is wanted"),
+        ("--levels virtual --budget 9 --compare 1%", 2, "one of --budget and --compare"),
+        ("--levels virtual --compare 1", 2, "'1' is not a share, such as 2%"),
+        ("--levels virtual --budget 9 --noise 1%", 2, "--noise needs --compare"),
+        ("--levels virtual --compare 1% --overhead 2s", 2, "--compare takes no --overhead"),
         ("--budget 12", 2, "--levels is needed"),
         ("--budget much --levels virtual", 2, "'much' is neither a time"),
         ("--budget 9s --levels virtual", 2, "say how long a run takes"),

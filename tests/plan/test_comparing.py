@@ -1,0 +1,97 @@
+"""Plans for comparing: the least time by brute force, and the power by simulated comparisons."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from msbgen.compare.ratio import Differences, equal_weights
+from msbgen.core.errors import ArgumentError
+from msbgen.data.schema import make_profiles
+from msbgen.data.tables import read_plan
+from msbgen.plan.comparing import design_comparison, detectable, plan_comparison
+
+LEVELS = {"ways": [2, 4, 8, 16], "clock": [1.0, 1.5, 2.0]}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_runs_take_the_least_time_of_all(seed):
+    """Within one run of the cheapest context; fewer contexts do not find the change."""
+    rng = np.random.default_rng(seed)
+    noise, cost = rng.uniform(0.01, 0.03, 3), rng.uniform(0.5, 2.0, 3)
+    change = rng.uniform(0.018, 0.05)
+    runs = design_comparison(noise, cost, change, 2)
+    assert detectable(noise[: len(runs)], runs) <= change
+    if len(runs) == 3:
+        assert detectable(noise[:2], np.array([2, 2])) > change
+        every = np.array([n for n in product(range(2, 40), repeat=3) if n @ cost <= runs @ cost])
+        assert len(every) > 0
+        least = min(n @ cost for n in every if detectable(noise, n) <= change)
+        assert runs @ cost <= least + cost.min()
+
+
+@pytest.mark.parametrize(("change", "noise"), [(0.01, 0.01), (0.005, 0.01), (0.03, 0.01)])
+def test_the_change_is_found_nine_times_in_ten(change, noise):
+    plan = plan_comparison(LEVELS, change, noise=noise)
+    assert plan.detectable[-1] <= change
+    rng, found = np.random.default_rng(0), 0
+    shape = len(plan.runs), plan.runs.max()
+    missing = np.where(np.arange(shape[1]) < plan.runs[:, None], 1.0, np.nan)
+    for _ in range(400):
+        old, new = missing * rng.normal(1.0, noise, (2, *shape))
+        ratio = Differences.of(plan.contexts, old, (1 + change) * new).mean(
+            equal_weights(shape[0]), 0.95
+        )
+        found += ratio.low > 1
+    # the plan may find smaller changes, as its runs are whole
+    spare = np.log1p(change) / np.log1p(plan.detectable[-1])
+    assert 0.9 - 0.05 <= found / 400 <= 0.95 + 0.4 * (spare - 1)
+
+
+def test_a_smaller_change_takes_more_time_and_prefixes_find_larger_ones(tmp_path):
+    plans = [plan_comparison(LEVELS, change, noise=0.02) for change in (0.05, 0.02, 0.01, 0.002)]
+    assert (np.diff([plan.seconds.sum() for plan in plans]) > 0).all()
+    assert plans[-1].runs.min() > 2
+    assert (np.diff(plans[1].detectable) < 0).all()
+    plans[0].write(tmp_path / "p.csv")
+    read = read_plan(tmp_path / "p.csv", list(LEVELS))
+    np.testing.assert_array_equal(read.contexts, plans[0].contexts)
+    np.testing.assert_array_equal(read.runs, plans[0].runs)
+
+
+def measured(noise, runs=4):
+    """Nine contexts whose times are 1 to 9 s."""
+    rng = np.random.default_rng(0)
+    contexts = np.array([*product((1.0, 2.0, 4.0), (1.0, 2.0, 3.0))])
+    duration = np.arange(1.0, 10)[:, None] * rng.normal(1.0, noise, (9, runs))
+    counts = np.where(np.arange(12)[:, None] < np.ceil(duration)[..., None, None], 1.0, np.nan)
+    resources = {name: {"units": "1"} for name in ("ways", "clock")}
+    return make_profiles(
+        counts, duration, contexts, interval=1.0, resources=resources, counters={"work": {}}
+    )
+
+
+def test_noise_and_times_are_those_of_the_measured_runs():
+    plans = [plan_comparison(measured(noise), 0.01) for noise in (0.01, 0.02)]
+    assert [plan.notes for plan in plans] == [(), ()]
+    assert 2.5 < plans[1].seconds.sum() / plans[0].seconds.sum() < 6  # four times as many runs
+    ordered = plans[1].contexts @ [3.0, 1.0]  # rises with the times, up to the gap in the ways
+    seconds = plans[1].seconds / (2 * plans[1].runs)
+    np.testing.assert_allclose(seconds[np.argsort(ordered)], np.arange(1.0, 10), rtol=0.1)
+    alone = plan_comparison(measured(0.01, runs=1), 0.01)
+    assert alone.notes[0].startswith("the noise is not known, and taken as 2% of the execution")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"change": 0.0}, "change is 0.0; a share above 0"),
+        ({"noise": 1.5}, "noise is 1.5; a share"),
+        ({"least_runs": 1}, "least_runs is 1; 2 to"),
+        ({"most_contexts": 0}, "most_contexts is 0"),
+        ({"change": 1e-4, "noise": 0.1}, "needs more than 1000 runs in each of 12 contexts"),
+    ],
+)
+def test_what_cannot_be_planned_is_a_sentence(given, sentence):
+    with pytest.raises(ArgumentError, match=sentence):
+        plan_comparison(LEVELS, **{"change": 0.01, **given})
