@@ -20,6 +20,7 @@ STUDIES = {
     "partial": "counters in different runs, runs cut short, samples lost",
     "bounds": "coverage and margin of bounds",
     "plans": "error against seconds of measuring, planned and not",
+    "compare": "two versions of a program, beside other tests of the same runs",
     "speed": "the bridge and the generator, each figure beside its goal",
     "platform": "the virtual platform beside the shipped measurements",
     "measure": "a program measured on this machine, then generated",
