@@ -13,7 +13,7 @@ wrong by u_c where the rate is steep; a slower stretch moves the intervals after
 
 The largest |T| is compared with its values under permutations of the versions'
 labels within each context (Westfall and Young, 1993).  This controls the familywise error over
-windows, quantities and groups of contexts, whatever the distribution of the runs.  The stretch that
+windows, quantities and groups of contexts for any distribution of the runs.  The stretch that
 was found is set aside, and the rest is scanned again with the same permutations (step-down).
 """
 
