@@ -50,7 +50,7 @@ def tables() -> dict[str, str]:
     """All tables of all pages by name, from the stored JSON."""
     found: dict[str, str] = {}
     modules = [study(name) for name in STUDIES if name not in ("measure", "kills", "mutate")]
-    for module in (*modules, *(f"bench_{name}" for name in TIMINGS)):
+    for module in (*modules, "compare_real", *(f"bench_{name}" for name in TIMINGS)):
         found |= import_module(module).tables()
     return found
 

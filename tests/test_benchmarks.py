@@ -13,6 +13,7 @@ import bench_bridge
 import bench_generate
 import bench_import
 import bounds_study
+import compare_real
 import fidelity_peers
 import fidelity_scores
 import kills
@@ -476,3 +477,15 @@ def test_a_kill_is_tried_and_another_result_is_a_fault(tmp_path):
     for expected, faults in ((wanted, []), ({}, ["called again, another result"])):
         row = kills.try_kill(verb, "SIGKILL", 0.02, tmp_path, tmp_path, expected)
         assert (row["ended"], row["faults"]) == (False, faults)
+
+
+def test_a_program_that_is_the_same_raises_no_alarm(tmp_path):
+    """Both files exist, so that nothing is measured."""
+    old = msbgen.read_profiles(msbgen.shipped_file("gzip.nc")).isel(context=slice(None, None, 12))
+    old["load"] = 0.5 * old["duration"].notnull()
+    for name in ("old", "new"):
+        msbgen.write_profiles(old.assign_attrs(sweep="a"), tmp_path / f"out-{name}.nc")
+    row = compare_real.compared(tmp_path, "-6", 0)
+    assert (row["verdict"], row["value"], row["alarm"]) == ("same", 1.0, False)
+    assert not row["drift_noted"]
+    assert 0.99 * 5000 < len(compare_real.text(5000)) <= 5000
