@@ -1,7 +1,8 @@
 """Baselines: interpolation between the mean profiles of known contexts.
 
 Every baseline is ``(train, contexts) -> Dataset``: at each time a weighted mean of the known
-contexts' mean profiles, with weights that depend on the contexts alone.  Where a baseline is not
+contexts' mean profiles, with weights that depend on the contexts alone.  `log_log` and `reciprocal`
+predict the duration instead, and the counters in equal parts of it.  Where a baseline is not
 defined (no two contexts bracket the query), profile and duration are NaN throughout.
 """
 
@@ -27,6 +28,10 @@ Floats = NDArray[np.float64]
 
 # Largest difference of equal levels by rounding, in units of the known range.
 _ROUNDING = 1e-9
+# Equal parts of a run, in which methods that predict the duration predict the counters.
+_PARTS = 200
+# Logarithm of a count of zero.
+_LEAST_LOG = -30.0
 
 
 def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
@@ -89,11 +94,46 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     return _interpolate(train, contexts, lambda x, q: _gaussian_weights(x, q, best))
 
 
+def log_log(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+    """Multilinear interpolation of logarithms over logarithms of the levels, clamped to their box.
+
+    Of the duration, and of each counter in equal parts of it; scattered contexts as `multilinear`.
+    """
+
+    def predict(known: Floats, query: Floats, values: Floats) -> Floats:
+        known, query = np.log(known), np.log(query)
+        weights = _multilinear_weights(to_unit_range(known, known), to_unit_range(known, query))
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(values), _LEAST_LOG)
+        return np.exp(weights @ logs)
+
+    return _in_parts(train, contexts, predict)
+
+
+def reciprocal(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+    """Least squares a + Σ b_i / x_i over the levels x_i of all resources.
+
+    Of the duration, and of each counter in equal parts of it.  Negative counts become zero, and
+    the duration stays between a tenth of the shortest and ten times the longest known one.
+    """
+
+    def predict(known: Floats, query: Floats, values: Floats) -> Floats:
+        design, wanted = (np.column_stack([np.ones(len(x)), 1.0 / x]) for x in (known, query))
+        found = np.maximum(wanted @ np.linalg.pinv(design) @ values, 0.0)
+        lasting = values[:, 0]
+        found[:, 0] = np.clip(found[:, 0], 0.1 * lasting.min(), 10 * lasting.max())
+        return found
+
+    return _in_parts(train, contexts, predict)
+
+
 BASELINES: dict[str, Callable[[xr.Dataset, ArrayLike], xr.Dataset]] = {
     "bracketing": bracketing,
     "nearest_context": nearest_context,
     "multilinear": multilinear,
     "kernel_mean": kernel_mean,
+    "log_log": log_log,
+    "reciprocal": reciprocal,
 }
 
 
@@ -112,6 +152,35 @@ def _interpolate(
     longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
     length = int(longest[-1]) + 1 if len(longest) else 1
     return _labelled(mean[:, :length], weights @ schema.mean_duration(train), query, train)
+
+
+def _in_parts(
+    train: xr.Dataset, contexts: ArrayLike, predict: Callable[[Floats, Floats, Floats], Floats]
+) -> xr.Dataset:
+    """Profiles from a prediction of durations and of counts in equal parts of a run.
+
+    ``predict(known, query, values)`` returns the values (n_query, v) of (n_known, v), the durations
+    first.
+    """
+    train = _fully_measured(train)
+    table, interval = schema.context_table(train), schema.sampling_interval(train)
+    query = schema.checked_contexts(contexts, schema.resource_names(train))
+    share, parts = np.linspace(0, 1, _PARTS + 1), []
+    for profile in _mean_counts(train):
+        run = profile[np.isfinite(profile).all(axis=1)]
+        sums = np.vstack([np.zeros(run.shape[1]), run.cumsum(axis=0)])
+        ends = np.linspace(0, 1, len(sums))
+        parts.append(np.diff([np.interp(share, ends, column) for column in sums.T], axis=1).T)
+    values = np.column_stack([schema.mean_duration(train), np.reshape(parts, (len(table), -1))])
+    found = predict(table, query, values)
+    duration, counts = found[:, 0], found[:, 1:].reshape(len(query), _PARTS, -1)
+    rows = np.maximum(np.ceil(duration / interval - _ROUNDING), 1).astype(int)
+    mean = np.full((len(query), rows.max(), counts.shape[2]), np.nan)
+    for own, n, seconds, amounts in zip(mean, rows, duration, counts):
+        ends = np.minimum(np.arange(n + 1) * interval / seconds, 1.0)
+        sums = np.vstack([np.zeros(amounts.shape[1]), amounts.cumsum(axis=0)])
+        own[:n] = np.diff([np.interp(ends, share, column) for column in sums.T], axis=1).T
+    return _labelled(mean, duration, query, train)
 
 
 def _fully_measured(train: xr.Dataset) -> xr.Dataset:

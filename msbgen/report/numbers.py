@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 ERROR, TIME, SPREAD = "ndtw_scaled", "duration_error", "energy_distance"
 _BASELINE = "bracketing"
 # Methods without a model.
-_SIMPLE = (_BASELINE, "nearest_context", "multilinear", "kernel_mean")
+_SIMPLE = (_BASELINE, "nearest_context", "multilinear", "kernel_mean", "log_log", "reciprocal")
 # Mean profiles have no spread: the method whose spread is compared instead.
 _SPREADS = {"default/mean": "default/sample"}
 # Standard errors of a 95 % interval on either side.

@@ -54,6 +54,8 @@ _METHODS = {
     "default/sample": "one random profile of the model",
     "bracketing": "the mean of the two closest measured contexts around it",
     "nearest_context": "the profile of the nearest measured context",
+    "log_log": "interpolation of logarithms over logarithms of the levels",
+    "reciprocal": "least squares of a + b / level over all resources",
     "multilinear": "linear interpolation between the measured contexts around it",
     "kernel_mean": "the mean of all measured contexts, weighted by closeness",
 }

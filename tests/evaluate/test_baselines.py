@@ -6,7 +6,7 @@ import oracles
 import partials
 from msbgen.core.errors import MeasurementError
 from msbgen.data.check import inspect_profiles
-from msbgen.data.schema import context_table, count_array, duration_array
+from msbgen.data.schema import context_table, count_array, duration_array, make_profiles
 from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
 
 
@@ -137,7 +137,12 @@ def test_kernel_mean_equals_a_plain_kernel_regression(measured, rough):
 def test_a_single_known_context_answers_every_query(measured, name):
     one = measured.isel(context=[2])
     generated = BASELINES[name](one, context_table(one))
-    np.testing.assert_allclose(profile(generated, 0), profile(mean_profiles(one), 0), rtol=1e-5)
+    mean = mean_profiles(one)
+    if name not in ("log_log", "reciprocal"):  # which end at the mean duration
+        np.testing.assert_allclose(profile(generated, 0), profile(mean, 0), rtol=1e-5)
+    totals = (profile(dataset, 0).sum(axis=0) for dataset in (generated, mean))
+    np.testing.assert_allclose(*totals, rtol=1e-5)
+    np.testing.assert_allclose(generated["duration"], mean["duration"])
 
 
 def test_a_counter_that_is_zero_everywhere_does_not_choose_the_bandwidth(measured):
@@ -179,3 +184,33 @@ def test_contexts_without_a_complete_run_are_not_used(name):
     every = [(c, r) for c in range(9) for r in (0, 2)]
     with pytest.raises(MeasurementError, match="in no context do runs that went on"):
         BASELINES[name](partials.cut(partials.in_groups(partials.whole()), every), requested)
+
+
+@pytest.mark.parametrize(
+    ("name", "law"),
+    [
+        ("log_log", lambda ways, clock: 0.3 * ways**-0.7 / clock),
+        ("reciprocal", lambda ways, clock: 0.05 + 0.2 / ways + 0.1 / clock),
+    ],
+)
+def test_what_follows_the_law_of_a_baseline_is_predicted_exactly(name, law):
+    known = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
+    query, interval = np.array([(3.0, 1.5), (6.0, 1.2)]), 0.001
+
+    def made(contexts):
+        seconds = law(*contexts.T)
+        rows = np.ceil(seconds / interval - 1e-9).astype(int)
+        counts = np.full((len(contexts), rows.max(), 1), np.nan)
+        for row, n, total in zip(counts, rows, 1e6 * seconds):  # evenly over the run
+            row[:n, 0] = total / n
+        resources = {"ways": {"units": "1"}, "clock": {"units": "GHz"}}
+        return make_profiles(
+            counts, seconds, contexts, interval=interval, resources=resources,
+            counters={"events": {}},
+        )  # fmt: skip
+
+    generated, wanted = BASELINES[name](made(known), query), made(query)
+    np.testing.assert_allclose(generated["duration"], wanted["duration"], rtol=1e-6)
+    totals = generated["events"].sum("time")
+    np.testing.assert_allclose(totals, wanted["events"].sum("time"), rtol=1e-5)
+    np.testing.assert_allclose(totals, 1e6 * law(*query.T), rtol=1e-5)

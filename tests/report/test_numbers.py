@@ -184,9 +184,7 @@ def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, 
 def test_methods_are_beside_the_best_simple_one_and_the_halves(report_inputs, numbers):
     held, reported = report_inputs.held_out, numbers["held_out"]
     methods = held.summary["methods"]
-    simple = {
-        n: methods[n] for n in ("bracketing", "nearest_context", "multilinear", "kernel_mean")
-    }
+    simple = {n: methods[n] for n in BASELINES}
     for name, metric in (("error", "ndtw_scaled"), ("time", "duration_error")):
         best = reported["best"][name]
         assert best["value"] == simple[best["method"]][metric]
