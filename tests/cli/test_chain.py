@@ -82,7 +82,7 @@ def test_what_one_verb_writes_every_verb_reads(kind, msbgen, tmp_path):
                 "--capacity", "cache_ways=8", "--objective", "progress")  # fmt: skip
     succeed("plan", "all.nc", "--budget", "1s", "-o", "next.csv")
     succeed("bound", "all.nc", "--contexts", "next.csv")
-    succeed("evaluate", "all.nc", "--leave-out", 4, "--methods", "default/mean,multilinear")
+    succeed("evaluate", "all.nc", "--leave-out", 2, "--methods", "default/mean,multilinear")
     succeed("report", "all.nc", "-o", "all.html")
     (tmp_path / "tasks.toml").write_text(BATCH)
     succeed("batch", "tasks.toml", "-o", "out")
