@@ -220,8 +220,8 @@ class DaskPool:
             if one is not None:
                 try:
                     _within(_END, lambda one=one: one.close(timeout=_END / 2), "it does not end.")
-                except ClusterError:  # its processes end with this one
-                    one.status = "closed"  # otherwise its destructor closes it again
+                except ClusterError:
+                    _abandon(one)
 
 
 def check_scheduler(scheduler: str) -> int:
@@ -253,12 +253,27 @@ def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(seconds)
+    try:
+        thread.join(seconds)
+    except BaseException:  # an interrupt
+        thread.join(_END)
+        for one in answer:
+            _abandon(one)
+        raise
     if answer:
         return answer[0]
     cause = errors[0] if errors else None
     why = str(cause) if cause else ""
     raise ClusterError(f"{problem}{f' ({why[:300]})' if why else ''}") from cause
+
+
+def _abandon(one: Any) -> None:
+    """Leave a client or cluster to the end of this process, which ends its processes.
+
+    Its destructor would close it again, after its event loop has ended.
+    """
+    if hasattr(one, "status"):
+        one.status = "closed"
 
 
 def _silence_libraries() -> dict[str, int]:

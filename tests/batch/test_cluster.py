@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -161,3 +162,16 @@ def test_a_scheduler_that_nobody_started(monkeypatch):
     monkeypatch.setattr(cluster, "_ANSWER", 0.5)
     with pytest.raises(ClusterError, match="does not answer"):
         DaskPool("tcp://127.0.0.1:9", ExecutionConfig(contexts_of, {}))
+
+
+def test_what_starts_while_the_batch_is_interrupted_is_not_closed_by_its_destructor():
+    started = SimpleNamespace(status="running")
+
+    def start():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        return started
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster._within(30, start, "it does not start.")
+    assert started.status == "closed"
