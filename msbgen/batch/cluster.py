@@ -252,8 +252,8 @@ def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:
             errors.append(error)
 
     thread = threading.Thread(target=work, daemon=True)
-    thread.start()
     try:
+        thread.start()
         thread.join(seconds)
     except BaseException:  # an interrupt
         thread.join(_END)
