@@ -8,7 +8,7 @@ from msbgen.data.energy import add_energy
 from msbgen.data.store import read_profiles, write_profiles
 from partials import in_groups
 
-WAYS, CLOCKS = (2.0, 3.0, 5.0, 8.0), (1.0, 1.5, 2.0)
+WAYS, CLOCKS = (2.0, 4.0, 8.0), (1.0, 1.5, 2.0)
 GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
 
 
@@ -49,6 +49,8 @@ KINDS = {
     "partial": partial,
     "generated samples": task,
 }
+# A batch's job makes what a report needs, too: each kind goes through one of both.
+REPORTED = ("one resource", "energy")
 BATCH = """
 [defaults]
 kinds = ["mean"]
@@ -69,8 +71,8 @@ def test_what_one_verb_writes_every_verb_reads(kind, msbgen, tmp_path):
     if kind == "generated samples":
         (tmp_path / "x.nc").rename(tmp_path / "m.nc")
         succeed("generate", "m.nc", "-o", "x.nc", "--contexts", "all", "--kind", "sample",
-                "--samples", 3)  # fmt: skip
-    every = ("generate", "x.nc", "--contexts", "all", "--kind", "sample", "--samples", 4)
+                "--samples", 2)  # fmt: skip
+    every = ("generate", "x.nc", "--contexts", "all", "--kind", "sample", "--samples", 2)
     succeed(*every, "-o", "all.nc")
     measured, generated = (read_profiles(tmp_path / name) for name in ("x.nc", "all.nc"))
     assert generated.attrs.get("progress") == measured.attrs.get("progress")
@@ -83,6 +85,8 @@ def test_what_one_verb_writes_every_verb_reads(kind, msbgen, tmp_path):
     succeed("plan", "all.nc", "--budget", "1s", "-o", "next.csv")
     succeed("bound", "all.nc", "--contexts", "next.csv")
     succeed("evaluate", "all.nc", "--leave-out", 2, "--methods", "default/mean,multilinear")
-    succeed("report", "all.nc", "-o", "all.html")
-    (tmp_path / "tasks.toml").write_text(BATCH)
-    succeed("batch", "tasks.toml", "-o", "out")
+    if kind in REPORTED:
+        succeed("report", "all.nc", "-o", "all.html")
+    else:
+        (tmp_path / "tasks.toml").write_text(BATCH)
+        succeed("batch", "tasks.toml", "-o", "out")
