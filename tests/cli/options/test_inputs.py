@@ -51,6 +51,10 @@ def special(tmp_path):
     """Paths by what they are that no verb may read."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "spec.toml").write_text(
+        'command = ["echo", "{n}"]\nevents = ["task-clock"]\n'
+        '[resources.n]\nby = "argument"\nlevels = [1]\n'
+    )
     return {"pipe": "pipe", "folder": "folder", "device": "/dev/zero", "nothing": "nowhere.nc"}
 
 
@@ -122,7 +126,7 @@ READING = {
     "graph choose contexts": "graph choose measured.nc measured.nc --device tx2 --contexts X",
     "measure spec": "measure X -o o.nc",
     "measure contexts": "measure measured.nc -o o.nc --contexts X",
-    "measure onto": "measure measured.nc -o o.nc --with X",
+    "measure onto": "measure spec.toml -o o.nc --with X",
     "measure restore": "measure --restore X",
     "record stdin": "platform record -o o.nc --stdin X -- true",
 }
