@@ -4,9 +4,6 @@ Every message is one sentence with the name, the value and what is wanted: "X is
 What comes from outside is escaped and cut, so that a message is one line of limited length.
 """
 
-from numbers import Real
-from unicodedata import category
-
 # Characters of a message, and of a value that it quotes.
 _MESSAGE, _QUOTED = 1000, 62
 
@@ -27,6 +24,8 @@ def printable(text: object, most: int = 10**9, keep: str = "") -> str:
         line = f"{line[: (most - 5) * 2 // 3 + 1]} ... {line[len(line) - (most - 5) // 3 :]}"
     if line.isprintable():
         return line
+    from unicodedata import category  # rarely needed
+
     return "".join(
         c
         if c.isprintable() or c in keep or category(c) == "Zs"
@@ -71,6 +70,8 @@ class ProfileError(ValueError):
 
 def is_number(value: object) -> bool:
     """Whether a value is one real number, of Python or numpy."""
+    from numbers import Real  # not at the start of every command
+
     return isinstance(value, Real)
 
 
