@@ -185,7 +185,8 @@ def _codes(reader: Reader) -> set[int]:
     codes = {0, 3}
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
-    if "replay" in verb or "--leave-out" in verb:  # a sound file may be too small for the options
+    # a sound file may be too small for the options, or lack a resource that they name
+    if {"replay", "--leave-out", "--capacity"} & {*verb}:
         codes.add(2)
     return codes | {5} if "batch" in verb else codes
 

@@ -143,10 +143,10 @@ class Reader:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The files and folders that the command writes, --model included."""
-        flags = ("-o", "--model")
+        """The files and folders that the command writes."""
+        flags = ("-o", "--model", "--json", "--report")
         found = [after for flag, after in zip(self.verb, self.verb[1:]) if flag in flags]
-        beside = [f"{Path(name).stem}.json" for name in found if name.endswith(".html")]
+        beside = [f"{Path(name).stem}.json" for name in found if "report" in self.verb]
         return (*found, *beside)
 
     def __str__(self) -> str:
