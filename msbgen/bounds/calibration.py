@@ -1,6 +1,6 @@
 """Bounds on execution times and bands around profiles, from predictions of left-out contexts.
 
-A new run in a new context β ends by the bound U(β) [s] with probability 1 − α, whatever the
+A new run in a new context β ends by the bound U(β) [s] with probability 1 − α, for any
 distribution of the noise and of the prediction's error.  The score of a left-out run is its excess
 over the prediction in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β).  The bound
 is U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.core.conformal`) of the

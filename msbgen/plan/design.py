@@ -70,7 +70,7 @@ class Posterior:
 
     The posterior is given the earlier measurements of the quantity.  Contexts are the product of
     its axes, the last resource fastest.  `variance` (N,) is kept for all contexts; S is computed
-    for the contexts asked for.  Once it was asked for all, O(N²·n), it is kept for all, too.
+    for the queried contexts.  Once it was needed for all, O(N²·n), it is kept for all, too.
     """
 
     def __init__(self, quantity: Quantity) -> None:
@@ -133,7 +133,7 @@ class Posterior:
         self._place[index] = np.arange(len(index))
 
     def prepare(self, index: Indices) -> None:
-        """Compute covariances of contexts that are asked for in the next steps, all at once."""
+        """Compute the covariances that the next steps need, all at once."""
         if self._reach is None and (self._place[index[:_FEW]] < 0).any():
             self._keep(index, self.covariance(index))
 
