@@ -99,3 +99,23 @@ def test_a_stretch_is_found_in_its_quantity_place_and_contexts():
 def test_false_alarms_are_as_rare_as_the_level(heavy):
     alarms = sum(bool(found(*runs(s, heavy=heavy), 0.1, 99, seed=s)) for s in range(150))
     assert 5 <= alarms <= 27
+
+
+@pytest.mark.parametrize(("reach", "is_change"), [(0.04, False), (0.0, True)])
+def test_a_step_that_the_phase_of_sampling_moves_is_no_change(reach, is_change):
+    rng = np.random.default_rng(5)
+    rates = np.where(np.arange(100) < 50, 1.0, 5.0)
+    old, new = rates * (1 + 1e-3 * rng.standard_normal((2, 8, 3, 100)))
+    # a quarter of the step's events in an interval of four bins
+    new[..., 49] += 4.0
+    new[..., 50] -= 4.0
+    contexts = np.arange(8.0)[:, None]
+    stretches = find_stretches(
+        Labelled.of(old[..., None], new[..., None], np.full(8, reach)),
+        context_groups(contexts)[:1],
+        compared=np.ones(100, dtype=bool),
+        level=0.05,
+        permutations=199,
+        rng=np.random.default_rng(1),
+    )
+    assert bool(stretches) == is_change
