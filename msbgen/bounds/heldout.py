@@ -9,15 +9,17 @@ the trend's Gaussian process there: a distance to the other contexts in the lear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import KDTree
 
+from msbgen.bounds.deviations import Variance, level_gaps, trend_variance
 from msbgen.core.arrays import StoredArrays
-from msbgen.core.contexts import inner_levels
+from msbgen.core.contexts import are_many, inner_levels, representative_contexts
 from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -25,8 +27,8 @@ from msbgen.data.schema import same_level
 from msbgen.generate.centre import Centre
 from msbgen.generate.distribution import ProfileDistribution
 from msbgen.generate.progress import deconvolve, uniform_knots
-from msbgen.trend.covariance import prior_covariance, prior_variance
 from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
 
 Floats = NDArray[np.float64]
@@ -36,8 +38,8 @@ Indices = NDArray[np.int64]
 _RADIUS = 1.5
 # Weight of far contexts in a neighbourhood: where no context is near, all have equal weights.
 _FAR = 1e-6
-# Added to the variance of levels, which keeps the matrix of nearly equal levels invertible.
-_JITTER = 1e-6
+# Of many contexts, so many are predicted and scored.
+_MOST_SCORED = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,14 +197,14 @@ class HeldOut:
     @cached_property
     def radii(self) -> Floats:
         """Radius of a neighbourhood along each resource, in these coordinates, (n_resources,)."""
-        apart = self.trend.distance(self.trend.contexts)
-        np.fill_diagonal(apart, np.inf)
-        return self.trend.mean_lengths * _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
+        scaled = self.known / self.trend.mean_lengths
+        nearest = KDTree(scaled).query(scaled, k=min(2, len(scaled)))[0][:, -1]
+        return self.trend.mean_lengths * _RADIUS * max(float(np.median(nearest)), 1e-12)
 
     @cached_property
-    def precision(self) -> Floats:
-        """Inverse covariance of the known contexts, (n_known, n_known)."""
-        return np.asarray(np.linalg.inv(_prior(self.trend)), dtype=np.float64)
+    def variance(self) -> Variance:
+        """Variances of the trend's Gaussian process of time."""
+        return trend_variance(self.trend)
 
     # Steps that left-out predictions did not test.
 
@@ -310,8 +312,7 @@ class Query:
         Relative to that of its smooth part: a distance in the learned metric to all known contexts
         together.
         """
-        held = self.held_out
-        return _deviation(self._z, held.known, held.trend.lengths[0], held.precision)
+        return np.sqrt(self.held_out.variance.at(self._z))
 
     @cached_property
     def new(self) -> NDArray[np.bool_]:
@@ -324,7 +325,7 @@ class Query:
 
         0 at a known level.
         """
-        return _gaps(self.new, self._z, self.held_out.known, self.held_out.trend.lengths[0])
+        return level_gaps(self.new, self._z, self.held_out.known, self.held_out.trend.lengths[0])
 
     @cached_property
     def _state(self) -> Floats:
@@ -353,7 +354,8 @@ class LeftOut:
     def near(self) -> Floats:
         """Weights of the known contexts around each, 0 for those left out with it, (rows, n)."""
         held = self.held_out
-        near = held.query(held.trend.contexts).near[held.context]
+        contexts, place = np.unique(held.context, return_inverse=True)
+        near = held.query(held.trend.contexts[contexts]).near[place]
         return np.where(held.left_out, 0.0, near)
 
     @property
@@ -376,7 +378,7 @@ class LeftOut:
         held, gap = self.held_out, np.zeros(self.new.shape)
         for rows in held.groups:
             z, kept = held.known[held.context[rows]], held.known[~held.left_out[rows[0]]]
-            gap[rows] = _gaps(self.new[rows], z, kept, held.trend.lengths[0])
+            gap[rows] = level_gaps(self.new[rows], z, kept, held.trend.lengths[0])
         return gap
 
     @cached_property
@@ -414,15 +416,22 @@ def leave_out(
         )
     if folds is not None and not (folds == folds // 1 and 2 <= folds <= n):
         raise ArgumentError(f"folds is {folds}; 2 to {n}, the number of contexts, is wanted.")
+    many = are_many(distribution.contexts) and folds is None
+    # of many contexts, representative ones are scored; levels are left out as a whole all the same
+    scored = representative_contexts(distribution.contexts, _MOST_SCORED) if many else np.arange(n)
     if folds is None:
-        groups = [np.array([i]) for i in range(n)]
-        groups += [rows for _, rows in inner_levels(distribution.contexts)]
+        whole = [np.array([i]) for i in scored]
+        whole += [rows for _, rows in inner_levels(distribution.contexts)]
     else:
         order = generator(rng).permutation(n)
-        groups = [np.sort(group) for group in np.array_split(order, int(folds))]
+        whole = [np.sort(group) for group in np.array_split(order, int(folds))]
+    whole = [group for group in whole if np.isin(group, scored).any()]
+    groups = [group[np.isin(group, scored)] for group in whole]
     # a time that was scaled to the prediction of the others has no independent error
     rows = np.concatenate(groups)
-    weight = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
+    # each group has the same weight; those alone that are scored stand for all
+    share = [n / len(scored) if len(group) == 1 else 1.0 for group in whole]
+    weight = np.concatenate([np.full(len(g), s / len(g)) for g, s in zip(groups, share)])
     weight = np.where(centre.time_imputed[rows], 0.0, weight)
     weight /= weight.sum()
     used, means = _ended(distribution), distribution.known_states()
@@ -430,8 +439,12 @@ def leave_out(
     kept = np.asarray(used.any(axis=1))[rows]
     weight = np.where(kept, weight, 0.0) / weight[kept].sum()
     predicted, state, n_bins = [], [], means.shape[1]
+    ahead = _left_out_of_many(centre, scored) if many else None
     for done, group in enumerate(groups):
-        prior = _left_out_prediction(distribution, means, group, anew=folds is not None)
+        if ahead is not None:
+            prior = next(ahead)
+        else:
+            prior = _left_out_prediction(distribution, means, group, anew=folds is not None)
         predicted.append(_in_segments(prior, centre.segments))
         member, run = np.nonzero(used[group])
         if progress:
@@ -450,13 +463,15 @@ def leave_out(
         )
         sharp = deconvolve(*runs, prior[member], knots=knots, clock=centre.clock)
         state.append(_in_segments(sharp.state, centre.segments))
-    left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
+    left_out = np.repeat([np.isin(np.arange(n), g) for g in whole], [*map(len, groups)], axis=0)
+    of_scored = np.concatenate([np.isin(group, scored) for group in whole])
+    deviation = np.sqrt(trend_variance(centre.trend).left_out(whole))[of_scored]
     return HeldOut(
         centre=centre,
         context=rows[kept],
         left_out=left_out[kept],
         weight=weight[kept],
-        deviation=_left_out_deviation(centre.trend, groups)[kept],
+        deviation=deviation[kept],
         predicted=np.concatenate(predicted)[kept],
         run_context=np.nonzero(used)[0],
         duration=distribution.duration[used],
@@ -486,11 +501,23 @@ def _left_out_prediction(
         if centre.trend.time_model:
             trend = trend.with_time_model(Windows.of_bins(means[kept][..., 0]))
     else:
-        sums = tuple(replace(one, contexts=contexts[kept]) for one in trend.sums)
-        trend = replace(trend, contexts=contexts[kept], sums=sums)
-        trend = trend.refit(means[kept], weights=weights)
+        trend = trend.refit(means[kept], weights=weights, contexts=contexts[kept])
     others = centre.of_others(kept, means[kept], trend)
     return others.amounts(contexts[group], others.log_weights(contexts[group]))
+
+
+def _left_out_of_many(centre: Centre, scored: Indices) -> Iterator[Floats]:
+    """Amounts per bin of scored contexts alone, then of those of each level, from all others.
+
+    The residuals of the others are those of the trend of all contexts.
+    """
+    folds = Folds.of(centre.trend.contexts)
+    predicted = centre.left_out(folds)
+    yield from predicted[scored][:, None]
+    for group in folds.groups:
+        members = np.isin(folds.members[group], scored)
+        if members.any():
+            yield predicted[folds.singles + np.arange(group.start, group.stop)[members]]
 
 
 def _new_levels(values: Floats, known: Floats) -> NDArray[np.bool_]:
@@ -500,37 +527,6 @@ def _new_levels(values: Floats, known: Floats) -> NDArray[np.bool_]:
     return np.stack(new, axis=1)
 
 
-def _gaps(new: NDArray[np.bool_], z: Floats, known: Floats, lengths: Floats) -> Floats:
-    """Deviation at each new level given the known ones of the same resource, (q, n_resources)."""
-    gaps = np.zeros(z.shape)
-    for r in np.flatnonzero(new.any(axis=0)):
-        levels, length = np.unique(known[:, r])[:, None], lengths[r : r + 1]
-        prior = prior_covariance(levels, levels, length) + _JITTER * np.eye(len(levels))
-        precision = np.asarray(np.linalg.inv(prior), dtype=np.float64)
-        gap = _deviation(z[:, r, None], levels, length, precision)
-        gaps[:, r] = np.where(new[:, r], gap, 0.0)
-    return gaps
-
-
-def _deviation(z: Floats, known: Floats, lengths: Floats, precision: Floats) -> Floats:
-    """Deviation of the process at points (q, m), given known ones of a precision, (q,)."""
-    across = prior_covariance(z, known, lengths)
-    explained = np.einsum("qn,qn->q", across @ precision, across)
-    return np.sqrt(np.maximum(prior_variance(z) - explained, 0.0))
-
-
-def _left_out_deviation(trend: Trend, groups: Sequence[Indices]) -> Floats:
-    """Deviation at every context of every group, given the contexts outside the group."""
-    inverse, nugget = np.linalg.inv(_prior(trend)), trend.nugget[0]
-    variance = [np.diag(np.linalg.inv(inverse[np.ix_(g, g)])) - nugget for g in groups]
-    return np.sqrt(np.maximum(np.concatenate(variance), 0.0))
-
-
 def _in_segments(state: Floats, segments: int) -> Floats:
     """Amounts per bin (n, bins, k) as amounts per segment, (n, segments, k)."""
     return state.reshape(len(state), segments, -1, state.shape[2]).sum(axis=2)
-
-
-def _prior(trend: Trend) -> Floats:
-    known = trend.scaled(trend.contexts)
-    return prior_covariance(known, known, trend.lengths[0]) + trend.nugget[0] * np.eye(len(known))

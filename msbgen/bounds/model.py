@@ -26,6 +26,7 @@ guarantee and its assumptions:
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data import schema
+from msbgen.data.store import load_netcdf
 from msbgen.generate.model import ProfileModel
 
 Floats = NDArray[np.float64]
@@ -52,7 +54,7 @@ _log = logging.getLogger("msbgen")
 # Prefix of the names of its arrays in a file.
 _PREFIX = "calibration_"
 # Fields of the fitted model that a calibrated model shares.
-_SHARED = ("distribution", "resources", "counters", "attrs", "findings")
+_SHARED = ("distribution", "resources", "counters", "attrs", "findings", "words")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,7 @@ class CalibratedModel(ProfileModel):
         MeasurementError
             More contexts are needed for this rate; the message says how many.
         """
-        return self.calibration.duration_bound(self.checked(contexts), miscoverage)
+        return self.calibration.duration_bound(self.columns(contexts), miscoverage)
 
     def energy_bound(self, contexts: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Energy [J] that a new run exceeds with probability at most `miscoverage`.
@@ -125,7 +127,7 @@ class CalibratedModel(ProfileModel):
         if len(joules) != 1:
             what = f"{', '.join(joules)} are" if joules else "no counter beside the clock is"
             raise ArgumentError(f"{what} in joules; one counter of energy, 'energy', is wanted.")
-        query = self.checked(contexts)
+        query = self.columns(contexts)
         return self.calibration.of_total(joules[0]).duration_bound(query, miscoverage)
 
     def _joules(self) -> list[str]:
@@ -143,10 +145,14 @@ class CalibratedModel(ProfileModel):
         As `generate` (kind "mean") and `duration_bound`, for inner loops: without labels, and with
         everything that does not depend on the context computed once.
         """
-        query = self.checked(numbers_of(context, "context")[None])
+        query = self.columns(numbers_of(context, "context")[None])
         counts, duration = self.distribution.profiles(query, "mean")
         bound = self.calibration.duration_bound(query, miscoverage)
         return Answer(counts[0], float(duration[0]), float(bound[0]))
+
+    def beyond(self, contexts: ArrayLike) -> NDArray[np.bool_]:
+        """Contexts whose bounds are guesses (:meth:`Calibration.beyond`), (n_query,)."""
+        return self.calibration.beyond(self.columns(contexts))
 
     def supported_rate(self, miscoverage: float) -> float:
         """`miscoverage`, or with a warning the smallest larger rate that the contexts support."""
@@ -175,7 +181,7 @@ class CalibratedModel(ProfileModel):
             ``miscoverage`` holds the rate.
         """
         query = self.checked(contexts)
-        bound = self.calibration.duration_bound(query, miscoverage)
+        bound = self.duration_bound(query, miscoverage)
         exceeded = f"that a new run exceeds with probability {miscoverage:g}"
         columns: dict[str, tuple[NDArray[Any], str, str]] = {
             "duration_bound": (bound, "s", f"execution time {exceeded}")
@@ -189,7 +195,7 @@ class CalibratedModel(ProfileModel):
         )
         columns["extrapolated"] = (self.extrapolated(query).astype(np.int8), "1", outside)
         guess = "bound is a guess: nothing that was left out lay as far from the rest"
-        columns["beyond"] = (self.calibration.beyond(query).astype(np.int8), "1", guess)
+        columns["beyond"] = (self.beyond(query).astype(np.int8), "1", guess)
         return xr.Dataset(
             {
                 name: ("context", column, {"units": units, "long_name": text})
@@ -213,6 +219,16 @@ class CalibratedModel(ProfileModel):
             for name, (dims, array) in self.calibration.held_out.to_arrays().items()
         }
         return super()._as_dataset().assign(arrays)
+
+    @staticmethod
+    def load_any(path: str | os.PathLike[str]) -> ProfileModel:
+        """Model of a file: calibrated where the file holds a calibration, else as it was fitted.
+
+        ProfileError where the file cannot be read or is no model.
+        """
+        held = load_netcdf(path).data_vars
+        kind = CalibratedModel if any(str(n).startswith(_PREFIX) for n in held) else ProfileModel
+        return kind.load(path)
 
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> CalibratedModel:

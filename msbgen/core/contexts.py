@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from msbgen.core.errors import ArgumentError, quoted
 
@@ -15,6 +16,10 @@ Floats = NDArray[np.float64]
 
 # Rows that the kernels of linear algebra libraries take at a time, or a multiple of these.
 _TILE = 8
+# The most contexts that are treated exactly, at a cost that grows with their third power.
+MOST_EXACT = 400
+# The most contexts of a sparse row of weights.
+_NEAREST = 128
 
 
 def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) -> Floats:
@@ -102,6 +107,29 @@ def gaussian_log_weights(known: Floats, query: Floats) -> Floats:
     return exponent - exponent.max(axis=1, keepdims=True)
 
 
+def are_many(contexts: Floats) -> bool:
+    """Whether contexts (n, m) are too many to be treated exactly."""
+    return len(contexts) > MOST_EXACT
+
+
+def near_weights(known: Floats, query: Floats, *, others: bool = False) -> csr_array:
+    """Weights of the Gaussian kernel to the nearest known contexts alone, sparse (q, n_known).
+
+    Contexts (n_known, m), (q, m) are in bandwidths.  The nearest has weight 1, and only the 128
+    nearest have any.  With `others`, the query are the known contexts, and none weighs itself.
+    """
+    from scipy.spatial import KDTree  # imported here, as few fits need it
+
+    size = min(_NEAREST + int(others), len(known))
+    found = KDTree(known).query(query, k=size)
+    distance, index = (np.reshape(one, (len(query), size)) for one in found)
+    weight = np.exp(-0.5 * (distance**2 - distance[:, int(others)][:, None] ** 2))
+    if others:
+        weight[index == np.arange(len(query))[:, None]] = 0.0
+    starts = np.arange(len(query) + 1) * size
+    return csr_array((weight.ravel(), index.ravel(), starts), shape=(len(query), len(known)))
+
+
 def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
     """Levels to leave out together, to test the prediction of levels between measured ones.
 
@@ -122,6 +150,24 @@ def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
         if 3 <= len(levels) <= len(contexts) // 2:
             inner += [(resource, np.flatnonzero(column == level)) for level in levels[1:-1]]
     return inner
+
+
+def representative_contexts(contexts: Floats, count: int) -> NDArray[np.intp]:
+    """Rows of about `count` of the contexts (n, m), in rising order: random ones, and the extremes.
+
+    They depend on the contexts alone, not on their order.  They include a lowest and a highest
+    level of each resource.
+    """
+    drawn = random_order(contexts)[:count]
+    order = np.lexsort(contexts.T[::-1])
+    ordered = contexts[order]
+    return np.unique([*drawn, *order[ordered.argmin(axis=0)], *order[ordered.argmax(axis=0)]])
+
+
+def random_order(contexts: Floats) -> NDArray[np.intp]:
+    """Rows of the contexts (n, m) in a random order, the same however the contexts are sorted."""
+    order = np.lexsort(contexts.T[::-1])
+    return order[np.random.default_rng(0).permutation(len(order))]
 
 
 @dataclass(frozen=True, eq=False)

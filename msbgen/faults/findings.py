@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,6 +18,17 @@ Bools = NDArray[np.bool_]
 # The sentence names both changes of a machine's speed if log(slowest / fastest) exceeds this number
 # times |log(last / first)|.
 _TURNED = 1.25
+
+
+# A fault of each kind in words, and several.
+_KINDS = {
+    "slow": ("slow context", "slow contexts"),
+    "bad": ("context that fits no other", "contexts that fit no other"),
+    "exchanged": ("exchanged pair", "exchanged pairs"),
+    "stretched": ("run slowed in part", "runs slowed in part"),
+    "count": ("impossible count", "impossible counts"),
+    "drift": ("drift of the machine", "drifts of the machine"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +196,13 @@ class Findings:
     def sentences(self, describe: Callable[[int], str], counters: Sequence[str]) -> list[str]:
         """One sentence per fault; see :meth:`Fault.sentence`."""
         return [fault.sentence(describe, counters) for fault in self.faults]
+
+    def numbers(self) -> str:
+        """Number of faults of each kind in words: ``2 slow contexts, 1 impossible count``."""
+        counts = Counter(fault.kind for fault in self.faults)
+        return ", ".join(
+            f"{n} {_KINDS[kind][0 if n == 1 else 1]}" for kind, n in counts.most_common()
+        )
 
     def repair(
         self, counts: Floats, duration: Floats, contexts: Floats, started: Floats | None = None

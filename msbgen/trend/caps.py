@@ -68,14 +68,13 @@ class Cap:
     highest: Floats  # (bins,): upper limit of that logarithm
     coefficients: Floats  # (n, bins)
 
-    def throttle(self, rows: Floats, levels: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    def throttle(self, smooth: Floats, levels: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """Time under the cap [s], and the share of the free time in it, (q, bins) each.
 
-        `rows` (q, n) weigh the coefficients; `levels` (q,) are of the resource, `counts` (q, bins)
-        of the counter.
+        `smooth` (q, bins) is the prediction from the coefficients; `levels` (q,) are of the
+        resource, `counts` (q, bins) of the counter.
         """
-        logs = rows @ self.coefficients
-        logs += self.mean
+        logs = smooth + self.mean
         np.minimum(logs, self.highest, out=logs)
         least = counts / (self.rate * levels[:, None])
         return throttled(np.exp(logs, out=logs), least, self.width)

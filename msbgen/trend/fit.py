@@ -34,13 +34,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.contexts import are_many, representative_contexts
 from msbgen.core.errors import ArgumentError
 from msbgen.trend.caps import Cap, find_cap, held_out_time, refit_cap
 from msbgen.trend.coordinates import COORDINATES, Coordinates, check_names, default_names
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import Problem, SmoothingParameters, offsets
 from msbgen.trend.search import ParameterChoice, ParameterSearch, default_choice
-from msbgen.trend.smooth import FORMS, SMOOTHERS, GaussianProcess, Smoother
+from msbgen.trend.smooth import FORMS, SMOOTHERS, Smoother, gaussian_process
 from msbgen.trend.time_model import (
     TimeModel,
     TimeProblem,
@@ -51,7 +52,10 @@ from msbgen.trend.time_model import (
 )
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
+# Contexts of which a fit to many chooses coordinates, parameters and caps.
+_CHOOSING = 300
 # The local-linear form must lower the held-out error by this factor.
 _FORM_GAIN = 0.9
 # The trend of the sums must lower the held-out squared error of the whole time by this factor, and
@@ -107,6 +111,10 @@ class Trend:
     def _smoother(self) -> Smoother:
         return SMOOTHERS[self.form](self._known)
 
+    @cached_property
+    def _process(self) -> Smoother:
+        return self._smoother if self.form == FORMS[0] else gaussian_process(self._known)
+
     def distance(self, contexts: ArrayLike) -> Floats:
         """Distance of contexts (q, m) to each known one in mean length scales, (q, n)."""
         steps = (self.scaled(contexts)[:, None] - self._known) / self.mean_lengths
@@ -138,15 +146,7 @@ class Trend:
     def _with_times(self, contexts: ArrayLike) -> tuple[Floats, list[tuple[Floats, Floats]]]:
         """State (q, bins, k) without caps; under a cap or time model also time and free share."""
         z = self.scaled(contexts)
-        lengths, nugget = self._every_length
-        if self.form == FORMS[0]:  # the times without caps are Gaussian processes as well
-            rows = self._smoother.rows(z, lengths, nugget)
-        else:
-            rows = self._smoother.rows(z, self.lengths, self.nugget)
-            if self.caps:
-                process, k = GaussianProcess(self._known), len(self.lengths)
-                rows = np.concatenate([rows, process.rows(z, lengths[k:], nugget[k:])])
-        values = rows[: len(self.lengths)] @ self.coefficients
+        values = self._smoother.predict(z, self.coefficients, self.lengths, self.nugget)
         values += self.mean[:, None]
         np.maximum(values, self.lowest[:, None], out=values)
         np.minimum(values, self.highest[:, None], out=values)
@@ -159,23 +159,25 @@ class Trend:
             (model,), (sums,) = self.time_model, self.sums
             _scale_sums(state[..., 1:], sums.predict(contexts)[..., 1:], model.summed)
             return state, [model.time(levels, state[..., 1:], self.caps)]
-        return state, [
-            cap.throttle(weights, levels[:, cap.resource], state[..., cap.counter])
-            for cap, weights in zip(self.caps, rows[len(self.lengths) :])
-        ]
+        times = []
+        for cap in self.caps:  # the time without the cap is a Gaussian process in any form
+            given = cap.coefficients[None], cap.lengths[None], np.array([cap.nugget])
+            (smooth,) = self._process.predict(z, *given)
+            times.append(cap.throttle(smooth, levels[:, cap.resource], state[..., cap.counter]))
+        return state, times
 
-    @cached_property
-    def _every_length(self) -> tuple[Floats, Floats]:
-        """Length scales (k + caps, m) and nuggets (k + caps,) of the quantities and the caps."""
-        lengths = np.array([*self.lengths, *(cap.lengths for cap in self.caps)])
-        return lengths, np.array([*self.nugget, *(cap.nugget for cap in self.caps)])
-
-    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
-        """The trend of other states of the same contexts, with the same parameters.
+    def refit(
+        self, states: ArrayLike, *, weights: ArrayLike = 1.0, contexts: ArrayLike | None = None
+    ) -> Trend:
+        """The trend of other states, of the same or other contexts, with the same parameters.
 
         Parameters and errors as of :func:`fit_trend`.  Coordinates, form, length scales, nuggets
         and the parameters of the caps are kept.  O(n³), with a cap O(n³) per bin.
         """
+        if contexts is not None:
+            levels = np.array(contexts, dtype=float)
+            sums = tuple(replace(one, contexts=levels) for one in self.sums)
+            return replace(self, contexts=levels, sums=sums).refit(states, weights=weights)
         known, amounts, weight = _checked(self.contexts, states, weights)
         if amounts.shape[2] != len(self.offset):
             raise ArgumentError(
@@ -217,6 +219,19 @@ class Trend:
         _scale_sums(state[..., 1:], of_sums.predict(self.contexts)[..., 1:], summed)
         problem = TimeProblem(windows, self.contexts, state[..., 1:], self.caps, self.weights)
         return replace(self, sums=(of_sums,), time_model=(fit_time_model(problem, summed),))
+
+    def with_time_model_of(self, other: Trend, windows: Windows, rows: Indices) -> Trend:
+        """The trend with the time model of another one, refitted to windows of progress.
+
+        The windows are of the contexts `rows` alone, enough to determine the parts of each bin.
+        """
+        sums = self.states.sum(axis=1, keepdims=True)
+        of_sums = other.sums[0].refit(sums, weights=self.weights, contexts=self.contexts)
+        (model,), levels = other.time_model, self.contexts[rows]
+        state = replace(self, sums=(), time_model=()).predict(levels)
+        _scale_sums(state[..., 1:], of_sums.predict(levels)[..., 1:], model.summed)
+        problem = TimeProblem(windows, levels, state[..., 1:], self.caps, self.weights[rows])
+        return replace(self, sums=(of_sums,), time_model=(refit_time_model(model, problem),))
 
     @cached_property
     def held_out(self) -> Floats:
@@ -320,7 +335,8 @@ def fit_trend(
     A cap is decided on so many `segments`, sums of neighbouring bins; by default on the bins.
     Amounts below `floor` times the mean of a quantity are treated additively; time has no floor.
 
-    O(n³) per candidate set of parameters, some hundred of them; with a cap O(n³) per bin.  With
+    O(n³) per candidate set of parameters, some hundred of them; with a cap O(n³) per bin.  Of more
+    than 400 contexts, 300 choose the parameters, and a covariance of low rank takes O(n).  With
     fewer than m + 3 contexts nothing is chosen: logarithms, default length scales and no cap.
 
     Raises
@@ -341,6 +357,13 @@ def fit_trend(
     """
     known, amounts, weight = _checked(contexts, states, weights)
     n, bins, k = amounts.shape
+    if are_many(known):
+        part = choosing_contexts(known)
+        chosen = fit_trend(
+            known[part], amounts[part], weights=weight[part], floor=floor, segments=segments,
+            form=FORMS[0] if form == "auto" else form, coordinates=coordinates, find_caps=find_caps,
+        )  # fmt: skip
+        return chosen.refit(amounts, weights=weight, contexts=known)
     if form not in ("auto", *FORMS):
         raise ArgumentError(f"form is {form!r}; 'auto', {FORMS[0]!r} or {FORMS[1]!r} is wanted.")
     if segments is not None and not 1 <= segments <= bins:
@@ -392,6 +415,11 @@ def fit_trend(
         if errors[1] < min(_SUMS_GAIN * errors[0], errors[0] - _SUMS_LEAST**2):
             sums = (of_sums,)
     return _assemble(problem, known, choice.names, choice.parameters, caps, sums)
+
+
+def choosing_contexts(contexts: Floats) -> Indices:
+    """Rows of the contexts that choose the form and parameters of a fit to many contexts (n, m)."""
+    return representative_contexts(contexts, _CHOOSING)
 
 
 def _checked(

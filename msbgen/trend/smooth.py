@@ -2,8 +2,7 @@
 
 The values y (n, c) have many columns at the same points z (n, m), with noise variances (n, c) over
 that of the smooth part.  There is one length scale per resource, and one nugget that multiplies the
-noise.  Both smoothers are linear, prediction = rows(z) @ coefficients, and predict left-out points
-in closed form.
+noise.  The smoothers are linear, and predict left-out points in closed form.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.contexts import are_many
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import available_cores
 from msbgen.trend import _kernels
 from msbgen.trend.covariance import Pairs
 from msbgen.trend.folds import Folds
+from msbgen.trend.low_rank import LowRankProcess
 
 Floats = NDArray[np.float64]
 
@@ -35,10 +36,10 @@ class Smoother(Protocol):
 
     def __init__(self, known: Floats) -> None: ...
 
-    def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
-        """Weights of the coefficients at points (q, m) for k quantities, (k, q, n).
+    def predict(self, z: Floats, coefficients: Floats, lengths: Floats, nugget: Floats) -> Floats:
+        """Predictions at points (q, m) for k quantities, (k, q, c).
 
-        lengths (k, m), nugget (k,).
+        coefficients (k, n, c), lengths (k, m), nugget (k,).
         """
         ...
 
@@ -66,9 +67,9 @@ class GaussianProcess:
     def _pairs(self) -> Pairs:
         return Pairs(self._known, self._known)
 
-    def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
+    def predict(self, z: Floats, coefficients: Floats, lengths: Floats, nugget: Floats) -> Floats:
         """See :class:`Smoother`; independent of the nugget."""
-        return Pairs(z, self._known).covariances(lengths)
+        return Pairs(z, self._known).covariances(lengths) @ coefficients
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
         """See :class:`Smoother`; MeasurementError for points so close that none is determined."""
@@ -119,10 +120,10 @@ class LocalLinear:
         self._known = known
         self._cached = (Folds.alone(0), _LocalFits.of(known, known[:0]))
 
-    def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
+    def predict(self, z: Floats, coefficients: Floats, lengths: Floats, nugget: Floats) -> Floats:
         """See :class:`Smoother`."""
         fits = _LocalFits.of(self._known, z)
-        return np.stack([fits.weights(*one) for one in zip(lengths, nugget)])
+        return np.stack([fits.weights(*one) for one in zip(lengths, nugget)]) @ coefficients
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
         """The values themselves."""
@@ -173,8 +174,13 @@ class _LocalFits:
         return np.matmul(self.design, np.linalg.solve(normal, first))[..., 0] * weight
 
 
+def gaussian_process(known: Floats) -> Smoother:
+    """The Gaussian process of known points (n, m): exact, or of low rank where they are many."""
+    return LowRankProcess(known) if are_many(known) else GaussianProcess(known)
+
+
 SMOOTHERS: dict[str, Callable[[Floats], Smoother]] = dict(
-    zip(FORMS, (GaussianProcess, LocalLinear))
+    zip(FORMS, (gaussian_process, LocalLinear))
 )
 
 _TOO_CLOSE = "contexts are so close that they determine no trend; drop those next to others."

@@ -354,10 +354,16 @@ class TimeProblem:
         slope, precision = weight * at.residual.reshape(n, bins), _RIDGE * n
         every = np.einsum("nb,nbp,nbq->bpq", weight, jacobian, jacobian, optimize=True)
         every += precision * np.eye(logs.shape[1])
-        groups = [np.array([i]) for i in range(folds.singles)]
-        groups += [folds.members[g] for g in folds.groups]
         steps = []
-        for group in groups:
+        if folds.singles:
+            # one context is of rank one in each bin: by Sherman and Morrison
+            inverse = np.linalg.inv(every)
+            for one, amount, factor in zip(jacobian[: folds.singles], slope, weight):
+                towards = np.matmul(inverse, one[..., None])[..., 0]
+                left = 1.0 - factor * (one * towards).sum(axis=1)
+                step = -(amount / left)[:, None] * towards
+                steps.append(np.clip(step, -_LONGEST_STEP, _LONGEST_STEP))
+        for group in (folds.members[g] for g in folds.groups):
             part = jacobian[group]
             normal = np.einsum("nb,nbp,nbq->bpq", weight[group], part, part, optimize=True)
             gradient = np.einsum("nb,nbp->bp", slope[group], part)

@@ -6,7 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from msbgen.core.contexts import Hull, grid_contexts, grid_counts, in_tiles, inner_levels
+from msbgen.core import contexts as places
+from msbgen.core.contexts import (
+    Hull,
+    grid_contexts,
+    grid_counts,
+    in_tiles,
+    inner_levels,
+    near_weights,
+    random_order,
+    representative_contexts,
+    squared_distances,
+)
 from msbgen.core.errors import ArgumentError
 
 
@@ -122,3 +133,29 @@ def test_tiles_keep_every_row_and_repeat_the_last():
         assert len(tiled) < n + 8
         np.testing.assert_array_equal(tiled[:n], rows)
         assert (tiled[n:] == rows[-1]).all()
+
+
+def test_near_weights_are_the_gaussian_kernel_of_the_nearest(monkeypatch):
+    monkeypatch.setattr(places, "_NEAREST", 5)
+    rng = np.random.default_rng(3)
+    known, query = rng.normal(size=(30, 2)), rng.normal(size=(7, 2))
+    for weight, distance in (
+        (near_weights(known, query), squared_distances(query, known)),
+        (near_weights(known, known, others=True), squared_distances(known, known)),
+    ):
+        distance = np.where(distance == 0, np.inf, distance)  # of a context to itself
+        least = distance.min(axis=1, keepdims=True)
+        kept = distance <= np.sort(distance, axis=1)[:, [4]]
+        wanted = np.where(kept, np.exp(-0.5 * (distance - least)), 0.0)
+        np.testing.assert_allclose(weight.toarray(), wanted, rtol=1e-12)
+
+
+def test_representative_contexts_depend_on_no_order():
+    contexts = np.random.default_rng(5).normal(size=(50, 3))
+    order = np.random.default_rng(6).permutation(50)
+    rows, others = (representative_contexts(c, 10) for c in (contexts, contexts[order]))
+    assert 10 <= len(rows) <= 16
+    np.testing.assert_array_equal(np.sort(order[others]), rows)
+    np.testing.assert_array_equal(contexts[rows].min(axis=0), contexts.min(axis=0))
+    np.testing.assert_array_equal(contexts[rows].max(axis=0), contexts.max(axis=0))
+    np.testing.assert_array_equal(np.sort(random_order(contexts)), np.arange(50))

@@ -46,10 +46,10 @@ def test_an_unmeasured_amount_is_predicted_from_the_others_alone(seed):
         plain.z[rest], plain.amounts[rest], plain.weights[rest], plain.offset, Folds.alone(11)
     )
     fit = without.fit(PARAMETERS)
-    rows = without.smoother("gaussian-process").rows(
-        plain.z[[4]], PARAMETERS.lengths, PARAMETERS.nugget
+    smooth = without.smoother("gaussian-process").predict(
+        plain.z[[4]], fit.coefficients, PARAMETERS.lengths, PARAMETERS.nugget
     )
-    expected = fit.mean[0, 1] + rows[0, 0] @ fit.coefficients[0][:, 1]
+    expected = fit.mean[0, 1] + smooth[0, 0, 1]
     assert row == pytest.approx(np.clip(expected, fit.lowest[0, 1], fit.highest[0, 1]), abs=1e-4)
 
 

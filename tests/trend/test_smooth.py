@@ -46,12 +46,12 @@ def drawn(seed, n=9, m=2, columns=3):
 
 @settings(max_examples=20)
 @given(st.sampled_from(FORMS), st.floats(1e-4, 0.1), SEEDS)
-def test_rows_times_coefficients_are_the_prediction(form, nugget, seed):
+def test_coefficients_give_the_prediction(form, nugget, seed):
     z, values, noise, lengths = drawn(seed)
     smoother = SMOOTHERS[form](z)
     for queries in (z[:2] + 0.01, np.linspace(-0.6, 0.6, 20).reshape(10, 2)):  # few, and many
-        (rows,) = smoother.rows(queries, lengths[None], np.array([nugget]))
-        found = rows @ smoother.coefficients(values, noise, lengths, nugget)
+        coefficients = smoother.coefficients(values, noise, lengths, nugget)[None]
+        (found,) = smoother.predict(queries, coefficients, lengths[None], np.array([nugget]))
         for query, row in zip(queries, found):
             for value, column, variance in zip(row, values.T, noise.T):
                 wanted = predicted(form, z, query, column, variance, lengths, nugget)
