@@ -87,7 +87,8 @@ def marginal_error(
 ) -> float:
     """L1 error of both marginals against the weights."""
     rows, columns = marginals(ground, f, g, epsilon)
-    return float(np.abs(rows - weights[0]).sum() + np.abs(columns - weights[1]).sum())
+    with np.errstate(over="ignore"):  # of a solver that diverges, the error is infinite
+        return float(np.abs(rows - weights[0]).sum() + np.abs(columns - weights[1]).sum())
 
 
 @dataclass(frozen=True)

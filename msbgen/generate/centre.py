@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from msbgen.core.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
-from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth
+from msbgen.core.contexts import are_many, gaussian_log_weights, near_weights, scott_bandwidth
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.coordinates import COORDINATES
 from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.folds import Folds
 from msbgen.trend.smooth import FORMS
 
 Floats = NDArray[np.float64]
@@ -150,9 +152,9 @@ class Centre:
         context that hold a quantity are a single one.
         """
         states, single = self.known_states(), n_measured <= 1
-        rows = single.any(axis=1)
-        log_weight = gaussian_log_weights(self.scaled_contexts, self.scaled_contexts[rows])
-        centre = self._with_context_residuals(self._fitted[rows], log_weight)
+        rows = np.asarray(single.any(axis=1))
+        weight = _weights_of_known(self.scaled_contexts, rows)
+        centre = self._with_context_residuals(self._fitted[rows], weight)
         states[rows] = np.where(single[rows, None], centre, states[rows])
         return states
 
@@ -163,8 +165,26 @@ class Centre:
         The parameters of the trend are kept.  The residuals of the others are those from the full
         trend.
         """
-        log_weight = _weights_of_others(self.scaled_contexts)
-        return self._with_context_residuals(self.trend.held_out, log_weight)
+        weight = _weights_of_others(self.scaled_contexts)
+        return self._with_context_residuals(self.trend.held_out, weight)
+
+    def left_out(self, folds: Folds) -> Floats:
+        """Centre of contexts that are left out alone and in groups, as `held_out`, for many.
+
+        (rows of the folds, bins, k)
+        """
+        fitted, known = self.trend.left_out(folds), self.scaled_contexts
+        alone = fitted[: folds.singles]
+        parts = [self._with_context_residuals(alone, _weights_of_others(known))]
+        for group in folds.groups:
+            members = folds.members[group]
+            kept = np.setdiff1d(np.arange(len(known)), members)
+            near = _normalised(near_weights(known[kept], known[members]))
+            shape = len(members), len(known)
+            weight = csr_array((near.data, kept[near.indices], near.indptr), shape=shape)
+            rows = slice(folds.singles + group.start, folds.singles + group.stop)
+            parts.append(self._with_context_residuals(fitted[rows], weight))
+        return np.concatenate(parts)
 
     def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
         """Centre of the `kept` contexts, with a trend that was fitted to their means `states`."""
@@ -186,18 +206,18 @@ class Centre:
 
     def amounts(self, query: Floats, log_weight: Floats) -> Floats:
         """Amounts per bin at contexts with their :meth:`log_weights`, (q, bins, k)."""
-        return self._with_context_residuals(self.trend.predict(query), log_weight)
+        return self._with_context_residuals(self.trend.predict(query), _weights(log_weight))
 
-    def _with_context_residuals(self, fitted: Floats, log_weight: Floats) -> Floats:
+    def _with_context_residuals(self, fitted: Floats, weight: Floats | csr_array) -> Floats:
         """Amounts of the trend (q, bins, k) times the local mean of the context residuals.
 
         If the total time comes from a trend of the sums, so do its residuals.  Single bins have the
         noise of deconvolution, and the mean of noisy logarithms is too low.
         """
-        states = fitted * np.exp(_local_mean(log_weight, self._shrunk))
+        states = fitted * np.exp(_local_mean(weight, self._shrunk))
         if not self.trend.sums:
             return states
-        sums = fitted.sum(axis=1) * np.exp(_local_mean(log_weight, self._shrunk_sums)[:, 0])
+        sums = fitted.sum(axis=1) * np.exp(_local_mean(weight, self._shrunk_sums)[:, 0])
         states *= (sums / np.maximum(states.sum(axis=1), 1e-300))[:, None]
         return states
 
@@ -294,7 +314,7 @@ def _stored_trend(
         shape = (0,) if name.startswith("cap_") and c == 0 else tuple(sizes[a] for a in axes)
         within = _TREND_RANGES.get(name, ANY)
         arrays[name] = stored.numbers(name, shape, within=within, missing=name == "states")
-    form = stored.indices("form", (), below=len(FORMS))
+    form = stored.indices("form", (), below=1 if are_many(contexts) else len(FORMS))
     coordinates = stored.indices("coordinates", (m,), below=len(COORDINATES))
     counter = stored.indices("cap_counter", (c,), below=q)
     resource = stored.indices("cap_resource", (c,), below=m)
@@ -336,12 +356,31 @@ def _kernel_width(trend: Trend, bandwidth: float) -> Floats:
     return bandwidth * np.maximum(scott_bandwidth(known), least)
 
 
-def _local_mean(log_weight: Floats, context_residual: Floats) -> Floats:
-    """Mean of context residuals (n_known, bins, k) by log weights (q, n_known), (q, bins, k)."""
+def _local_mean(weight: Floats | csr_array, context_residual: Floats) -> Floats:
+    """Mean of context residuals (n_known, bins, k) by weights (q, n_known), (q, bins, k)."""
+    mean = np.asarray(weight @ context_residual.reshape(len(context_residual), -1))
+    return mean.reshape(len(mean), *context_residual.shape[1:])
+
+
+def _weights(log_weight: Floats) -> Floats:
+    """Weights that sum to 1, from their logarithms (q, n_known)."""
     weight = np.exp(log_weight)
     weight /= weight.sum(axis=1, keepdims=True)
-    mean = weight @ context_residual.reshape(len(context_residual), -1)
-    return mean.reshape(len(weight), *context_residual.shape[1:])
+    return weight
+
+
+def _weights_of_known(scaled_contexts: Floats, rows: NDArray[np.bool_]) -> Floats | csr_array:
+    """Weights of all known contexts around some of them, (rows, n_known); sparse for many."""
+    if are_many(scaled_contexts):
+        return _normalised(near_weights(scaled_contexts, scaled_contexts[rows]))
+    return _weights(gaussian_log_weights(scaled_contexts, scaled_contexts[rows]))
+
+
+def _normalised(weight: csr_array) -> csr_array:
+    """Sparse weights whose rows sum to 1."""
+    sums = np.add.reduceat(weight.data, weight.indptr[:-1])
+    scale = np.repeat(1.0 / sums, np.diff(weight.indptr))
+    return csr_array((weight.data * scale, weight.indices, weight.indptr), shape=weight.shape)
 
 
 def predicted_share(scaled_contexts: Floats, context_residual: Floats, weight: Floats) -> Floats:
@@ -357,11 +396,13 @@ def predicted_share(scaled_contexts: Floats, context_residual: Floats, weight: F
     return np.clip(agreement / np.maximum((weight * others**2).sum(axis=(0, 1)), 1e-300), 0, 1)
 
 
-def _weights_of_others(scaled_contexts: Floats) -> Floats:
-    """Log weights of each known context's others, (n_known, n_known), 0 for the nearest."""
+def _weights_of_others(scaled_contexts: Floats) -> Floats | csr_array:
+    """Weights of each known context's others, (n_known, n_known); sparse for many."""
+    if are_many(scaled_contexts):
+        return _normalised(near_weights(scaled_contexts, scaled_contexts, others=True))
     log_weight = gaussian_log_weights(scaled_contexts, scaled_contexts)
     np.fill_diagonal(log_weight, -np.inf)
-    return log_weight - log_weight.max(axis=1, keepdims=True)
+    return _weights(log_weight - log_weight.max(axis=1, keepdims=True))
 
 
 def log_ratio(measured: Floats, expected: Floats, typical: Floats | None = None) -> Floats:

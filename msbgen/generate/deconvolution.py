@@ -14,18 +14,24 @@ Caps make time uneven over the contexts.  Time therefore follows from the time m
 (:mod:`msbgen.trend.time_model`) if that predicts the intervals of left-out contexts clearly better.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from msbgen.core.contexts import squared_distances
+from msbgen.core.contexts import (
+    are_many,
+    near_weights,
+    representative_contexts,
+    squared_distances,
+)
 from msbgen.generate import _kernels
 from msbgen.generate.partial import fill_means
 from msbgen.generate.progress import uniform_knots
 from msbgen.generate.runs import Runs
-from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.fit import Trend, choosing_contexts, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
 
@@ -48,6 +54,7 @@ class DeconvolutionSettings:
     # error of left-out intervals over that of the trend, below which the time model is used: a
     # smaller gain may be chance
     time_model_gain: float = 0.95
+    time_contexts: int = 1000  # contexts that a time model of many is fitted to
     negligible: float = 1e-12  # amounts below this share of their mean are rounding
 
 
@@ -72,7 +79,14 @@ def deconvolved_trend(
     which more runs have times than counts: errors of time alone favour the trend there.  The time
     model is then also used if it is better for time, and clearly better for all quantities
     together.
+
+    Of many contexts, representative ones decide on the form of the trend, its parameters, caps and
+    time model.  All contexts are then deconvolved and fitted with these.
     """
+    if are_many(runs.contexts):
+        part = runs.of_contexts(choosing_contexts(runs.contexts))
+        chosen = deconvolved_trend(part, segments, deconvolutions, lambda: None, counters=counters)
+        return _trend_like(chosen[0], runs, deconvolutions, step)
     means = runs.amounts(runs.state)
     everywhere = np.isfinite(means).all(axis=(0, 2))
     chosen = filled = means
@@ -111,6 +125,24 @@ def deconvolved_trend(
     return (with_model, model_state) if better else (trend, state)
 
 
+def _trend_like(
+    chosen: Trend, runs: Runs, deconvolutions: int, step: Callable[[], None]
+) -> tuple[Trend, Floats]:
+    """The trend of all runs and their states, as of `deconvolved_trend`, with chosen parameters."""
+    plain = replace(chosen, sums=(), time_model=()) if chosen.time_model else chosen
+    filled = fill_means(runs.amounts(runs.state), chosen, runs.contexts)
+    trend, state = plain.refit(filled, weights=runs.weight, contexts=runs.contexts), runs.state
+    step()
+    if chosen.time_model:
+        trend, state = trend_with_time_model(runs, trend, chosen)
+    for _ in range(deconvolutions):
+        if not chosen.time_model:
+            state = runs.deconvolved(trend)
+            trend = trend.refit(fill_means(runs.amounts(state), trend), weights=runs.weight)
+        step()
+    return trend, state
+
+
 def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
     """Error of a trend in the intervals of left-out contexts: geometric mean over quantities.
 
@@ -128,22 +160,29 @@ def _clearly_better(time_model: float, trend: float) -> bool:
     return time_model < _SETTINGS.time_model_gain * trend
 
 
-def trend_with_time_model(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
+def trend_with_time_model(
+    runs: Runs, trend: Trend, like: Trend | None = None
+) -> tuple[Trend, Floats]:
     """Trend whose time follows the time model, and the runs' states deconvolved with it.
 
-    Progress of `runs` is not measured by time; `trend` is that of their states.
+    Progress of `runs` is not measured by time; `trend` is that of their states.  The parameters are
+    those of the time model of the trend `like`, where it is given.
     """
-    n, state = len(runs.contexts), runs.state
-    everywhere = np.ones((state.shape[2] - 1, n, n))
+    state = runs.state
     for kernels, steps in (
-        (everywhere, _SETTINGS.shared_steps),
+        (everywhere(trend), _SETTINGS.shared_steps),
         (neighbours(trend), _SETTINGS.near_steps),
     ):
         counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], kernels, steps)
         state = np.concatenate([state[..., :1], counts], axis=2)
         means = fill_means(runs.amounts(state, time_resolved=False), trend)
         trend = trend.refit(means, weights=runs.weight)
-    with_model = trend.with_time_model(interval_windows(runs))
+    if like is None:
+        with_model = trend.with_time_model(interval_windows(runs))
+    else:
+        rows = representative_contexts(runs.contexts, _SETTINGS.time_contexts)
+        windows = interval_windows(runs.of_contexts(rows))
+        with_model = trend.with_time_model_of(like, windows, rows)
     time = runs.deconvolved(with_model, shared_steps=0)[..., :1]
     state = np.concatenate([time, state[..., 1:]], axis=2)
     means = fill_means(runs.amounts(state), trend)
@@ -151,18 +190,28 @@ def trend_with_time_model(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
     return replace(trend, sums=with_model.sums, time_model=with_model.time_model), state
 
 
-def neighbours(trend: Trend) -> Floats:
-    """Kernel weights between the known contexts for each counter, (k − 1, n, n)."""
+def everywhere(trend: Trend) -> list[Floats]:
+    """Equal weights of the known contexts for each counter: (n, n), or one row for all of many."""
+    n, many = len(trend.contexts), are_many(trend.contexts)
+    return [np.ones((1 if many else n, n))] * (len(trend.lengths) - 1)
+
+
+def neighbours(trend: Trend) -> list[Floats] | list[csr_array]:
+    """Kernel weights between the known contexts for each counter, (n, n); sparse for many."""
     known = trend.scaled(trend.contexts)
     scaled = [known / (_SETTINGS.reach * lengths) for lengths in trend.lengths[1:]]
-    return np.array([np.exp(-0.5 * squared_distances(z, z)) for z in scaled])
+    if are_many(known):
+        return [near_weights(z, z) for z in scaled]
+    return [np.exp(-0.5 * squared_distances(z, z)) for z in scaled]
 
 
-def deconvolved_counts(runs: Runs, prior: Floats, kernels: Floats, steps: int) -> Floats:
+def deconvolved_counts(
+    runs: Runs, prior: Floats, kernels: Sequence[Floats | csr_array], steps: int
+) -> Floats:
     """Amounts of the counters in each bin of the runs, NaN where not measured, (n, bins, k − 1).
 
-    `prior` (n_known, bins, k − 1) is a first estimate of the amounts; `kernels` (k − 1, n_known,
-    n_known) are the weights of the contexts in each other's corrections.
+    `prior` (n_known, bins, k − 1) is a first estimate of the amounts; each of the k − 1
+    `kernels` (n_known, n_known) has the weights of the contexts in each other's corrections.
     """
     position, amounts = runs.intervals
     amounts = np.ascontiguousarray(amounts[..., 1:])

@@ -5,8 +5,10 @@ of runs that were slowed down.  Then contexts are compared once more without the
 the drift of the machine is estimated (:mod:`msbgen.faults`).
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -14,6 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.contexts import are_many, random_order, representative_contexts
 from msbgen.data import schema
 from msbgen.data.energy import energy_counters
 from msbgen.data.gaps import CARRIED
@@ -39,6 +42,7 @@ from msbgen.faults.stretches import find_stretches, narrow_slowness
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.progress import to_progress, uniform_knots
 from msbgen.generate.runs import usable_runs
+from msbgen.generate.words import WordColumns
 from msbgen.trend.caps import Rate, at_rates, cap_rates
 
 Floats = NDArray[np.float64]
@@ -46,10 +50,6 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 _log = logging.getLogger("msbgen")
-
-# The most measured contexts of a fit: the time of the trend grows with their third power, to
-# minutes at 1,000.
-MOST_KNOWN = 1_000
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class DetectionSettings:
     missing_share: float = 0.5
     # of its time that a context spends at a cap, from which the cap explains its time
     capped_share: float = 0.5
+    block: int = 300  # contexts that are searched together where they are many
+    most_suspects: int = 75  # of all blocks, that are searched together once more
 
     def are_enough(self, n_contexts: int, n_resources: int) -> bool:
         """Whether so many contexts predict one another."""
@@ -76,9 +78,9 @@ _SETTINGS = DetectionSettings()
 def known_faults(dataset: xr.Dataset) -> Findings:
     """Faults that :func:`msbgen.generate.model.fit_profiles` reports and corrects.
 
-    None for generated profiles, nor for more contexts than a fit takes.
+    None for generated profiles, and with the attribute ``keep_all``.
     """
-    if "kind" in dataset.attrs or dataset.sizes["context"] > MOST_KNOWN:
+    if "kind" in dataset.attrs:
         return NOTHING
     clock = schema.clock_name(dataset)
     index = 0 if clock == "time" else 1 + schema.counter_names(dataset).index(clock)
@@ -120,23 +122,30 @@ def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset
 
 
 def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
-    """Faults of valid profiles (:func:`find_faults`); none where words have no order."""
-    if schema.unordered_resources(dataset):
-        return Findings()
+    """Faults of valid profiles (:func:`find_faults`).
+
+    None with the attribute ``keep_all``.
+    """
+    if dataset.attrs.get(schema.KEEP_ALL):
+        return NOTHING
+    table = schema.context_table(dataset)
+    words = WordColumns.of(schema.resource_attrs(dataset), table)
     measurements = Measurements(
         schema.count_array(dataset),
         schema.duration_array(dataset),
-        schema.context_table(dataset),
+        words.encode(table),
         schema.sampling_interval(dataset),
         clock,
         complete=schema.complete_array(dataset),
     )
-    return find_faults(
+    found = find_faults(
         measurements,
         started=schema.started_array(dataset),
         missing=_missing_samples(dataset),
         time_driven=np.isin(schema.counter_names(dataset), energy_counters(dataset)),
     )
+    levels = [tuple(row) for row in table.tolist()]
+    return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in found))
 
 
 def _missing_samples(dataset: xr.Dataset) -> Bools:
@@ -220,6 +229,10 @@ class _Amounts:
     state: Floats  # (n, runs, bins, 1 + k): amounts of all bins, of equal work
     used: Bools  # (n, runs)
 
+    def of_contexts(self, rows: Indices) -> _Amounts:
+        """The amounts of some contexts."""
+        return _Amounts(self.contexts[rows], self.totals[rows], self.state[rows], self.used[rows])
+
     @property
     def held(self) -> Bools:
         """Totals of the runs that are used, (n, runs, 1 + k)."""
@@ -250,11 +263,42 @@ def _run_and_context_faults(
     if not used.any(axis=1).all():
         return []  # the fit raises an error
     amounts = _Amounts(m.contexts, _totals(m, used), measured.state, used)
-    if m.clock:
-        found = _find_with_stretches(amounts, _missing_share(m, missing))
-    else:
-        found = _context_faults(amounts, [])
+    missing_share = _missing_share(m, missing)
+
+    def faults_among(rows: Indices) -> list[Fault]:
+        part = amounts.of_contexts(rows)
+        found = _find_with_stretches(part, missing_share[rows]) if m.clock else None
+        found = _context_faults(part, []) if found is None else found
+        return [replace(f, contexts=tuple(int(rows[i]) for i in f.contexts)) for f in found]
+
+    found = _faults_of_many(m.contexts, faults_among)
     return [*found, *_drift_faults(amounts, found, drift)]
+
+
+def _faults_of_many(
+    contexts: Floats, faults_among: Callable[[Indices], list[Fault]]
+) -> list[Fault]:
+    """Faults of contexts (n, m), searched in blocks where they are many.
+
+    Each block is a random part of the contexts, spread over all levels.  Two contexts of different
+    blocks that were exchanged look bad, or slow, in theirs.  Therefore the suspects of all blocks
+    are searched once more, together with contexts without faults.
+    """
+    n = len(contexts)
+    if not are_many(contexts):
+        return faults_among(np.arange(n))
+    order = random_order(contexts)
+    blocks = [np.sort(block) for block in np.array_split(order, -(-n // _SETTINGS.block))]
+    found = [fault for block in blocks for fault in faults_among(block)]
+    suspects = [f.contexts[0] for f in found if isinstance(f, (SlowContext, BadContext))]
+    if not 2 <= len(suspects) <= _SETTINGS.most_suspects:
+        return found
+    faulty = {i for fault in found for i in fault.contexts}
+    sound = [i for i in order.tolist() if i not in faulty][: _SETTINGS.block - len(suspects)]
+    again = faults_among(np.sort([*suspects, *sound]))
+    kept = [f for f in found if f.contexts[0] not in suspects or isinstance(f, StretchedRun)]
+    known = {f.contexts for f in kept}
+    return [*kept, *(f for f in again if {*f.contexts} & {*suspects} and f.contexts not in known)]
 
 
 def _totals(m: Measurements, used: Bools) -> Floats:
@@ -369,6 +413,8 @@ def _drift_faults(amounts: _Amounts, faults: Sequence[Fault], basis: Floats) -> 
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
     if not _SETTINGS.are_enough(len(rows), contexts.shape[1]):
         return []
+    if are_many(contexts[rows]):  # a part is enough for a few terms
+        rows = rows[representative_contexts(contexts[rows], _SETTINGS.block)]
     held = held[rows]
     means = np.where(held, totals[rows], 0.0).sum(axis=1) / held.sum(axis=1)
     filled = np.where(held, totals[rows], means[:, None])  # counters that a run does not hold
@@ -451,9 +497,19 @@ def _variance(totals: Floats, held: Bools, means: Floats) -> Floats:
 
 
 def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
-    """Log a warning for each fault of a dataset, with the name of its file."""
-    for sentence in describe_faults(dataset, findings):
-        _log.warning("%s: %s", schema.file_of(dataset), sentence)
+    """Log a warning on the faults of a dataset: a single fault, else their numbers by kind.
+
+    Every verb fits the same file again: ``msbgen check`` names each of many faults once.
+    """
+    sentences, file = describe_faults(dataset, findings), schema.file_of(dataset)
+    if len(sentences) == 1:
+        _log.warning("%s: %s", file, sentences[0])
+    elif sentences:
+        _log.warning(
+            "%s: %d faults, corrected or left out (%s); msbgen check names each, --keep-all "
+            "(keep_all=True) trusts every run.",
+            file, len(sentences), findings.numbers(),
+        )  # fmt: skip
 
 
 def describe_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:

@@ -19,7 +19,6 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import POSITIVE, StoredArrays, digest
-from msbgen.core.contexts import Hull
 from msbgen.core.draws import count_of, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
@@ -44,18 +43,20 @@ from msbgen.data.schema import (
     same_level,
     sampling_interval,
     started_array,
+    trusting,
     unordered_resources,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.faults.findings import Findings
 from msbgen.generate.distribution import Kind, ProfileDistribution
 from msbgen.generate.elapsed_distribution import ElapsedDistribution, ElapsedSettings
-from msbgen.generate.faults import MOST_KNOWN, dataset_faults, describe_faults, log_faults
+from msbgen.generate.faults import dataset_faults, describe_faults, log_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.progress import resample
 from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
 from msbgen.generate.streams import stream_key
+from msbgen.generate.words import NUMBERS, WordColumns, outside_hull
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +96,8 @@ class ProfileModel:
         Labels, as in the measured dataset.
     findings : Findings
         Faults of the measurements, which were corrected before the fit.
+    words : WordColumns
+        Which resources have words as levels, with a column of the distribution for each word.
     """
 
     distribution: ProfileDistribution
@@ -102,6 +105,12 @@ class ProfileModel:
     counters: dict[str, dict[str, Any]]
     attrs: dict[str, Any] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
+    words: WordColumns = NUMBERS
+
+    @cached_property
+    def contexts(self) -> Floats:
+        """Known contexts, (n_known, n_resources)."""
+        return self.words.decode(self.distribution.contexts)
 
     def __repr__(self) -> str:
         return (
@@ -269,7 +278,7 @@ class ProfileModel:
                 progress(rows.start + len(some) * done // total, len(query))
 
         counts, duration = self.distribution.profiles(
-            some, kind, n_samples=n_samples, rng=key, progress=step
+            self.words.encode(some), kind, n_samples=n_samples, rng=key, progress=step
         )
         counts, interval = self._resampled(counts, duration, times)
         return make_profiles(
@@ -306,7 +315,7 @@ class ProfileModel:
         }
         return xr.Dataset(
             {
-                "contexts": (("known", "resource"), self.distribution.contexts),
+                "contexts": (("known", "resource"), self.contexts),
                 "duration": (("known", "run"), self.distribution.duration, {"units": "s"}),
                 **self.distribution.to_arrays(),
             },
@@ -355,12 +364,13 @@ class ProfileModel:
         stored.want(
             rows < _MOST_ROWS, "longest run in intervals", rows, f"less than {_MOST_ROWS:g}"
         )
+        words = WordColumns.of(labels["resources"], contexts)
         distribution = _DISTRIBUTIONS[labels["kind"]].from_arrays(
-            stored, contexts, duration, float(interval or 1), labels["distribution"]
+            stored, words.encode(contexts), duration, float(interval or 1), labels["distribution"]
         )
         findings = stored_findings(stored, labels.get("findings", []))
         model = cls(
-            distribution, labels["resources"], labels["counters"], labels["attrs"], findings
+            distribution, labels["resources"], labels["counters"], labels["attrs"], findings, words
         )
         stored.want(
             distribution.n_counters == len(model.counters), "number of counters",
@@ -373,7 +383,7 @@ class ProfileModel:
     @cached_property
     def known(self) -> xr.Dataset:
         """Known contexts and their durations with all labels; one event of each counter a run."""
-        return self._labelled(self.distribution.contexts, self.distribution.duration)
+        return self._labelled(self.contexts, self.distribution.duration)
 
     def _labelled(self, contexts: Floats, duration: Floats) -> xr.Dataset:
         return make_profiles(
@@ -381,10 +391,6 @@ class ProfileModel:
             interval=self.distribution.interval, resources=self.resources,
             counters=self.counters, attrs=self.attrs,
         )  # fmt: skip
-
-    @cached_property
-    def _hull(self) -> Hull:
-        return Hull.of(self.distribution.contexts[self._ended])
 
     @cached_property
     def _ended(self) -> NDArray[np.bool_]:
@@ -396,14 +402,18 @@ class ProfileModel:
 
         True also for known contexts of which every run was cut.
         """
-        cut = self.distribution.contexts[~self._ended]
+        cut = self.contexts[~self._ended]
         query = self.checked(query)
         all_cut = np.asarray(same_level(query[:, None], cut).all(axis=2)).any(axis=1)
-        return self._hull.outside(query) | all_cut
+        return outside_hull(self.contexts[self._ended], query, self.words) | all_cut
 
     def checked(self, contexts: ArrayLike) -> Floats:
         """Valid contexts as an array, (n_query, n_resources); errors as `near_contexts`."""
-        return near_contexts(contexts, self.distribution.contexts, self.resources)
+        return near_contexts(contexts, self.contexts, self.resources)
+
+    def columns(self, contexts: ArrayLike) -> Floats:
+        """Valid contexts as the distribution takes them, with a column for each word."""
+        return self.words.encode(self.checked(contexts))
 
     def _resampled(
         self, counts: NDArray[Any], duration: Floats, times: Floats | float
@@ -442,6 +452,7 @@ def fit_profiles(
     settings: Settings = DEFAULT,
     *,
     rng: np.random.Generator | int = 0,
+    keep_all: bool = False,
     part: bool = False,
     progress: OnProgress | None = None,
 ) -> ProfileModel:
@@ -455,6 +466,9 @@ def fit_profiles(
         See :data:`PRESETS`.
     rng : numpy.random.Generator or int
         Random start of the paper's solver, or its seed.
+    keep_all : bool
+        Trust every run: look for no faults.  ``dataset.assign_attrs(keep_all=1)`` means the same,
+        also to the other functions.
     part : bool
         The dataset is a part of measurements whose faults were logged: faults are corrected as
         always, but not logged again.
@@ -470,7 +484,7 @@ def fit_profiles(
     ProfileError
         The dataset breaks the contract.
     MeasurementError
-        Its runs are too short, its progress counter counted nothing, or its contexts are too many.
+        Its runs are too short, or its progress counter counted nothing.
     msbgen.bridge.solve.NotConvergedError
         The solver of the paper's preset did not reach its tolerance; the default preset solves
         later, see :meth:`ProfileModel.prepare`.
@@ -481,12 +495,8 @@ def fit_profiles(
             f"msbgen.PRESETS['paper'], is wanted."
         )
     validate_profiles(dataset, part=True)
-    for name in unordered_resources(dataset):
-        raise MeasurementError(
-            f"{file_of(dataset)}: resource '{name}' has runs with more than two words, which have "
-            f"no order; fit one or two of them, e.g. "
-            f"dataset.isel(context=dataset['{name}'].isin([1, 2]))."
-        )
+    if keep_all:
+        dataset = trusting(dataset)
     try:
         distribution, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
     except MeasurementError as error:
@@ -495,9 +505,11 @@ def fit_profiles(
     attrs = {**inherited_attrs(dataset), **partial}
     if findings:
         attrs["faults"] = describe_faults(dataset, findings)
+    resources = resource_attrs(dataset)
     return ProfileModel(
-        distribution, resource_attrs(dataset), counter_attrs(dataset), attrs, findings
-    )
+        distribution, resources, counter_attrs(dataset), attrs, findings,
+        WordColumns.of(resources, context_table(dataset)),
+    )  # fmt: skip
 
 
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
@@ -513,11 +525,6 @@ def _fit_progress(
     part: bool,
     progress: OnProgress | None,
 ) -> tuple[ProgressDistribution, Findings]:
-    if (n := dataset.sizes["context"]) > MOST_KNOWN:
-        raise MeasurementError(
-            f"{n} contexts; fitting takes their number to the third power: keep at most "
-            f"{MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, {-(-n // MOST_KNOWN)}))."
-        )
     clock, complete = progress_clock(dataset, settings), complete_array(dataset)
     for sentence in unended_counters(dataset):
         raise MeasurementError(sentence)
@@ -529,7 +536,7 @@ def _fit_progress(
     measurements = Measurements(
         repaired.counts,
         repaired.duration,
-        repaired.contexts,
+        WordColumns.of(resource_attrs(dataset), table).encode(repaired.contexts),
         interval,
         clock,
         complete=complete[repaired.kept],
@@ -554,6 +561,11 @@ def _fit_elapsed(
         raise MeasurementError(
             "some runs lack counters or were cut; the paper's preset wants whole ones: take the "
             "default preset, or keep the runs that hold everything."
+        )
+    if unordered := unordered_resources(dataset):
+        raise MeasurementError(
+            f"resource '{unordered[0]}' has runs with more than two words, which have no order; "
+            f"the paper's preset wants numbers: take the default preset."
         )
     distribution = ElapsedDistribution.fit(
         *_measured(dataset), settings, rng=rng, progress=progress

@@ -48,16 +48,16 @@ def expected_totals(
     return out
 
 
-def fill_means(means: Floats, trend: Trend) -> Floats:
+def fill_means(means: Floats, trend: Trend, contexts: Floats | None = None) -> Floats:
     """Mean amounts (n_known, bins, k), with a trend's prediction where no run measured them.
 
     The prediction is scaled, quantity by quantity, by the ratio of measured to predicted amounts in
-    the other bins of the context.
+    the other bins of the context.  The contexts are those of the trend unless others are given.
     """
     missing = np.isnan(means)
     if not missing.any():
         return means
-    predicted = trend.predict(trend.contexts)
+    predicted = trend.predict(trend.contexts if contexts is None else contexts)
     measured, fitted = (
         np.where(missing, 0.0, a).sum(axis=1, keepdims=True) for a in (means, predicted)
     )

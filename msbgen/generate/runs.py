@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -86,6 +86,22 @@ class Runs:
             np.where(used, measured.total, np.nan),
             np.broadcast_to(np.asarray(m.reliability, dtype=float), (len(m.contexts),)),
             expected[context, run],
+        )
+
+    def of_contexts(self, rows: Indices) -> Runs:
+        """The runs of some contexts, in rising order."""
+        kept = np.isin(self.context, rows)
+        per_run = {
+            name: getattr(self, name)[kept] for name in ("counts", "duration", "state", "expected")
+        }
+        return replace(
+            self,
+            contexts=self.contexts[rows],
+            context=np.searchsorted(rows, self.context[kept]),
+            interval=self.interval[kept] if self.interval.ndim else self.interval,
+            total=self.total[rows],
+            reliability=self.reliability[rows],
+            **per_run,
         )
 
     @cached_property

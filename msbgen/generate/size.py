@@ -36,5 +36,5 @@ def most_rows(model: ProfileModel, contexts: ArrayLike, times: float | None = No
 
     To allocate arrays before profiles are generated; arguments as :meth:`ProfileModel.generate`.
     """
-    longest = model.distribution.longest(model.checked(contexts))
+    longest = model.distribution.longest(model.columns(contexts))
     return int(np.ceil(longest / (model.distribution.interval if times is None else times))) + 1

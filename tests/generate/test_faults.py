@@ -9,6 +9,7 @@ import msbgen
 import partials
 from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
+from msbgen.cli.main import main
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.faults.findings import Findings, StretchedRun, WrongCount
 from msbgen.generate.faults import describe_faults, find_faults, known_faults, without_faults
@@ -167,6 +168,29 @@ def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
     assert np.array_equal(again.distribution.centre.slowdown, model.distribution.centre.slowdown)
     query = np.array([[5.0, 1.4]])
     assert again.duration_bound(query, 0.2) == pytest.approx(model.duration_bound(query, 0.2))
+
+
+def test_every_run_is_kept_where_all_are_trusted(slow_in_one, tmp_path, capsys):
+    """By the library and by the verbs, which name a single fault in full."""
+    slow, repaired = slow_in_one
+    kept = msbgen.fit_profiles(slow, COARSE, keep_all=True)
+    assert repaired.findings
+    assert not kept.findings
+    assert "faults" not in kept.attrs
+    assert known_faults(slow.assign_attrs(keep_all=1)) == Findings()
+    times = [model.distribution.centre.known_states()[9, :, 0].sum() for model in (kept, repaired)]
+    assert times[0] == pytest.approx(2.2 * times[1], rel=0.1)
+    source, model = str(tmp_path / "slow.nc"), str(tmp_path / "m.nc")
+    msbgen.write_profiles(slow, source)
+    generating = ["generate", source, "-o", str(tmp_path / "o.nc"), "--contexts", "grid:1x1"]
+    assert main([*generating, "--kind", "mean", "--model", model]) == 0
+    assert "took 2.2" in capsys.readouterr().err
+    assert main([*generating, "--kind", "mean", "--force", "--keep-all"]) == 0
+    assert "took" not in capsys.readouterr().err
+    bounding = ["bound", "--contexts", "grid:1x1", "--miscoverage", "0.5", "--keep-all"]
+    assert main([*bounding, source]) == 0
+    assert main([*bounding, model]) == 2
+    assert "--keep-all needs the measured profiles" in capsys.readouterr().err
 
 
 def test_an_absurd_count_of_a_cut_run_is_named(clean):
