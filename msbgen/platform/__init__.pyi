@@ -1,5 +1,6 @@
 """The public names of ``msbgen.platform`` for type checkers."""
 
+from msbgen.platform.beside import replay_beside as replay_beside
 from msbgen.platform.config import RESOURCES as RESOURCES
 from msbgen.platform.config import PlatformConfig as PlatformConfig
 from msbgen.platform.config import platform_contexts as platform_contexts
@@ -7,6 +8,10 @@ from msbgen.platform.record import RecordError as RecordError
 from msbgen.platform.record import check_recording_needs as check_recording_needs
 from msbgen.platform.record import record_trace as record_trace
 from msbgen.platform.replay import replay_trace as replay_trace
+from msbgen.platform.stream import StreamError as StreamError
+from msbgen.platform.stream import read_stream as read_stream
+from msbgen.platform.stream import validate_stream as validate_stream
+from msbgen.platform.stream import write_stream as write_stream
 from msbgen.platform.trace import TraceError as TraceError
 from msbgen.platform.trace import make_trace as make_trace
 from msbgen.platform.trace import read_trace as read_trace

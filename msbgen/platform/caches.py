@@ -14,6 +14,8 @@ from msbgen.platform._kernels import stack_distances
 # 20 MiB: 16,384 sets of 64 B lines, 20 ways. A page has 64 lines, so its colour determines the
 # upper 8 of the 14 bits of the set.
 _LINES_PER_PAGE, _COLOURS, _WAYS = 64, 256, 20
+# Sets of the last level.
+CACHE_SETS = _LINES_PER_PAGE * _COLOURS
 _CHUNK = 1 << 20
 
 
@@ -36,7 +38,7 @@ def stack_histogram(
     histogram = np.zeros((len(keys), _WAYS + 1, len(counts), 2), dtype=np.uint32)
     ends = np.cumsum(counts)
     for c, key in enumerate(keys):
-        stacks = np.full((_LINES_PER_PAGE * _COLOURS, _WAYS), -1, dtype=np.int64)
+        stacks = np.full((CACHE_SETS, _WAYS), -1, dtype=np.int64)
         for start in range(0, len(requests), _CHUNK):
             chunk = np.asarray(requests[start : start + _CHUNK])
             stack_distances(

@@ -25,11 +25,13 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_output
 from msbgen.platform.caches import stack_histogram
+from msbgen.platform.stream import make_stream, write_stream
 from msbgen.platform.trace import make_trace, write_trace
 
 _log = logging.getLogger("msbgen")
@@ -39,6 +41,7 @@ _PLATFORM = (
     "random page colourings"
 )
 _SUMMARY = 4  # instructions, hundredths of core cycles, fixed time [ns], requests
+_FINER = 20  # intervals of a stream in one of its trace
 _X86_64 = 62
 
 
@@ -54,6 +57,7 @@ def record_trace(
     interval: int = 400_000,
     colourings: int = 3,
     rng: np.random.Generator | int = 0,
+    stream: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     on_instructions: Callable[[int], None] | None = None,
 ) -> xr.Dataset:
@@ -77,8 +81,11 @@ def record_trace(
         Number of random page colourings; a replayed run draws one of them.
     rng : numpy.random.Generator or int
         Draws the colourings.
+    stream : path, optional
+        File for every request of the run, too: programs that share a cache are replayed from these
+        (:func:`replay_beside`).
     overwrite : bool
-        Whether an existing `output` may be replaced.
+        Whether existing files may be replaced.
     on_instructions : callable, optional
         Called a few times per second with the number of instructions recorded so far; the total is
         unknown.
@@ -114,14 +121,17 @@ def record_trace(
         raise ArgumentError(f"stdin is '{stdin}'; an existing file is wanted, no pipe.")
     output = Path(output)
     check_output(output, overwrite=overwrite)
+    if stream is not None:
+        check_output(Path(stream), overwrite=overwrite)
     check_recording_needs()
     program = [_executable(command), *command[1:]]
     with tempfile.TemporaryDirectory(prefix="msbgen-record-") as folder:
         scratch = Path(folder)
         prefix = scratch / "run"
+        fine = interval if stream is None else max(1, interval // _FINER)
         # commas are doubled in an option of QEMU
         paths = [str(path).replace(",", ",,") for path in (_build_plugin(scratch), prefix)]
-        options = f"{paths[0]},prefix={paths[1]},interval={interval}"
+        options = f"{paths[0]},prefix={paths[1]},interval={fine}"
         emulated = ["qemu-x86_64", "-cpu", "max", "-plugin", options, *program]
         native_code = _run(program, scratch / "native", stdin, lambda: None)
 
@@ -159,8 +169,19 @@ def record_trace(
                 "instructions",
                 *(name, 100 * share),
             )
-        trace = _summarise(prefix, colourings, generator(rng), name)
+        summaries, requests = _read_recording(prefix, name)
+        version = subprocess.run(["qemu-x86_64", "--version"], capture_output=True, check=False)
+        attrs = {
+            "program": name,
+            "platform": _PLATFORM,
+            "recorder": version.stdout.decode(errors="replace").splitlines()[0],
+        }
+        keys = generator(rng).integers(2**63, size=colourings, dtype=np.uint64)
+        trace = _summarise(summaries, requests, interval, keys, attrs)
+        every = None if stream is None else make_stream(_columns(summaries), requests, attrs)
     write_trace(trace, output, overwrite=overwrite)
+    if stream is not None and every is not None:
+        write_stream(every, stream, overwrite=overwrite)
     return trace
 
 
@@ -278,27 +299,50 @@ def _last_message(scratch: Path) -> str:
     return f"; its last message: {lines[-1]}" if lines else ""
 
 
-def _summarise(prefix: Path, colourings: int, rng: np.random.Generator, name: str) -> xr.Dataset:
+def _read_recording(prefix: Path, name: str) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Summaries, (n_intervals, 4), and requests, (n_requests,), of a recording."""
     summaries = np.fromfile(prefix.with_suffix(".summaries"), np.uint64).reshape(-1, _SUMMARY)
     stored = prefix.with_suffix(".requests")
     empty = stored.stat().st_size == 0  # an empty file cannot be mapped
     requests = np.empty(0, np.uint64) if empty else np.memmap(stored, np.uint64, mode="r")
-    counts = summaries[:, 3].astype(np.int64)
-    if counts.sum() != len(requests):
+    counted = int(summaries[:, 3].sum())
+    if counted != len(requests):
         raise RecordError(
             f"the recording of '{name}' holds {len(requests)} requests where its intervals have "
-            f"{counts.sum()}; more space in '{prefix.parent.parent}' is wanted."
+            f"{counted}; more space in '{prefix.parent.parent}' is wanted."
         )
-    keys = rng.integers(2**63, size=colourings, dtype=np.uint64)
-    version = subprocess.run(["qemu-x86_64", "--version"], capture_output=True, check=False)
+    return summaries, requests
+
+
+def _columns(summaries: NDArray[np.uint64]) -> dict[str, NDArray[np.float64]]:
+    """Summaries by name: instructions, core cycles, fixed time [ns], requests."""
+    values = summaries.astype(float)
+    names = ("instructions", "core_cycles", "fixed_time", "requests")
+    return dict(zip(names, (values / [1, 100, 1, 1]).T))
+
+
+def _summarise(
+    summaries: NDArray[np.uint64],
+    requests: NDArray[np.uint64],
+    interval: int,
+    keys: NDArray[np.uint64],
+    attrs: dict[str, str],
+) -> xr.Dataset:
+    """Trace with intervals of at least `interval` instructions, of finer summaries."""
+    # an interval ends with the first summary that reaches its length, as the recorder ends its own
+    ends, total = [], 0
+    for row, count in enumerate(summaries[:, 0].tolist()):
+        total += count
+        if total >= interval or row + 1 == len(summaries):
+            ends.append(row + 1)
+            total = 0
+    merged = np.add.reduceat(summaries, [0, *ends[:-1]], axis=0) if ends else summaries
+    columns = _columns(merged)
+    counts = merged[:, 3].astype(np.int64)
     return make_trace(
-        summaries[:, 0],
-        summaries[:, 1] / 100,
-        summaries[:, 2],
+        columns["instructions"],
+        columns["core_cycles"],
+        columns["fixed_time"],
         stack_histogram(requests, counts, keys),
-        attrs={
-            "program": name,
-            "platform": _PLATFORM,
-            "recorder": version.stdout.decode(errors="replace").splitlines()[0],
-        },
+        attrs=attrs,
     )

@@ -48,12 +48,12 @@ from msbgen.platform._kernels import correlated_noise, replay_run
 from msbgen.platform.config import RESOURCES, PlatformConfig, exact_contexts
 from msbgen.platform.trace import validate_trace
 
-_RESOURCE_LABELS = {
+RESOURCE_LABELS = {
     "cache_ways": {"units": "1", "long_name": "last-level cache ways given"},
     "bandwidth": {"units": "MB s-1", "long_name": "memory bandwidth budget"},
     "frequency": {"units": "GHz", "long_name": "core clock frequency"},
 }
-_COUNTER_LABELS = {
+COUNTER_LABELS = {
     "instructions": {"units": "1", "long_name": "instructions retired"},
     "cache_requests": {"units": "1", "long_name": "last-level cache requests"},
     "cache_misses": {"units": "1", "long_name": "last-level cache misses"},
@@ -312,7 +312,7 @@ def _one_run(
         jitter = config.reading_jitter * _stream(key, _READINGS).standard_normal(capacity)
         readings[:, 0] = interval * np.arange(1, capacity + 1) + jitter
         readings[:, 0] = np.maximum.accumulate(np.maximum(readings[:, 0], 0.0))
-        preemptions = _preemptions(_stream(key, _PREEMPTIONS), capacity * interval, config)
+        preemptions = draw_preemptions(_stream(key, _PREEMPTIONS), capacity * interval, config)
         end, n = replay_run(
             *(lengths, events, regulator, ticks, preemptions),
             *(offset * config.start_offset, interval, readings),
@@ -322,7 +322,7 @@ def _one_run(
         capacity *= 4
 
 
-def _preemptions(
+def draw_preemptions(
     drawn: np.random.Generator, horizon: float, config: PlatformConfig
 ) -> NDArray[np.float64]:
     """Arrival and length of preemptions [s], (m, 2), with high probability beyond `horizon`."""
@@ -358,10 +358,10 @@ def _assemble(
         table,
         interval=interval,
         resources={
-            name: {**_RESOURCE_LABELS[name], "levels": list(values)}
+            name: {**RESOURCE_LABELS[name], "levels": list(values)}
             for name, values in zip(RESOURCES, levels)
         },
-        counters=_COUNTER_LABELS,
+        counters=COUNTER_LABELS,
         attrs={
             "task": str(trace.attrs.get("program", "unknown program")),
             "platform": f"virtual platform; {trace.attrs.get('platform', 'unknown caches')}",

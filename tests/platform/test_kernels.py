@@ -95,3 +95,57 @@ def test_too_little_room_is_said_and_nothing_is_written_outside():
     readings = np.zeros((9, 4))
     readings[:, 0] = np.arange(1, 10)
     assert _kernels.replay_run(*run, soon, 0.0, 1.0, readings)[1] == -1
+
+
+# requests of one program: (gap of an interval, its lines and kinds)
+sharers = st.lists(
+    st.tuples(
+        st.integers(1, 60),
+        st.lists(st.tuples(st.sampled_from([0, 64, 128, 192, 5]), st.integers(0, 1)), min_size=1),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(
+    programs=st.lists(st.tuples(st.integers(0, 300), sharers), min_size=1, max_size=3),
+    ways=st.integers(1, 4),
+    grant=st.sampled_from([0, 1, 3]),
+    queue=st.booleans(),
+)
+def test_programs_that_share_a_cache_are_played_in_the_order_of_time(programs, ways, grant, queue):
+    costs, service, lookahead = [3, 1, 20, 7], 31 * queue, 40
+    wanted = oracles.shared_cache_run(
+        [(start, intervals, costs) for start, intervals in programs],
+        *(ways, grant, service, lookahead),
+    )
+    n = len(programs)
+    intervals = [one for _, own in programs for one in own]
+    requests = [request for _, own in intervals for request in own]
+    each = [[sum(len(r) for _, r in own), len(own), 4] for _, own in programs]
+    first = np.concatenate([[[0, 0, 0]], np.cumsum(each, axis=0)])
+    line, kind = (np.array(column) for column in zip(*requests))
+    events = np.array([(len(own), len(own)) for _, own in intervals], dtype=float)
+    steps = np.array([gap * len(own) for gap, own in intervals], dtype=float)
+    never = np.full((n, 3), np.finfo(float).max)
+    readings = np.full((n, 2, 7), np.inf)
+    ends = np.empty(n)
+    many = _kernels.replay_shared(
+        (line.astype(np.uint32), kind.astype(np.uint8), np.zeros((1, first[-1, 2]), np.uint16)),
+        (
+            *(first, steps, events, np.tile(np.array(costs, dtype=float), (n, 1))),
+            *(np.array([float(start) for start, _ in programs]), np.zeros((n, 3), np.int64)),
+        ),
+        np.array([[grant or np.inf, 100.0, 0.0, float(service), float(lookahead)]]),
+        (np.full((1, 64, ways), -1, np.int64), np.array([ways])),
+        (never, np.full((n, 1, 2), np.inf)),
+        readings,
+        ends,
+    )
+    assert many.tolist() == [1] * n
+    for i, (end, hits, misses) in enumerate(wanted):
+        counts = readings[i, 0, 1:6]
+        assert (counts[1:3].sum(), counts[3:5].sum()) == (hits, misses)
+        assert abs(ends[i] - end) < 1e-6
+        assert round(counts[0]) == hits + misses

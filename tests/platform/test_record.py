@@ -11,9 +11,12 @@ import pytest
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError
+from msbgen.data.sharing import shared_by_all
+from msbgen.platform.beside import replay_beside
 from msbgen.platform.config import platform_contexts
 from msbgen.platform.record import RecordError, check_recording_needs, record_trace
 from msbgen.platform.replay import replay_trace
+from msbgen.platform.stream import read_stream
 from msbgen.platform.trace import read_trace
 
 
@@ -74,7 +77,7 @@ def test_recorded_instructions_and_misses_are_those_of_a_known_program(tmp_path)
         }
     """
     program = compiled(source, tmp_path)
-    trace = record_trace(program, tmp_path / "one.nc")
+    trace = record_trace(program, tmp_path / "one.nc", stream=tmp_path / "every.nc")
     more = record_trace([*program, "x"], tmp_path / "two.nc")
     executed = [float(t.instructions.sum()) for t in (trace, more)]
     assert executed[1] - executed[0] == pytest.approx(2e7, abs=1000)
@@ -88,6 +91,14 @@ def test_recorded_instructions_and_misses_are_those_of_a_known_program(tmp_path)
     assert np.all(misses[20] < 1.05 * sweeps / 8)  # 4 MiB stay in 20 MiB
     assert np.all(misses[2] > 0.8 * sweeps)  # but not in 2
     assert len(set(misses[2])) == 3  # colourings differ
+    # the stream has every request, and the misses of a replay are those of the histogram
+    stream = read_stream(tmp_path / "every.nc")
+    assert stream.sizes["request"] == requests[0]
+    assert float(stream["instructions"].sum()) == executed[0]
+    assert stream.sizes["interval"] > 15 * trace.sizes["interval"]
+    for w in (2, 20):
+        alone = replay_beside([stream], shared_by_all(1, ways=w), 1, rng=w)[0]
+        assert abs(float(alone["cache_misses"].sum()) / misses[w].mean() - 1) < 0.05
 
 
 @needs_recorder
