@@ -1,0 +1,115 @@
+"""``msbgen choose``."""
+
+import csv
+import json
+
+import pytest
+
+from conftest import MEASURED, synthetic_task
+from msbgen.bounds.model import CalibratedModel, calibrate_model
+from msbgen.data.store import write_profiles
+from msbgen.generate.model import fit_profiles
+
+COST = "cache_ways=1,frequency=4/GHz"
+RATE = ("--miscoverage", 0.2)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A calibrated model in a file, and its bounds."""
+    path = tmp_path_factory.mktemp("model") / "m.nc"
+    measured = synthetic_task(MEASURED)
+    found = calibrate_model(fit_profiles(measured), measured)
+    found.save(path)
+    return path
+
+
+@pytest.fixture
+def saved(folder, model):
+    (folder / "m.nc").write_bytes(model.read_bytes())
+    return CalibratedModel.load(folder / "m.nc")
+
+
+def rows(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_measurements_and_a_saved_model_choose_the_same(folder, saved, msbgen):
+    arguments = ("--deadline", "150ms", "--cost", COST, *RATE, "--untested")
+    done = msbgen("choose", "measured.nc", *arguments, "--front", "--json", "a.json")
+    assert done.returncode == 0, done.stderr
+    again = msbgen("choose", "m.nc", *arguments, "--front", "-o", "b.csv")
+    assert again.returncode == 0, again.stderr
+    assert (folder / "b.csv").read_text() == done.stdout
+    choice, *others = rows(done.stdout)
+    assert choice["row"] == "choice"
+    levels = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
+    bounds = saved.duration_bound(levels, 0.2)
+    cost = [w + 4 * f for w, f in levels]
+    best = min(c for c, b in zip(cost, bounds) if b <= 0.15)
+    assert float(choice["cost"]) == best
+    assert float(choice["duration_bound [s]"]) <= 0.15
+    for row in others:
+        context = [float(row["cache_ways"]), float(row["frequency"])]
+        at = levels.index(context)
+        assert float(row["cost"]) == cost[at]
+        assert float(row["duration_bound [s]"]) == pytest.approx(bounds[at], rel=1e-5)
+    front = [float(row["cost"]) for row in others if row["row"] == "front"]
+    assert front == sorted(front, reverse=True)
+    (task,) = json.loads((folder / "a.json").read_text())["tasks"]
+    assert task["context"] == {name: choice[name] for name in ("cache_ways", "frequency")}
+    assert task["miscoverage"] == 0.2
+    assert len(task["front"]) == len(front)
+
+
+def test_tasks_of_a_table_share_what_there_is(folder, saved, msbgen):
+    (folder / "t.csv").write_text("file,deadline [ms],weight\nm.nc,150,1\nm.nc,140,2\n")
+    arguments = ("--deadlines", "t.csv", "--cost", COST, *RATE, "--untested")
+    done = msbgen("choose", *arguments, "--total", "cache_ways=12", "--json", "a.json")
+    assert done.returncode == 0, done.stderr
+    chosen = [row for row in rows(done.stdout) if row["row"] == "choice"]
+    assert sum(float(row["cache_ways"]) for row in chosen) <= 12
+    found = json.loads((folder / "a.json").read_text())
+    assert found["cost"] == sum(w * float(row["cost"]) for w, row in zip((1, 2), chosen))
+    assert f"costs {found['cost']:g} and uses cache_ways=" in done.stderr
+    assert "; it would cost " in done.stderr
+    assert " with cache_ways=14." in done.stderr
+    few = msbgen("choose", *arguments, "--total", "cache_ways=3")
+    assert few.returncode == 6
+    assert "totals are cache_ways=3, " in few.stderr
+
+
+def test_settings_are_printed_in_the_place_of_the_table(saved, msbgen, folder):
+    arguments = ("choose", "m.nc", "--deadline", "1s", "--cost", COST, *RATE, "--apply", "resctrl")
+    done = msbgen(*arguments, "--caches", "0,1", "-o", "t.csv", "--measure", "next.csv")
+    assert done.returncode == 0, done.stderr
+    assert 'echo "L3:0=3;1=3" > /sys/fs/resctrl/synthetic/schemata' in done.stdout
+    assert (folder / "t.csv").read_text().startswith("task,row,cache_ways,")
+    assert (folder / "next.csv").read_text() == "cache_ways,frequency\n2,1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("m.nc", "--deadline", "1ms"), 6, "deadline is 0.001 s, which no context keeps"),
+        (("m.nc", "--deadline", "1s", "--total", "ways=3"), 2, "'ways' is of no resource"),
+        (("m.nc",), 2, "files need --deadline"),
+        (("--deadlines", "bad.csv", "--measure", "o.csv"), 2, "--measure is for one file"),
+        (("--deadline", "1s"), 2, "name either files with --deadline, or --deadlines"),
+        (("mean.nc", "--deadline", "1s"), 3, "mean.nc: holds one profile per context"),
+        (("--deadlines", "bad.csv"), 3, "bad.csv: line 2 has the deadline '-1'; a positive"),
+        (("--deadlines", "odd.csv"), 3, "the deadline has no known unit"),
+        (("m.nc", "--deadline", "1s", "--json", "m.nc"), 2, "exists already"),
+        (("m.nc", "--deadline", "1s", "--caches", "x"), 2, "'x' is not a list of numbers"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(folder, saved, refused, arguments, code, sentence):
+    write_profiles(synthetic_task(MEASURED).isel(run=0, drop=True), folder / "mean.nc")
+    (folder / "bad.csv").write_text("file,deadline [s]\nm.nc,-1\n")
+    (folder / "odd.csv").write_text("file,deadline\nm.nc,1\n")
+    refused(code, sentence, "choose", *arguments, "--cost", COST, *RATE)
+
+
+def test_a_price_in_another_unit_is_refused(folder, saved, refused):
+    arguments = ("choose", "m.nc", "--deadline", "1s", *RATE, "--cost")
+    refused(2, "per 'MHz', and its levels are in 'GHz'", *arguments, "frequency=1/MHz")
