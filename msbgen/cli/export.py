@@ -1,0 +1,79 @@
+"""``msbgen export``: profiles in the formats of other tools."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import UsageError, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    text = "write profiles as a trace for Perfetto or as metrics"
+    verb = shared.new_verb(verbs, "export", run, text)
+    text = "profiles, measured or generated; runs of one context are shown together"
+    verb.add_argument("files", type=Path, nargs="+", metavar="FILE.nc", help=text)
+    verb.add_argument(
+        "--format",
+        choices=("perfetto", "openmetrics"),
+        required=True,
+        help="counter tracks for ui.perfetto.dev, or OpenMetrics text for Prometheus",
+    )
+    shared.add_out(verb, "OUT", "the file to write, such as x.pftrace or x.txt", required=True)
+    shared.add_contexts(verb, "the files (those that they hold)", required=False)
+    text = "most runs of each context and file (all)"
+    verb.add_argument("--runs", type=shared.count, metavar="N", help=text)
+    text = "openmetrics: seconds since 1970 at which runs start, where files do not say (0)"
+    verb.add_argument("--start", type=shared.number, metavar="SECONDS", help=text)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read profiles and write them in another format."""
+    if options.start is not None and options.format != "openmetrics":
+        raise UsageError("--start is for --format openmetrics; drop it.")
+    names = {path: path.stem for path in options.files}
+    if len(set(names.values())) < len(options.files):
+        names = {path: str(path) for path in options.files}
+    if len(names) < len(options.files):
+        raise UsageError("a file is named twice; name each once.")
+    inputs = [*options.files]
+    if options.contexts:
+        inputs.append(shared.file_of_contexts(options.contexts))
+    shared.check_files(inputs, [options.out], force=options.force)
+
+    import numpy as np
+
+    from msbgen.data import store
+    from msbgen.data.schema import context_table, level_labels, replicate_dim, same_level
+    from msbgen.export.openmetrics import write_openmetrics
+    from msbgen.export.perfetto import write_perfetto
+
+    datasets = {}
+    for path, name in names.items():
+        dataset = store.read_profiles(path)
+        if options.contexts:
+            wanted = shared.contexts(
+                options.contexts, shared.levels_of(dataset), level_labels(dataset)
+            )
+            near = np.any(
+                same_level(context_table(dataset)[:, None], wanted[None]).all(axis=2), axis=1
+            )
+            dataset = dataset.isel(context=np.flatnonzero(near))
+        dim = replicate_dim(dataset)
+        if options.runs and dim:
+            dataset = dataset.isel({dim: slice(0, options.runs)})
+        datasets[name] = dataset
+    if not sum(dataset.sizes["context"] for dataset in datasets.values()):
+        raise UsageError(f"no file holds contexts of {options.contexts}; name contexts of one.")
+    if options.format == "perfetto":
+        many = write_perfetto(datasets, options.out, overwrite=options.force)
+        where = "open it at https://ui.perfetto.dev"
+    else:
+        many = write_openmetrics(
+            datasets, options.out, start=options.start or 0.0, overwrite=options.force
+        )
+        where = "store it by 'promtool tsdb create-blocks-from openmetrics'"
+    shared.show(f"{options.out}: {many} runs; {where}")
