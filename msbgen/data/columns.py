@@ -10,6 +10,8 @@ unit is a number, ``[1]``.  A table with other headers is read through a *column
     kind = "mobilenet"                 # kernels: kind of all rows, where no column has it
     totals = ["misses"]                # recordings: events since the start, not since the last row
     rates = ["bytes"]                  # recordings: events per second
+    cycles = "cycles"                  # recordings without a time: the event that measures it
+    clock = "2.4 GHz"                  # recordings: of the cycles; or a resource's name
     separator = ";"                    # a comma where it is left out
 
     [columns]                          # "name [unit]" = "header in the file"
@@ -46,7 +48,7 @@ Floats = NDArray[np.float64]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _LISTS = ("resources", "counters", "totals", "rates")
-_TEXTS = ("kind", "separator")
+_TEXTS = ("kind", "separator", "cycles", "clock")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class ColumnMap:
     totals: tuple[str, ...] = ()  # events counted since the start; of recordings
     rates: tuple[str, ...] = ()  # events per second; of recordings
     separator: str = ","
+    cycles: str = ""  # event that measures the time; of recordings without stamps
+    clock: str = ""  # of these cycles, as "2.4 GHz"; a resource; or "clock", a column
 
 
 def read_column_map(
@@ -133,6 +137,7 @@ class Table:
     ) -> None:
         self.file = path_of(path).name
         (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
+        self.header = tuple(header)
         titles = columns.columns or {title: title for title in header}
         self.names = [bare_name(title) for title in titles]
         often, there = Counter(self.names), Counter(header)

@@ -137,6 +137,12 @@ def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
         os.close(lock)
 
 
+def remove_abandoned(path: Path) -> None:
+    """Remove what killed processes left while they wrote a file; running ones are let alone."""
+    final = path.resolve()
+    _remove_abandoned(final.parent, f".{final.name[:_NAME_KEPT]}.")
+
+
 def _remove_abandoned(parent: Path, prefix: str) -> None:
     """Remove partial files of ended processes: those without a lock."""
     for name in glob.glob(f"{glob.escape(str(parent / prefix))}*.partial"):

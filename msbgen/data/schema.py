@@ -55,6 +55,8 @@ AGAIN_COLUMN = "again"
 DETECTABLE_COLUMN = "detectable"
 # Which runs were complete.
 COMPLETE = "complete"
+# Attribute of a dataset whose runs are all trusted: no fault of them is looked for.
+KEEP_ALL = "keep_all"
 # When each run began [s], to detect a machine's drift.
 STARTED = "started"
 # Reserved names, of the package's dimensions, variables and columns.
@@ -259,6 +261,13 @@ def clock_name(dataset: xr.Dataset) -> str:
 def ended_durations(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Execution times [s], (n_contexts, n_runs), NaN where a run is missing or was cut."""
     return np.where(complete_array(dataset), duration_array(dataset), np.nan)
+
+
+def trusting(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with the attribute by which all of its runs are trusted."""
+    trusted = dataset.assign_attrs({KEEP_ALL: 1})
+    trusted.encoding = dict(dataset.encoding)  # messages name the file
+    return trusted
 
 
 def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:

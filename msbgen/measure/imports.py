@@ -32,7 +32,7 @@ def import_recordings(
     """
     runs, warnings, last_bins = [], [], []
     for done, entry in enumerate(manifest.entries):
-        recording = reader.read(entry.path)
+        recording = reader.in_context(entry.context, manifest.resources).read(entry.path)
         warnings += recording.warnings
         duration = entry.metadata.get("duration")
         if duration is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import ColumnMap
@@ -13,10 +14,12 @@ from msbgen.measure.readers.likwid import read_likwid
 from msbgen.measure.readers.pcm import read_pcm
 from msbgen.measure.readers.perf import read_perf
 from msbgen.measure.readers.pqos import read_pqos
+from msbgen.measure.readers.prometheus import read_prometheus
 from msbgen.measure.readers.recording import Recording, Rows, assemble
-from msbgen.measure.readers.table import read_table
+from msbgen.measure.readers.sadf import read_sadf
+from msbgen.measure.readers.table import read_table, with_clock_of
 
-FORMATS = ("perf", "likwid", "pqos", "pcm", "table")
+FORMATS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "table")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,15 @@ class RecordingReader:
         rows = self._rows(path)
         return assemble(rows, self.events, self._places(rows))
 
+    def in_context(
+        self, context: Mapping[str, float], resources: Mapping[str, Mapping[str, Any]]
+    ) -> RecordingReader:
+        """The reader of a recording in a context, whose clock may be that of its cycles."""
+        if self.columns is None or not self.columns.clock:
+            return self
+        units = {name: str(attrs.get("units", "1")) for name, attrs in resources.items()}
+        return replace(self, columns=with_clock_of(self.columns, context, units))
+
     def _rows(self, path: str | os.PathLike[str]) -> Rows:
         if self.format == "likwid":
             return read_likwid(path)
@@ -43,6 +55,10 @@ class RecordingReader:
             return read_pqos(path, self.step)
         if self.format == "pcm":
             return read_pcm(path, self.step)
+        if self.format == "sadf":
+            return read_sadf(path)
+        if self.format == "prometheus":
+            return read_prometheus(path)
         if self.columns is None:
             raise ProfileError(
                 f"{Path(path).name}: a table needs a column map; give one (--columns)."

@@ -13,7 +13,7 @@ from msbgen.core.errors import ProfileError
 from msbgen.data.files import path_of
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import check_widths, numbers, rows_of
+from msbgen.measure.readers.table import check_widths, joined, numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
 _MILLION, _GIGABYTE = 1e6, 1e9
@@ -93,18 +93,4 @@ def _rows(
         rows_of(name, lines, times, [group] * len(lines), events)
         for group, events in values.items()
     ]
-    order = np.argsort(np.concatenate([part.times for part in parts]), kind="stable")
-
-    def joined(field: str) -> np.ndarray:
-        return np.concatenate([getattr(part, field) for part in parts])[order]
-
-    def listed(field: str) -> list[str]:
-        values = [text for part in parts for text in getattr(part, field)]
-        return [values[i] for i in order.tolist()]
-
-    return Rows(
-        source=name, lines=joined("lines"), times=joined("times"), places=listed("places"),
-        events=listed("events"), units=listed("units"), values=joined("values"),
-        states=joined("states"), running=joined("running"), share=joined("share"), summary={},
-        warnings=tuple(f"{name}: {text}" for text in WARNINGS),
-    )  # fmt: skip
+    return joined(parts, tuple(f"{name}: {text}" for text in WARNINGS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from msbgen.data.columns import ColumnMap, Table, bare_name, column_map, unit_of
 from msbgen.measure.readers.recording import Rows
 
 # Names of columns that are no events.
-_TIME, _PLACE = "time", "place"
+_TIME, _PLACE, _CLOCK = "time", "place", "clock"
 # Keys of a column map of recordings.
-MAP_KEYS = ("columns", "totals", "rates", "separator")
+MAP_KEYS = ("columns", "totals", "rates", "separator", "cycles", "clock")
+# Units of clocks [Hz].
+_HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
+_CLOCK_TEXT = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\s*([kMG]?Hz)\s*")
 # No unit of a column is as large.
 _MOST = 1e18
 
@@ -36,12 +40,14 @@ def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
 def check_recording_map(columns: ColumnMap, source: str) -> None:
     """Raise :class:`ProfileError` for a map without time or events, or with an invalid unit."""
     units = {bare_name(title): unit_of(title) for title in columns.columns}
-    if units.get(_TIME) not in UNITS:
+    if columns.cycles or columns.clock:
+        _check_cycles(columns, units, source)
+    elif units.get(_TIME) not in UNITS:
         raise ProfileError(
             f"{source}: 'time' is missing or has no known unit; a column 'time [s]', or one of "
             f"{', '.join(UNITS)} in its place, is wanted."
         )
-    events = [name for name in units if name not in (_TIME, _PLACE)]
+    events = _events(columns, list(units))
     if not events or len(units) < len(columns.columns):
         raise ProfileError(
             f"{source}: events are {', '.join(events) or 'none'}; one or more, each once, are "
@@ -62,6 +68,43 @@ def check_recording_map(columns: ColumnMap, source: str) -> None:
             )
 
 
+def _events(columns: ColumnMap, names: Sequence[str]) -> list[str]:
+    """Names of the columns that are events."""
+    others = (_CLOCK, _PLACE) if columns.cycles else (_TIME, _PLACE)
+    return [name for name in names if name not in others]
+
+
+def _check_cycles(columns: ColumnMap, units: Mapping[str, str], source: str) -> None:
+    """Refuse a time that is measured by cycles, without these or their clock."""
+    if columns.cycles not in units or columns.cycles in columns.rates or _TIME in units:
+        raise ProfileError(
+            f"{source}: 'cycles' is {quoted(columns.cycles)}; the name of a column of counts, and "
+            f"no column 'time', are wanted."
+        )
+    if columns.clock == _CLOCK and units.get(_CLOCK) in _HERTZ:
+        return
+    if not (_CLOCK_TEXT.fullmatch(columns.clock) and _hertz(columns.clock) > 0):
+        raise ProfileError(
+            f"{source}: 'clock' is {quoted(columns.clock)}; a clock such as '2.4 GHz', a resource "
+            f"in hertz, or 'clock' with a column 'clock [MHz]' is wanted."
+        )
+
+
+def _hertz(text: str) -> float:
+    found = _CLOCK_TEXT.fullmatch(text)
+    assert found
+    return float(found[1]) * _HERTZ[found[2]]
+
+
+def with_clock_of(
+    columns: ColumnMap, context: Mapping[str, float], units: Mapping[str, str]
+) -> ColumnMap:
+    """The map with the clock of a context, where it names the resource that is the clock."""
+    if columns.clock not in context or columns.clock == _CLOCK:
+        return columns
+    return replace(columns, clock=f"{context[columns.clock]!r} {units[columns.clock]}")
+
+
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     """Rows of a table whose header names the columns.
 
@@ -70,18 +113,26 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     ==================  =======================================================================
     ``time [s]``        end of each bin since the start, or in another unit of time
     ``place``           optional: core or thread of the row
+    ``clock [MHz]``     of the row, where the map says ``clock = "clock"``
     any other           events in the bin; since the start where the map lists them in
                         ``totals``, per second where it lists them in ``rates``; the unit is
                         the number of events in it: ``bytes [1e6]``
     ==================  =======================================================================
+
+    Instead of the time, the map may name the event of the ``cycles`` and their ``clock``.
     """
-    check_recording_map(columns, Path(path).name)
     table = Table(path, columns)
+    titles = columns.columns or {title: title for title in table.header}
+    check_recording_map(replace(columns, columns=titles), Path(path).name)
     places = table.texts(_PLACE)
-    times = table.numbers(_TIME) * UNITS[table.unit(_TIME)]
-    since = _differences(times, places)
+    if columns.cycles:
+        since = _seconds_of_cycles(table, columns, places)
+        times = _sums(since, places)
+    else:
+        times = table.numbers(_TIME) * UNITS[table.unit(_TIME)]
+        since = _differences(times, places)
     values = {}
-    for event in (name for name in table.names if name not in (_TIME, _PLACE)):
+    for event in _events(columns, table.names):
         values[event] = table.numbers(event) * float(table.unit(event) or 1)
         if event in columns.rates:
             values[event] = values[event] * since
@@ -97,8 +148,12 @@ def rows_of(
     places: Sequence[str],
     values: Mapping[str, np.ndarray],
     warnings: tuple[str, ...] = (),
+    units: Mapping[str, str] = {},
 ) -> Rows:
-    """Rows from columns: one array (n_lines,) an event, in the order of their times."""
+    """Rows from columns: one array (n_lines,) an event, in the order of their times.
+
+    `units` has those of events that are no plain counts.
+    """
     order = np.argsort(times, kind="stable")
     n = len(order)
     events = list(values)
@@ -108,7 +163,7 @@ def rows_of(
         times=np.repeat(times[order], len(events)),
         places=[str(places[i]) for i in order.tolist() for _ in events],
         events=events * n,
-        units=[""] * (n * len(events)),
+        units=[units.get(event, "") for event in events] * n,
         values=np.stack([values[e][order] for e in events], axis=1).ravel() if n else np.empty(0),
         states=np.zeros(n * len(events), dtype=np.int8),
         running=np.zeros(n * len(events)),
@@ -116,6 +171,25 @@ def rows_of(
         summary={},
         warnings=warnings,
     )
+
+
+def joined(parts: Sequence[Rows], warnings: tuple[str, ...] = ()) -> Rows:
+    """Rows of several parts of one recording, in the order of their times."""
+    order = np.argsort(np.concatenate([part.times for part in parts]), kind="stable")
+
+    def arrays(field: str) -> np.ndarray:
+        return np.concatenate([getattr(part, field) for part in parts])[order]
+
+    def lists(field: str) -> list[str]:
+        values = [text for part in parts for text in getattr(part, field)]
+        return [values[i] for i in order.tolist()]
+
+    return Rows(
+        source=parts[0].source, lines=arrays("lines"), times=arrays("times"),
+        places=lists("places"), events=lists("events"), units=lists("units"),
+        values=arrays("values"), states=arrays("states"), running=arrays("running"),
+        share=arrays("share"), summary={}, warnings=warnings,
+    )  # fmt: skip
 
 
 _NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -140,6 +214,32 @@ def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]
             )
         values[i] = float(cell)
     return values
+
+
+def _seconds_of_cycles(table: Table, columns: ColumnMap, places: Sequence[str]) -> np.ndarray:
+    """Duration of each row [s]: its cycles over their clock."""
+    cycles = table.numbers(columns.cycles) * float(table.unit(columns.cycles) or 1)
+    if columns.cycles in columns.totals:
+        cycles = _differences(cycles, places)
+    if columns.clock == _CLOCK:
+        clock = table.range(_CLOCK, 1e-9, 1e15, "a clock above 0 is wanted")
+        hertz: np.ndarray | float = clock * _HERTZ[table.unit(_CLOCK)]
+    else:
+        hertz = _hertz(columns.clock)
+    total = columns.cycles in columns.totals
+    for row in np.flatnonzero(cycles <= 0)[:1].tolist():
+        wanted = "more cycles than in the row before" if total else "cycles above 0"
+        table.refuse(columns.cycles, row, f"{wanted} are wanted")
+    return np.asarray(cycles / hertz)
+
+
+def _sums(since: np.ndarray, places: Sequence[str]) -> np.ndarray:
+    """Sums of the rows so far of the same place."""
+    total: dict[str, float] = {}
+    sums = np.empty(len(since))
+    for i, (step, place) in enumerate(zip(since.tolist(), places)):
+        sums[i] = total[place] = total.get(place, 0.0) + step
+    return sums
 
 
 def _differences(totals: np.ndarray, places: Sequence[str]) -> np.ndarray:

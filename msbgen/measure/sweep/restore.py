@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msbgen.data.files import deferred_signals
+from msbgen.data.files import deferred_signals, remove_abandoned
 from msbgen.measure.actuators.kernel_files import HOOK, KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import RestoreReport, pending_changes, undo_changes
 from msbgen.measure.sweep.journal import SweepJournal
@@ -17,7 +17,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreReport:
-    """Undo what a killed sweep left: processes, groups and settings, from its journal.
+    """Undo what a killed sweep left: processes, groups, settings and a file half written.
 
     A setting that somebody else has changed since is left alone and named in the report.  The
     function can be called any number of times; without anything to undo it does nothing.
@@ -27,6 +27,7 @@ def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreR
     """
     journal = SweepJournal(path, new=False)
     try:
+        remove_abandoned(path.with_suffix(".nc"))
         return restore_journal(journal, files or SystemFiles())
     finally:
         journal.close()

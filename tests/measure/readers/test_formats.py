@@ -13,6 +13,8 @@ EACH = {
     "likwid": (RecordingReader("likwid"), TABLES / "likwid-events.txt"),
     "pqos": (RecordingReader("pqos", step=0.1), TABLES / "pqos.csv"),
     "pcm": (RecordingReader("pcm", places=("Core1 (Socket 0)",)), TABLES / "pcm.csv"),
+    "sadf": (RecordingReader("sadf", events=("user", "kbmemused", "pgpgin")), TABLES / "sadf.csv"),
+    "prometheus": (RecordingReader("prometheus"), TABLES / "prometheus.json"),
     "table": (
         RecordingReader(
             "table", columns=ColumnMap(columns={"time [s]": "t [ms]", "a": "INST", "place": "core"})

@@ -6,6 +6,7 @@ import pytest
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import ColumnMap
+from msbgen.measure.readers.formats import RecordingReader
 from msbgen.measure.readers.recording import assemble
 from msbgen.measure.readers.table import read_table, recording_map
 
@@ -39,6 +40,40 @@ def written(tmp_path, text):
 
 
 PLAIN = ColumnMap(columns={"time [s]": "t", "a": "A"})
+
+
+BY_CYCLES = {
+    "columns": {"clock [MHz]": "MHz", "cycles": "CYCLES", "instructions": "INST"},
+    "cycles": "cycles",
+    "clock": "clock",
+}
+
+
+def test_cycles_at_a_clock_are_the_time():
+    path = FIXTURES / "tables/cycles.csv"
+    rows = read_table(path, recording_map(BY_CYCLES, "map.toml"))
+    found = assemble(rows)
+    np.testing.assert_allclose(found.times, [0.01, 0.02, 0.035])
+    assert found.events == ("cycles", "instructions")
+    assert found.totals.tolist() == [6e7, 5.5e7]
+    fixed = ColumnMap(columns={"cycles [1e3]": "CYCLES"}, cycles="cycles", clock="2 GHz")
+    np.testing.assert_allclose(assemble(read_table(path, fixed)).times, [5, 15, 30])
+    own_headers = ColumnMap(cycles="CYCLES", clock="1000MHz", totals=("CYCLES",))
+    np.testing.assert_allclose(assemble(read_table(path, own_headers)).times, [0.01, 0.02, 0.03])
+
+
+def test_the_clock_of_the_cycles_may_be_that_of_the_context():
+    columns = ColumnMap(columns={"cycles": "CYCLES"}, cycles="cycles", clock="frequency")
+    reader = RecordingReader("table", columns=columns)
+    path = FIXTURES / "tables/cycles.csv"
+    there = reader.in_context(
+        {"frequency": 0.5, "x": 1.0}, {"frequency": {"units": "GHz"}, "x": {}}
+    )
+    np.testing.assert_allclose(there.read(path).times, [0.02, 0.06, 0.12])
+    with pytest.raises(ProfileError, match=r"'clock' is 'frequency'; a clock such as '2\.4 GHz'"):
+        reader.read(path)
+    with pytest.raises(ProfileError, match="line 2 has the cycles '0'; cycles above 0 are wanted"):
+        read_table(path, ColumnMap(columns={"cycles": "core"}, cycles="cycles", clock="1 GHz"))
 
 
 def test_rows_are_taken_in_the_order_of_their_times(tmp_path):
@@ -95,6 +130,9 @@ def test_totals_that_fall_are_a_counter_that_was_reset(tmp_path):
         ({"columns": {"time [s]": "t", "a [-1]": "A"}}, "the unit of 'a' is '-1'"),
         ({"totals": ["x"]}, "'x' is no event; one of instructions, misses, bytes is"),
         ({"totals": ["bytes"]}, "'bytes' stands in 'totals' and 'rates'"),
+        ({**BY_CYCLES, "clock": "2.4"}, "'clock' is '2.4'; a clock such as '2.4 GHz', a resource"),
+        ({**BY_CYCLES, "cycles": "x"}, "'cycles' is 'x'; the name of a column of counts"),
+        ({**OWN, "cycles": "instructions", "clock": "1 GHz"}, "no column 'time', are wanted"),
         ({"separator": "::"}, "separator is '::'; one character is wanted"),
     ],
 )

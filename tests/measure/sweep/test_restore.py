@@ -46,6 +46,9 @@ def test_everything_is_put_back_once_and_then_there_is_nothing_to_do(kernel, lef
     path = left()
     tag = read_journal(path)[0]["tag"]
     child = subprocess.Popen(["sleep", "60"], env={**os.environ, TAG: tag})
+    half, other = (path.with_name(f".{name}.nc.a1b2.partial") for name in (path.stem, "other"))
+    for folder in (half, other):  # as a process leaves that is killed while it writes the profiles
+        folder.mkdir()
     assert tree(kernel) != before
     outcome = restore_machine(path, files=kernel)
     assert len(outcome.restored) == 3
@@ -53,6 +56,8 @@ def test_everything_is_put_back_once_and_then_there_is_nothing_to_do(kernel, lef
     assert not outcome.failed
     assert tree(kernel) == before
     assert child.wait() == -signal.SIGKILL
+    assert other.exists()
+    assert not half.exists()
     again = restore_machine(path, files=kernel)
     assert again.restored == again.changed_by_others == again.failed == []
 

@@ -145,8 +145,14 @@ def test_an_interrupted_sweep_of_variants_becomes_a_file_each(tmp_path):
 def test_what_was_interleaved_is_compared_without_a_note_about_drift():
     old = read_profiles(shipped_file("gzip.nc")).isel(context=slice(None, None, 12))
     one, other = (old.assign_attrs(sweep=sweep) for sweep in "ab")
-    for second, noted in ((old, True), (one, False), (other, True)):
-        notes = pair_profiles(one, second).notes
+    began = np.arange(float(old["duration"].size)).reshape(old["duration"].shape)
+    timed, later = (
+        one.assign(started=(("context", "run"), began + delay, {"units": "s"}))
+        for delay in (0, 0.4)
+    )
+    pairs = ((one, old, True), (one, one, True), (timed, later, False), (one, other, True))
+    for first, second, noted in pairs:
+        notes = pair_profiles(first, second).notes
         assert any("drift" in note for note in notes) == noted
 
 
