@@ -19,7 +19,7 @@ from msbgen.batch import job as jobs
 from msbgen.batch.job import Facts, FindContexts, Job
 from msbgen.batch.limits import OutOfTime, fatal_time_limit, memory_limit, time_limit
 from msbgen.batch.manifest import DONE, FAILED, LOST
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, printable
 from msbgen.core.machine import limit_cores
 from msbgen.generate.distribution import Kind
 
@@ -201,7 +201,7 @@ def _describe_error(error: Exception, config: ExecutionConfig) -> str:
         text = " ".join(getattr(error, "problems", ())) or str(error)
     else:
         text = f"internal error, {type(error).__name__}: {error}"
-    return text[:_ERROR_LENGTH]
+    return printable(text, _ERROR_LENGTH)  # the end of a message is its remedy
 
 
 def describe_os_error(error: OSError) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.core.conformal import groups_needed
-from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.schema import context_table, replicate_dim
+from msbgen.data.schema import context_table, replicate_dim, resource_attrs
 from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.faults.findings import NOTHING, Findings
 from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.generate.words import WordColumns, outside_hull
 from msbgen.report.data import Bounds, HeldOutScores, ShownContext, Unavailable
+from msbgen.report.numbers import best_simple
 
 Floats = NDArray[np.float64]
 BoundsOf = Callable[[Floats], Bounds | Unavailable]
@@ -36,18 +38,27 @@ _SAMPLES = 200
 _FEWEST = 4
 
 
-def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsOf:
-    """Return a function that bounds contexts (n, n_resources), or gives the reason why not."""
+def bounds_of(model: ProfileModel, measured: xr.Dataset | None, rate: float) -> BoundsOf:
+    """Return a function that bounds contexts (n, n_resources), or gives the reason why not.
+
+    Without the measured runs, the model must be calibrated.
+    """
     try:
-        ready = isinstance(model, CalibratedModel)
-        calibrated = model if ready else calibrate_model(model, measured)
+        if isinstance(model, CalibratedModel):
+            calibrated = model
+        elif measured is None:
+            raise MeasurementError(
+                "the model was not calibrated; msbgen bound --model saves a calibrated one."
+            )
+        else:
+            calibrated = calibrate_model(model, measured)
         calibrated.calibration.check(rate)
     except (MeasurementError, ArgumentError) as error:
         missing = Unavailable(f"No bounds: {error}")
         return lambda contexts: missing
 
     def bound(contexts: Floats) -> Bounds:
-        beyond = calibrated.calibration.beyond(contexts)
+        beyond = calibrated.beyond(contexts)
         return Bounds(rate, calibrated.duration_bound(contexts, rate), beyond)
 
     return bound
@@ -95,17 +106,18 @@ def score_held_out(
             samples = _samples(model, context, seed)
         return ShownContext(place, row, profiles, samples)
 
+    summary = evaluate.summarise(scores)
     return HeldOutScores(
         how=f"{len(wanted)} other measured contexts",
         truth=truth,
         method=method,
         scores=scores,
-        summary=evaluate.summarise(scores),
+        summary=summary,
         counters=evaluate.score_counters(
-            measured, truth, {method: scored[method], BASELINE: BASELINES[BASELINE]}
+            measured, truth, {method: scored[method], **_compared(summary)}
         ),
         halves=_halves(measured, truth, scores),
-        extrapolated=Hull.of(context_table(measured)).outside(wanted),
+        extrapolated=_outside(measured, wanted),
         bounds=bound(wanted),
         shown=tuple(shown(*one) for one in _places(scores, method)),
     )
@@ -116,7 +128,6 @@ class _FoldResult:
     """Scores of a model on the group of contexts that it was not fitted to."""
 
     scores: xr.Dataset
-    counters: xr.Dataset
     bounds: Bounds | Unavailable
     outside: NDArray[np.bool_]
 
@@ -144,8 +155,8 @@ def score_left_out(
             f"measure other contexts and name them (--truth)."
         )
     size = size or math.ceil(n / parts)
-    order = np.random.default_rng(seed).permutation(n)
-    groups = [np.sort(order[i : i + size]) for i in range(0, n, size)]
+    drawn = evaluate.left_out_groups(truth, size, np.random.default_rng(seed))
+    groups = [np.sort(group) for group in drawn]
     rate = supported_rate(rates, n - size)
     table, every = context_table(truth), np.arange(measured.sizes["context"])
     training = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
@@ -157,21 +168,22 @@ def score_left_out(
 
         def score(i: int) -> _FoldResult:
             unseen, wanted = truth.isel(context=groups[i]), table[groups[i]]
-            methods = {**_kinds(models[i]), **BASELINES}
-            two = {name: methods[name] for name in (MEAN, BASELINE)}
             return _FoldResult(
-                evaluate.score_methods(training[i], unseen, methods),
-                evaluate.score_counters(training[i], unseen, two),
+                evaluate.score_methods(training[i], unseen, {**_kinds(models[i]), **BASELINES}),
                 bounds_of(models[i], training[i], rate)(wanted),
-                Hull.of(context_table(training[i])).outside(wanted),
+                _outside(training[i], wanted),
             )
 
         results = list(pool.map(score, range(len(groups))))
-    place = np.argsort(np.concatenate(groups))
-    together, by_counter = (  # methods that every model has
-        xr.concat(several, dim="context", join="inner").isel(context=place)
-        for several in ([part.scores for part in results], [part.counters for part in results])
-    )
+        place = np.argsort(np.concatenate(groups))
+        together = _in_order([part.scores for part in results], place)
+        summary = evaluate.summarise(together)
+
+        def score_counters(i: int) -> xr.Dataset:
+            methods = {MEAN: _method_of(models[i], "mean"), **_compared(summary)}
+            return evaluate.score_counters(training[i], truth.isel(context=groups[i]), methods)
+
+        by_counter = _in_order(list(pool.map(score_counters, range(len(groups)))), place)
     fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
 
     def shown(place: str, row: int) -> ShownContext:
@@ -182,12 +194,30 @@ def score_left_out(
 
     return HeldOutScores(
         how=f"the {n} measured contexts, {size} left out at a time", truth=truth, method=MEAN,
-        scores=together, summary=evaluate.summarise(together), counters=by_counter,
+        scores=together, summary=summary, counters=by_counter,
         halves=_halves(measured, truth, together),
         extrapolated=np.concatenate([part.outside for part in results])[place],
         bounds=_joined([part.bounds for part in results], place),
-        shown=tuple(shown(*one) for one in _places(together, MEAN)),
+        shown=tuple(shown(*one) for one in _places(together, MEAN)), left_out=size,
     )  # fmt: skip
+
+
+def _outside(measured: xr.Dataset, contexts: Floats) -> NDArray[np.bool_]:
+    """Contexts outside of the convex hull of the measured ones, (n,)."""
+    known = context_table(measured)
+    return outside_hull(known, contexts, WordColumns.of(resource_attrs(measured), known))
+
+
+def _in_order(parts: Sequence[xr.Dataset], place: NDArray[np.int64]) -> xr.Dataset:
+    """Scores of groups of contexts in the order of all; only methods that every model has."""
+    return xr.concat(parts, dim="context", join="inner").isel(context=place)
+
+
+def _compared(summary: Mapping[str, Any]) -> dict[str, evaluate.Method]:
+    """Simple methods that counters are compared with: the baseline, and the best one."""
+    best = best_simple(summary["methods"])
+    names = dict.fromkeys((BASELINE, BASELINE if best is None else best["method"]))
+    return {name: BASELINES[name] for name in names}
 
 
 def check_leave_out(size: int | None, n: int) -> None:

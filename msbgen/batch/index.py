@@ -9,11 +9,14 @@ from urllib.parse import quote
 from msbgen.batch.manifest import INDEX
 from msbgen.batch.state import TaskRecord
 from msbgen.data.files import replace_file
+from msbgen.report.summary import WORDS
 
-# Names of figures in the index.
-ERROR, BASELINE = "error", "baseline"
+# Names of figures in the index; a grade is its place among those of a report's light.
+ERROR, BASELINE, GRADE = "error", "baseline", "grade"
 # File of the report of a task.
 REPORT = "report.html"
+# Signs of the grades.
+_SIGNS = {"good": "●", "unknown": "○", "fair": "▲", "poor": "■"}
 # Characters of an error in the index.
 _SHOWN = 160
 
@@ -32,12 +35,15 @@ caption { text-align: left; padding: .5rem 0 }
 th, td { text-align: left }
 [scope=row], td:nth-child(2) { overflow-wrap: anywhere }
 a { color: #0b4f9c }
+.good { color: #1a7f37 }
+.fair, .unknown { color: #9a6700 }
+.poor { color: #b3261e }
 @media (min-width: 60rem) {
   th, td { padding: .25rem .6rem; border-bottom: 1px solid #8888; vertical-align: top }
   [scope=row] { min-width: 8rem }
   td:nth-child(2) { min-width: 12rem }
   tr > :nth-child(n+3) { white-space: nowrap }
-  tr > :nth-child(n+3):nth-child(-n+6) { text-align: right }
+  tr > :nth-child(n+4):nth-child(-n+7) { text-align: right }
 }
 /* narrow screens: a task is a block of lines */
 @media (max-width: 59.99rem) {
@@ -45,14 +51,17 @@ a { color: #0b4f9c }
   table, caption, tbody, tr, [scope=row], td { display: block }
   tr { padding: .5rem 0; border-bottom: 1px solid #8888 }
   td:empty { display: none }
-  td:nth-child(3)::before { content: "Error " }
-  td:nth-child(4)::before { content: "Baseline " }
-  td:nth-child(5)::before { content: "CPU time " }
-  td:nth-child(6)::before { content: "Size " }
+  td:nth-child(4)::before { content: "Error " }
+  td:nth-child(5)::before { content: "Baseline " }
+  td:nth-child(6)::before { content: "CPU time " }
+  td:nth-child(7)::before { content: "Size " }
 }
 @media (prefers-color-scheme: dark) {
   body { color: #eee; background: #161616 }
   a { color: #8fc1ff }
+  .good { color: #57c26f }
+  .fair, .unknown { color: #e0b341 }
+  .poor { color: #ff9d94 }
 }
 </style>
 </head>
@@ -60,7 +69,7 @@ a { color: #0b4f9c }
 <main>
 <h1>Profiles of many tasks</h1>
 """
-_COLUMNS = ("Task", "State", "Error", "Baseline", "CPU time", "Size", "Results")
+_COLUMNS = ("Task", "State", "Verdict", "Error", "Baseline", "CPU time", "Size", "Results")
 
 
 def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:
@@ -77,7 +86,9 @@ def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:
         f"{failed} with failures. Failed tasks come first, then the largest errors.</p>\n",
         "<table>\n",
         "<caption>Error: distance of generated from measured profiles in held-out contexts (scaled "
-        "nDTW); baseline: that of bracketing interpolation.</caption>\n<thead><tr>",
+        "nDTW); baseline: that of bracketing interpolation; verdict: that of the report."
+        "</caption>\n"
+        "<thead><tr>",
         *(f'<th scope="col">{name}</th>' for name in _COLUMNS),
         "</tr></thead>\n<tbody>\n",
         *(_row(task) for task in sorted(tasks, key=_place)),
@@ -97,7 +108,7 @@ def _row(task: TaskRecord) -> str:
     name, figures = task.name, task.figures()
     cells = [
         f'<tr><th scope="row">{escape(name)}</th>',
-        f"<td>{_state(task)}</td>",
+        f"<td>{_state(task)}</td><td>{_verdict(figures.get(GRADE))}</td>",
         *(f"<td>{_number(figures.get(key))}</td>" for key in (ERROR, BASELINE)),
         f"<td>{task.seconds:.1f} s</td><td>{task.size / 1e6:.2f} MB</td>",
         f"<td>{_links(name, task.files())}</td></tr>\n",
@@ -112,6 +123,14 @@ def _state(task: TaskRecord) -> str:
         error = error if len(error) <= _SHOWN else f"{error[:_SHOWN]}…"
         return escape(f"failed: {first['unit']}: {error}")
     return "complete" if task.is_complete else "not complete"
+
+
+def _verdict(grade: float | None) -> str:
+    """The word of the light of a report; its sign is a shape, too."""
+    if grade is None:
+        return ""
+    name = list(WORDS)[int(grade)]
+    return f'<span class="{name}" aria-hidden="true">{_SIGNS[name]}</span> {WORDS[name]}'
 
 
 def _number(value: float | None) -> str:

@@ -21,7 +21,7 @@ from msbgen.batch.held_out import check_leave_out
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input, replace_file
-from msbgen.data.schema import join_profiles
+from msbgen.data.schema import join_profiles, trusting
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.evaluate.scores import scored_contexts
 from msbgen.generate.distribution import Kind
@@ -75,12 +75,16 @@ class Job:
 
     def measured(self) -> xr.Dataset:
         """The measured profiles; cached."""
-        return _cached_profiles(*_state(self.task.measured))
+        return self._read(self.task.measured)
 
     def truth(self) -> xr.Dataset:
         """The measured profiles of other contexts; cached."""
         assert self.task.truth is not None
-        return _cached_profiles(*_state(self.task.truth))
+        return self._read(self.task.truth)
+
+    def _read(self, path: Path) -> xr.Dataset:
+        dataset = _cached_profiles(*_state(path))
+        return trusting(dataset) if self.task.settings.keep_all else dataset
 
     def model(self) -> ProfileModel:
         """The fitted model; cached."""

@@ -47,7 +47,7 @@ from msbgen.report.data import (
 )
 from msbgen.report.formatting import as_level, shortened, unit_of
 from msbgen.report.maps import most_contexts
-from msbgen.report.numbers import is_simulated, thirds
+from msbgen.report.numbers import groups_of, is_simulated
 
 Floats = NDArray[np.float64]
 
@@ -72,6 +72,7 @@ def collect_report_data(
     leave_out: int | None = None,
     contexts: ArrayLike | None = None,
     model: ProfileModel | None = None,
+    has_runs: bool = True,
     scores: xr.Dataset | None = None,
     miscoverage: float = MISCOVERAGE,
     budget: str | int = BUDGET,
@@ -102,6 +103,9 @@ def collect_report_data(
         listed levels, all combinations of the measured ones.
     model : ProfileModel or CalibratedModel, optional
         A model fitted to `measured`; default: it is fitted here.
+    has_runs : bool
+        Whether `measured` holds the measured runs; else they are the known contexts of the model
+        (`ProfileModel.known`), of which the report shows the durations.
     scores : xarray.Dataset, optional
         Scores of `truth` by :func:`msbgen.evaluate.scores.score_methods`, with ``default/mean``.
     miscoverage : float
@@ -128,20 +132,28 @@ def collect_report_data(
         if progress:
             progress(next(stages), 6)
 
-    if truth is None:
+    if truth is None and has_runs:
         check_leave_out(leave_out, measured.sizes["context"])
     parse_budget(budget)
     rates = (miscoverage, *(rate for rate in _RATES if rate > miscoverage))
     model = model or fit_profiles(measured)
+    if not has_runs:
+        measured = model.generate(model.contexts, kind="mean")
     wanted = None if contexts is None else model.checked(contexts)
     step()
-    calibrated = bounds_of(model, measured, supported_rate(rates, len(model.distribution.contexts)))
+    supported = supported_rate(rates, len(model.distribution.contexts))
+    calibrated = bounds_of(model, measured if has_runs else None, supported)
     step()
     convergence = _convergence(model)
     step()
     if truth is not None:
         held_out: HeldOutScores | Unavailable = score_held_out(
             measured, truth, model, calibrated, generated or {}, scores, seed
+        )
+    elif not has_runs:
+        held_out = Unavailable(
+            f"{source} is a fitted model, which holds no measured runs: report the measured "
+            f"profiles for its errors in left-out contexts."
         )
     else:
         held_out = score_left_out(measured, leave_out, PARTS, rates, seed, model.findings)
@@ -152,12 +164,15 @@ def collect_report_data(
     planned = _planned(model, budget, path or source, *command_and_note, _groups(measured))
     step()
     warnings = [
-        *_warnings(measured, source, model, everywhere, held_out, convergence),
-        *(describe_excluded(measured, model.findings) if truth is None else ()),
+        *map(str, np.atleast_1d(model.attrs.get("faults", []))),
+        *(_doubts(measured, source, model) if has_runs else ()),
+        *_warnings(measured, source, everywhere, held_out, convergence),
+        *(describe_excluded(measured, model.findings) if truth is None and has_runs else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
+    runs = measured if has_runs else model.known.drop_vars(list(model.counters))
     return ReportData(
-        source=source, measured=measured, warnings=tuple(warnings), held_out=held_out,
+        source=source, measured=runs, warnings=tuple(warnings), held_out=held_out,
         everywhere=everywhere, convergence=convergence, next=planned, seed=seed, command=command,
         settings=asdict(model.distribution.settings), versions=_versions(),
     )  # fmt: skip
@@ -314,7 +329,7 @@ def _planned(
     groups: Groups = (),
 ) -> PlanSummary | Unavailable:
     levels = {
-        name: attrs.get("levels", np.unique(model.distribution.contexts[:, i]))
+        name: attrs.get("levels", np.unique(model.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
     }
     file = shlex.quote(path)
@@ -346,16 +361,8 @@ def _planned(
 # --------------------------------------------------------------------------- warnings
 
 
-def _warnings(
-    measured: xr.Dataset,
-    source: str,
-    model: ProfileModel,
-    everywhere: AllContexts,
-    held_out: HeldOutScores | Unavailable,
-    convergence: Convergence | Unavailable,
-) -> Iterator[str]:
-    """Warnings on the accuracy, one sentence each; faults of measurements first."""
-    yield from map(str, np.atleast_1d(model.attrs.get("faults", [])))
+def _doubts(measured: xr.Dataset, source: str, model: ProfileModel) -> Iterator[str]:
+    """Warnings on the measured runs, one sentence each."""
     yield from _lost(measured, model)
     yield from inspect_profiles(measured, source=source).warnings
     sound = without_absurd_counts(measured, model.findings)
@@ -363,6 +370,16 @@ def _warnings(
     runs = np.isfinite(schema.duration_array(measured)).sum(axis=1)
     if runs.max() == 1:
         yield "Every context has one run, so that the noise is unknown; measure some again."
+
+
+def _warnings(
+    measured: xr.Dataset,
+    source: str,
+    everywhere: AllContexts,
+    held_out: HeldOutScores | Unavailable,
+    convergence: Convergence | Unavailable,
+) -> Iterator[str]:
+    """Warnings on the accuracy, one sentence each."""
     yield from quality.note_design(measured, source=source)
     profiles = everywhere.profiles
     outside = int(profiles["extrapolated"].sum())
@@ -415,7 +432,7 @@ def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
     found = []
     for name in schema.resource_names(profiles):
         values = profiles[name].values.astype(float)
-        groups = thirds(np.unique(values))
+        groups = groups_of(np.unique(values), schema.labels_of(profiles[name].attrs))
         for group in groups if len(groups) > 1 else ():
             inside = np.isin(values, group)
             found.append((float(marked[inside].mean()), name, group, inside))
@@ -423,7 +440,9 @@ def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
     if share <= marked.mean():
         return ""
     units = unit_of(str(profiles[name].attrs.get("units", "1")))
-    span = f"{group[0]:.10g}" + (f" to {group[-1]:.10g}" if len(group) > 1 else "")
+    labels = schema.labels_of(profiles[name].attrs)
+    ends = np.unique([group[0], group[-1]])
+    span = " to ".join(shortened(schema.level_text(level, labels)) for level in ends)
     return (
         f"; most at {shortened(name)} {span}{units}, {int(marked[inside].sum()):,} of "
         f"{int(np.sum(inside)):,} there"
@@ -437,9 +456,7 @@ def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
     if len(lost):
         context, run = (int(i) for i in lost[0])
         row = int(
-            np.abs(schema.context_table(measured) - distribution.contexts[context])
-            .sum(axis=1)
-            .argmin()
+            np.abs(schema.context_table(measured) - model.contexts[context]).sum(axis=1).argmin()
         )
         place, doubt = schema.describe_context(measured, row), doubt_total(measured, row, run)
         example = f"run {run} of {place} {doubt}"

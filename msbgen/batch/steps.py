@@ -11,7 +11,7 @@ import numpy as np
 
 from msbgen.batch import PARTS
 from msbgen.batch.execute import BatchStep, StepResult
-from msbgen.batch.index import BASELINE, ERROR, REPORT
+from msbgen.batch.index import BASELINE, ERROR, GRADE, REPORT
 from msbgen.batch.job import Job
 from msbgen.batch.report_data import collect_report_data
 from msbgen.bounds.model import calibrate_model
@@ -20,7 +20,9 @@ from msbgen.data.files import write_json
 from msbgen.data.store import save_netcdf
 from msbgen.evaluate.scores import leave_contexts_out, score_methods, scored_contexts, summarise
 from msbgen.plan.plan import plan_contexts
+from msbgen.report.numbers import numbers_of
 from msbgen.report.page import write_report
+from msbgen.report.summary import WORDS
 
 _BRACKETING = "bracketing"
 
@@ -52,9 +54,9 @@ def evaluate(job: Job) -> StepResult:
     save_netcdf(scores, job.folder / "scores.nc", overwrite=True)
     write_json(summary, job.folder / "scores.json", overwrite=True)
     means: dict[str, dict[str, Any]] = summary["methods"]
-    figures = {ERROR: means[names[0]]["ndtw_scaled"]}
+    figures = {ERROR: means[names[0]].get("ndtw_scaled", math.nan)}
     if _BRACKETING in means:
-        figures[BASELINE] = means[_BRACKETING]["ndtw_scaled"]
+        figures[BASELINE] = means[_BRACKETING].get("ndtw_scaled", math.nan)
     return StepResult(["scores.nc", "scores.json"], figures)
 
 
@@ -81,9 +83,9 @@ def report(job: Job) -> StepResult:
         contexts=None if settings.contexts == "all" else job.contexts(), model=job.model(),
         miscoverage=settings.miscoverage, budget=settings.budget, seed=settings.seed,
     )  # fmt: skip
-    return StepResult(
-        [path.name for path in write_report(job.folder / REPORT, data, overwrite=True)]
-    )
+    files = [path.name for path in write_report(job.folder / REPORT, data, overwrite=True)]
+    grade = numbers_of(data)["summary"]["grade"]
+    return StepResult(files, {GRADE: list(WORDS).index(grade)})
 
 
 STEPS = {

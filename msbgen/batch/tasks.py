@@ -49,6 +49,7 @@ class TaskSettings:
     leave_out: int | None = None  # contexts at a time, for scores without a truth; None: a quarter
     methods: tuple[str, ...] = ("default/mean", "bracketing")  # to score
     budget: str = str(BUDGET)  # of the plan: a time, such as "60s", or a number of contexts
+    keep_all: bool = False  # whether every measured run is trusted, and no fault is looked for
 
     @property
     def times(self) -> float | None:
@@ -182,6 +183,10 @@ def _value(key: str, value: Any, default: Any, where: str) -> Any:
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return tuple(value)
         wanted = "a list of names"
+    elif isinstance(default, bool):
+        if isinstance(value, bool):
+            return value
+        wanted = "true or false"
     elif isinstance(default, float):
         return toml.amount(value, key, where)
     elif default is None or isinstance(default, int):

@@ -3,10 +3,13 @@
 Every baseline is ``(train, contexts) -> Dataset``: at each time a weighted mean of the known
 contexts' mean profiles, with weights that depend on the contexts alone.  `log_log` and `reciprocal`
 predict the duration instead, and the counters in equal parts of it.  Where a baseline is not
-defined (no two contexts bracket the query), profile and duration are NaN throughout.
+defined (no two contexts bracket the query; a level is not positive, and has no logarithm), profile
+and duration are NaN throughout.  Levels that are words are not interpolated: contexts with the
+words of the query alone are used.
 """
 
 from collections.abc import Callable
+from functools import wraps
 
 import numpy as np
 import xarray as xr
@@ -25,6 +28,7 @@ from msbgen.data import schema
 from msbgen.data.partial import held_counters
 
 Floats = NDArray[np.float64]
+Baseline = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
 # Largest difference of equal levels by rounding, in units of the known range.
 _ROUNDING = 1e-9
@@ -32,6 +36,29 @@ _ROUNDING = 1e-9
 _PARTS = 200
 # Logarithm of a count of zero.
 _LEAST_LOG = -30.0
+
+
+def _within_words(method: Baseline) -> Baseline:
+    """The method among the known contexts with the words of a query: words have no order."""
+
+    @wraps(method)
+    def interpolate(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+        labels = schema.level_labels(train)
+        named = [i for i, name in enumerate(labels) if labels[name]]
+        if not named:
+            return method(train, contexts)
+        query = schema.checked_contexts(contexts, list(labels))
+        known = schema.context_table(train)
+        parts, rows = [], []
+        for words in np.unique(query[:, named], axis=0):
+            own, alike = ((table[:, named] == words).all(axis=1) for table in (query, known))
+            rows.append(np.flatnonzero(own))
+            # without such a context, the one of other words that it is compared with is undefined
+            part = method(train.isel(context=alike if alike.any() else slice(1)), query[own])
+            parts.append(part if alike.any() else part.where(part["duration"] < 0))
+        return schema.join_profiles(parts).isel(context=np.argsort(np.concatenate(rows)))
+
+    return interpolate
 
 
 def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
@@ -51,6 +78,7 @@ def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
     return _labelled(mean, schema.mean_duration(dataset), schema.context_table(dataset), dataset)
 
 
+@_within_words
 def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Mean of the two known contexts that bracket each context most tightly (the paper's).
 
@@ -60,11 +88,13 @@ def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     return _interpolate(train, contexts, _bracketing_weights)
 
 
+@_within_words
 def nearest_context(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Mean profile of the nearest known context, each resource divided by its known range."""
     return _interpolate(train, contexts, _nearest_weights)
 
 
+@_within_words
 def multilinear(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Multilinear interpolation on a full grid of known contexts, else barycentric (Delaunay).
 
@@ -74,6 +104,7 @@ def multilinear(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     return _interpolate(train, contexts, _multilinear_weights)
 
 
+@_within_words
 def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Nadaraya-Watson mean over the known contexts with a Gaussian kernel.
 
@@ -94,6 +125,7 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     return _interpolate(train, contexts, lambda x, q: _gaussian_weights(x, q, best))
 
 
+@_within_words
 def log_log(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Multilinear interpolation of logarithms over logarithms of the levels, clamped to their box.
 
@@ -110,6 +142,7 @@ def log_log(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     return _in_parts(train, contexts, predict)
 
 
+@_within_words
 def reciprocal(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Least squares a + Σ b_i / x_i over the levels x_i of all resources.
 
@@ -127,7 +160,7 @@ def reciprocal(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     return _in_parts(train, contexts, predict)
 
 
-BASELINES: dict[str, Callable[[xr.Dataset, ArrayLike], xr.Dataset]] = {
+BASELINES: dict[str, Baseline] = {
     "bracketing": bracketing,
     "nearest_context": nearest_context,
     "multilinear": multilinear,
@@ -160,7 +193,7 @@ def _in_parts(
     """Profiles from a prediction of durations and of counts in equal parts of a run.
 
     ``predict(known, query, values)`` returns the values (n_query, v) of (n_known, v), the durations
-    first.
+    first.  If all known levels are positive, it predicts contexts with positive levels alone.
     """
     train = _fully_measured(train)
     table, interval = schema.context_table(train), schema.sampling_interval(train)
@@ -172,14 +205,19 @@ def _in_parts(
         ends = np.linspace(0, 1, len(sums))
         parts.append(np.diff([np.interp(share, ends, column) for column in sums.T], axis=1).T)
     values = np.column_stack([schema.mean_duration(train), np.reshape(parts, (len(table), -1))])
-    found = predict(table, query, values)
+    defined = np.flatnonzero((query > 0).all(axis=1) & (table > 0).all())
+    found = np.full((len(query), values.shape[1]), np.nan)
+    if len(defined):
+        found[defined] = predict(table, query[defined], values)
     duration, counts = found[:, 0], found[:, 1:].reshape(len(query), _PARTS, -1)
-    rows = np.maximum(np.ceil(duration / interval - _ROUNDING), 1).astype(int)
+    rows = np.ones(len(query), dtype=int)
+    rows[defined] = np.maximum(np.ceil(duration[defined] / interval - _ROUNDING), 1)
     mean = np.full((len(query), rows.max(), counts.shape[2]), np.nan)
-    for own, n, seconds, amounts in zip(mean, rows, duration, counts):
-        ends = np.minimum(np.arange(n + 1) * interval / seconds, 1.0)
-        sums = np.vstack([np.zeros(amounts.shape[1]), amounts.cumsum(axis=0)])
-        own[:n] = np.diff([np.interp(ends, share, column) for column in sums.T], axis=1).T
+    for i in defined:
+        ends = np.minimum(np.arange(rows[i] + 1) * interval / duration[i], 1.0)
+        sums = np.vstack([np.zeros(counts.shape[2]), counts[i].cumsum(axis=0)])
+        found_counts = np.diff([np.interp(ends, share, column) for column in sums.T], axis=1)
+        mean[i, : rows[i]] = found_counts.T
     return _labelled(mean, duration, query, train)
 
 

@@ -24,6 +24,7 @@ from msbgen.data.schema import (
     counter_names,
     describe_context,
     duration_array,
+    level_labels,
     mean_duration,
     replicate_dim,
     resource_names,
@@ -43,6 +44,9 @@ from msbgen.generate.faults import known_faults, log_faults, without_faults
 from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
 
 _log = logging.getLogger("msbgen")
+
+# Draws of groups of left-out contexts.
+_DRAWS = 100
 
 Floats = NDArray[np.float64]
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
@@ -204,8 +208,7 @@ def leave_contexts_out(
         raise ArgumentError(
             f"size is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
         )
-    order = generator(rng).permutation(n)
-    groups = [order[i : i + size] for i in range(0, n, size)]
+    groups = left_out_groups(truth, size, generator(rng))
     scores = np.full((len(chosen), n, len(METRICS)), np.nan)
     for done, group in enumerate(groups):
         kept = np.setdiff1d(every, rows[group])
@@ -225,15 +228,38 @@ def leave_contexts_out(
     return _score_dataset(scores, list(chosen), truth)
 
 
+def left_out_groups(
+    dataset: xr.Dataset, size: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Random groups of `size` contexts, none of which holds all contexts of a word.
+
+    ArgumentError where a hundred draws find no such groups.
+    """
+    labels, n = level_labels(dataset), dataset.sizes["context"]
+    words = [dataset[name].values for name in labels if labels[name]]
+    for _ in range(_DRAWS):
+        order = rng.permutation(n)
+        groups = [order[i : i + size] for i in range(0, n, size)]
+        kept = [np.delete(np.arange(n), group) for group in groups]
+        if all(set(word[group]) <= set(word[rest]) for word in words
+               for group, rest in zip(groups, kept)):  # fmt: skip
+            return groups
+    raise ArgumentError(
+        f"size is {size}; so many contexts cannot be left out at a time without all of some word; "
+        f"fewer are wanted, or more contexts of each word."
+    )
+
+
 def scored_contexts(
     dataset: xr.Dataset, findings: Findings = NOTHING
 ) -> tuple[NDArray[np.int64], xr.Dataset]:
     """Contexts that may be left out, and their runs as the truth; ProfileError where none.
 
-    Faulty contexts and runs are excluded, since good profiles differ from them.
+    Faulty contexts and runs are excluded, since good profiles differ from them; so is the only
+    context of a word, of which nothing else is known.
     """
     faultless = without_faults(dataset, findings)
-    complete = _is_complete(faultless)
+    complete = _is_complete(faultless) & ~_has_lone_word(dataset)
     if not complete.any():
         raise ProfileError(
             "every context lacks a counter in all runs that went on to their end, or looks "
@@ -252,6 +278,7 @@ def describe_excluded(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
     for excluded, reason in (
         (~complete, "not every counter has a run there that went on to its end"),
         (complete & ~faultless, "what was measured there looks wrong"),
+        (complete & faultless & _has_lone_word(dataset), "no other context has its word"),
     ):
         if excluded.any():
             n = int(excluded.sum())
@@ -259,6 +286,16 @@ def describe_excluded(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
                 f"{n} context{'s are' if n > 1 else ' is'} learned from but not left out, first "
                 f"{describe_context(dataset, int(np.argmax(excluded)))}: {reason}."
             )
+
+
+def _has_lone_word(dataset: xr.Dataset) -> NDArray[np.bool_]:
+    """Contexts that are the only ones of a word, (n_contexts,)."""
+    alone, labels = np.zeros(dataset.sizes["context"], dtype=bool), level_labels(dataset)
+    for name in labels:
+        if labels[name]:
+            values = dataset[name].values
+            alone |= (values[:, None] == values).sum(axis=1) == 1
+    return alone
 
 
 def _is_complete(dataset: xr.Dataset) -> NDArray[np.bool_]:
@@ -332,9 +369,12 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
     """Means and improvements as plain numbers for JSON: method -> metric -> figure.
 
     Without the baseline among the methods there is no entry ``baseline``, nor any ``improvement``.
+    A method that is defined in no context has no figures, if others are defined.
     """
     mean = mean_scores(scores)
-    better = improvement(scores, baseline) if baseline in scores["method"].values else None
+    defined = mean.notnull().any("metric").values
+    names = mean["method"].values[defined] if defined.any() else mean["method"].values
+    better = improvement(scores, baseline) if baseline in names else None
     summary: dict[str, Any] = {
         "n_contexts": int(_defined(scores).sum()),
         "n_contexts_undefined": int((~_defined(scores)).sum()),
@@ -347,8 +387,8 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
         return {m: float(table.sel({"method": method, "metric": m})) for m in metrics}
 
     for method in map(str, mean["method"].values):
-        summary["methods"][method] = figures(mean, method)
-        if better is not None:
+        summary["methods"][method] = figures(mean, method) if method in names else {}
+        if better is not None and method in names:
             gains = figures(better, method)
             # not defined for a baseline without an error
             gains = {metric: gain for metric, gain in gains.items() if np.isfinite(gain)}
@@ -513,5 +553,10 @@ def _labels(truth: xr.Dataset) -> dict[str, Any]:
 
 
 def _defined(scores: xr.Dataset) -> xr.DataArray:
-    """Contexts where every method is defined: all methods are compared on these."""
-    return scores["score"].sel(metric="duration_error").notnull().all("method")
+    """Contexts where every method is defined: all methods are compared on these.
+
+    Methods that are defined in no context at all do not count, unless there are no others.
+    """
+    defined = scores["score"].sel(metric="duration_error").notnull()
+    somewhere = defined.any("context")
+    return (defined | (~somewhere & somewhere.any())).all("method")

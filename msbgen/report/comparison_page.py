@@ -50,6 +50,7 @@ def render(values: comparison.Values) -> str:
         sentences=comparison.sentences_of(values),
         changes=comparison.changes_of(values),
         notes=comparison.notes_of(values),
+        differ=f"{int(((low > 1) | (high < 1)).sum()):,}",
         style=page.style(),
         ratios=[
             {

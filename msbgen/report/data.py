@@ -60,6 +60,7 @@ class HeldOutScores:
     extrapolated: NDArray[np.bool_]  # outside of the hull of the fit's contexts, (n_contexts,)
     bounds: Bounds | Unavailable
     shown: tuple[ShownContext, ...]
+    left_out: int = 0  # measured contexts that each prediction lacks; 0 where it lacks none
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class ReportData:
     """The data of a report."""
 
     source: str  # name of the measured file
-    measured: xr.Dataset
+    measured: xr.Dataset  # runs; those of a saved model have durations and no counters
     warnings: tuple[str, ...]  # on the accuracy, one sentence each
     held_out: HeldOutScores | Unavailable
     everywhere: AllContexts

@@ -39,6 +39,7 @@ class MapGrid:
     place: Indices  # which of them each context has, (n, m)
     axes: tuple[int, ...]  # resources across and, where there are two that vary, up
     sparse: bool  # whether most products of levels are no context, so that maps would be empty
+    strongest: int  # resource across or up whose levels change durations the most
 
     @classmethod
     def of(cls, table: Floats, duration: Floats) -> MapGrid:
@@ -47,9 +48,10 @@ class MapGrid:
         levels, place = [c[0] for c in columns], np.stack([c[1] for c in columns], axis=1)
         effect = [_effect(place[:, i], np.log(duration)) for i in range(len(levels))]
         vary = [i for i in range(len(levels)) if len(levels[i]) > 1] or [0]
-        two = sorted(sorted(vary, key=lambda i: -effect[i])[:2], key=lambda i: -len(levels[i]))
+        most = sorted(vary, key=lambda i: -effect[i])[:2]
+        two = tuple(sorted(most, key=lambda i: -len(levels[i])))
         size = math.prod(map(len, levels))
-        return cls(levels, place, tuple(two), len(table) < _SPARSE * size)
+        return cls(levels, place, two, len(table) < _SPARSE * size, most[0])
 
     @property
     def others(self) -> list[int]:
@@ -162,7 +164,11 @@ def embedded(
     mean, *band = (_packed(part, peak) for part in drawn)
     return {
         "resources": [
-            {"name": name, "unit": unit_of(str(profiles[name].attrs.get("units", "1")))}
+            {
+                "name": name,
+                "unit": unit_of(str(profiles[name].attrs.get("units", "1"))),
+                "labels": schema.labels_of(profiles[name].attrs),
+            }
             for name in schema.resource_names(profiles)
         ],
         "levels": [axis.tolist() for axis in grid.levels],

@@ -14,6 +14,7 @@ from msbgen.data import schema
 from msbgen.data.partial import describe_partial, held_counters, partial_attrs
 from msbgen.report.data import Bounds, HeldOutScores, ReportData, Unavailable
 from msbgen.report.maps import shades_of
+from msbgen.report.summary import summary_of
 
 Floats = NDArray[np.float64]
 
@@ -26,8 +27,8 @@ _BASELINE = "bracketing"
 _SIMPLE = (_BASELINE, "nearest_context", "multilinear", "kernel_mean", "log_log", "reciprocal")
 # Mean profiles have no spread: the method whose spread is compared instead.
 _SPREADS = {"default/mean": "default/sample"}
-# Standard errors of a 95 % interval on either side.
-_NORMAL = 1.96
+# Confidence of intervals of shares.
+_CONFIDENCE = 0.95
 # Errors up to this multiple of the distance between halves of the runs count as noise.
 AS_GOOD = 1.5
 # Bounds exceeded this many times as often as the miscoverage are reported.
@@ -42,7 +43,7 @@ def numbers_of(data: ReportData) -> dict[str, Any]:
     """The numbers of a report as JSON values; a missing part holds ``missing``, the reason."""
     measured = data.measured
     held = data.held_out
-    return {
+    numbers = {
         "schema_version": SCHEMA_VERSION,
         "task": str(measured.attrs.get("task", "")),
         "source": data.source,
@@ -60,6 +61,7 @@ def numbers_of(data: ReportData) -> dict[str, Any]:
         "convergence": _convergence(data),
         "next": _next(data, held),
     }
+    return {**numbers, "summary": summary_of(numbers)}
 
 
 def _missing(part: Unavailable) -> dict[str, str]:
@@ -76,13 +78,14 @@ def is_simulated(measured: xr.Dataset) -> bool:
 
 def _measured(measured: xr.Dataset) -> dict[str, Any]:
     duration, ended = schema.duration_array(measured), schema.ended_durations(measured)
-    present, held = np.isfinite(duration), held_counters(measured)
+    present, names = np.isfinite(duration), schema.counter_names(measured)
+    held = held_counters(measured) if names else present  # a saved model keeps no counters
     mean = schema.mean_duration(measured)
     least, most = (f.reduce(ended, axis=1) for f in (np.fmin, np.fmax))
     again = np.isfinite(ended).sum(axis=1) > 1  # one run says nothing of how runs differ
     spread = ((most - least) / mean)[again]
     totals = {}
-    for k, name in enumerate(schema.counter_names(measured)):
+    for k, name in enumerate(names):
         total = np.nansum(schema.count_array(measured[[name, "duration"]])[..., 0], axis=2)
         totals[name] = total[held[..., k] & np.isfinite(ended)]
     return {
@@ -91,7 +94,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "runs_least": int(present.sum(axis=1).min()),
         "runs_most": int(present.sum(axis=1).max()),
         "runs_ended": int(np.isfinite(ended).sum()),
-        "partial": _partial(measured),
+        "partial": _partial(measured) if names else [],
         "interval": schema.sampling_interval(measured),
         "seconds": float(duration[present].sum()),
         "shortest": float(np.nanmin(ended)),
@@ -102,6 +105,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
             {
                 "name": name,
                 "units": str(measured[name].attrs.get("units", "1")),
+                "labels": list(schema.labels_of(measured[name].attrs)),
                 **_levels(measured[name]),
             }
             for name in schema.resource_names(measured)
@@ -121,6 +125,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "duration": mean.tolist(),
         "duration_least": least.tolist(),
         "duration_most": most.tolist(),
+        "run_durations": [row[np.isfinite(row)].tolist() for row in ended],
     }
 
 
@@ -164,6 +169,7 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
     apart = _distance(schema.context_table(measured), table)
     return {
         "how": held.how,
+        "left_out": held.left_out,
         "method": held.method,
         "contexts": len(table),
         "outside": int(held.extrapolated.sum()),
@@ -173,7 +179,8 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
         "time": compared[held.method]["time"],
         "baseline": compared.get(_BASELINE, {"error": None, "time": None}),
         "best": {
-            name: _best(methods, metric) for name, metric in (("error", ERROR), ("time", TIME))
+            name: best_simple(methods, metric)
+            for name, metric in (("error", ERROR), ("time", TIME))
         },
         "halves": {"error": held.halves.get(ERROR), "time": held.halves.get(TIME)},
         "over_halves": _over_halves(held),
@@ -214,25 +221,28 @@ def _tail(error: Floats) -> dict[str, float | None]:
 
 
 def _counters(held: HeldOutScores) -> list[dict[str, Any]]:
-    """Error of each counter, beside the baseline where both are defined."""
-    errors, baseline = (
+    """Error of each counter, beside the baseline and the best simple method."""
+    best = best_simple(held.summary["methods"])
+    names = (held.method, _BASELINE, _BASELINE if best is None else best["method"])
+    errors, baseline, simple = (
         held.counters["score"].sel({"method": name}).transpose("counter", "context").values
-        for name in (held.method, _BASELINE)
+        for name in names
     )
-    both = np.isfinite(errors) & np.isfinite(baseline)
+    both = np.isfinite(errors) & np.isfinite(baseline) & np.isfinite(simple)
     return [
         {
             "name": str(name),
             "contexts": int(both[k].sum()),
             "error": float(errors[k, both[k]].mean()) if both[k].any() else None,
             "baseline": float(baseline[k, both[k]].mean()) if both[k].any() else None,
+            "best": float(simple[k, both[k]].mean()) if both[k].any() else None,
             **_tail(errors[k]),
         }
         for k, name in enumerate(held.counters["counter"].values)
     ]
 
 
-def _best(methods: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
+def best_simple(methods: Mapping[str, Any], metric: str = ERROR) -> dict[str, Any] | None:
     """The simple method with the smallest error; None where none was scored."""
     simple = {name: methods[name][metric] for name in _SIMPLE if metric in methods.get(name, {})}
     if not simple:
@@ -303,21 +313,41 @@ def _over(
 def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[float, float]:
     """95 % interval of the share of runs within their bounds.
 
-    Contexts are drawn, each with all of its runs (cluster sampling with the ratio estimator:
-    Cochran, Sampling Techniques, 1977, section 9A).  Anything where there is one context.
+    The exact interval of Clopper and Pearson at the effective number of runs: the number of
+    independent runs whose share varies as much as this one, where each context is drawn with all of
+    its runs (Korn and Graubard, Survey Methodology 24, 1998).  It is the number of contexts where
+    all runs are within their bounds, or none: how alike runs are is then not known.
 
     Examples
     --------
-    >>> low, high = interval_of(np.array([10, 10, 10, 6]), np.array([10, 10, 10, 10]))
+    >>> low, high = interval_of(np.array([5, 5, 5, 5, 5]), np.array([5, 5, 5, 5, 5]))
     >>> round(low, 3), high
-    (0.704, 1.0)
+    (0.478, 1.0)
     """
-    n, share = len(runs), inside.sum() / runs.sum()
-    if n < 2:
-        return 0.0, 1.0
-    off = (inside - share * runs) / runs.mean()
-    error = math.sqrt(float((off**2).sum()) / (n - 1) / n)
-    return max(0.0, float(share) - _NORMAL * error), min(1.0, float(share) + _NORMAL * error)
+    from scipy.special import betaincinv
+
+    share = float(inside.sum() / runs.sum())
+    effective = _effective(inside, runs, share)
+    over, tail = share * effective, (1 - _CONFIDENCE) / 2
+    low = betaincinv(over, effective - over + 1, tail) if share > 0 else 0.0
+    high = betaincinv(over + 1, effective - over, 1 - tail) if share < 1 else 1.0
+    return float(low), float(high)
+
+
+def _effective(inside: NDArray[np.int64], runs: NDArray[np.int64], share: float) -> float:
+    """Effective number of independent runs; contexts are clusters of runs."""
+    from scipy.special import stdtrit
+
+    n, total = len(runs), int(runs.sum())
+    if n < 2 or share in (0.0, 1.0):
+        return float(n)
+    off = (inside - share * runs) / runs.mean()  # ratio estimator: Cochran, 1977, section 9A
+    variance = float((off**2).sum()) / (n - 1) / n
+    independent = share * (1 - share)
+    effective = total if variance * total <= independent else independent / variance
+    # few contexts leave the variance uncertain
+    end = (1 + _CONFIDENCE) / 2
+    return max(1.0, float(effective * (stdtrit(total - 1, end) / stdtrit(n - 1, end)) ** 2))
 
 
 def _distance(known: Floats, table: Floats) -> Floats:
@@ -338,7 +368,7 @@ def _regions(
     regions = []
     for name in schema.resource_names(truth):
         values = truth[name].values.astype(float)
-        for group in thirds(np.unique(values)):
+        for group in groups_of(np.unique(values), schema.labels_of(truth[name].attrs)):
             inside = np.isin(values, group) & np.isfinite(error)
             if not inside.any():
                 continue
@@ -360,9 +390,9 @@ def _regions(
     return regions
 
 
-def thirds(levels: Floats) -> Sequence[Floats]:
-    """Levels in three groups; three or fewer levels are groups of their own."""
-    return np.array_split(levels, min(3, len(levels)))
+def groups_of(levels: Floats, labels: Sequence[str] = ()) -> Sequence[Floats]:
+    """Levels in three groups; three or fewer levels, and words, are groups of their own."""
+    return np.array_split(levels, len(levels) if labels else min(3, len(levels)))
 
 
 def worst_region(held_out: dict[str, Any], of: str = "error") -> int | None:
@@ -445,14 +475,14 @@ def _next(data: ReportData, held: HeldOutScores | Unavailable) -> dict[str, Any]
         part.calibrated and error is not None and math.isfinite(error) and error * part.error[0] > 0
     )
     return {
-        "contexts": len(part.contexts),
-        "total_seconds": float(part.seconds.sum()),
+        "contexts": part.pays,
+        "total_seconds": float(part.seconds[: part.pays].sum()),
         "before": float(part.error[0]),
-        "after": float(part.error[-1]),
+        "after": float(part.error[part.pays]),
         "observed_over_expected": error / float(part.error[0]) if error and comparable else None,
         "noise": part.noise,
         "calibrated": part.calibrated,
-        "left": float(part.error[-1] / part.error[0]) if part.error[0] else 1.0,
+        "left": float(part.error[part.pays] / part.error[0]) if part.error[0] else 1.0,
         "pays": part.pays,
         "advice": part.advice,
         "again": part.again,

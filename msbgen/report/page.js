@@ -1,5 +1,5 @@
 "use strict";
-// A context is chosen with a slider a resource, or with a click on a map; everything else on the
+// A context is chosen with a slider a resource, or with a click on a chart or map; everything else on the
 // page is there without this script.
 (() => {
   const data = JSON.parse(document.getElementById("contexts").textContent);
@@ -11,6 +11,7 @@
   const chosen = document.querySelector(".chosen");
   const answer = document.querySelector(".answer");
   const maps = [...document.querySelectorAll(".map")];
+  const chartGroups = [...document.querySelectorAll(".charts")];
   const svgNS = "http://www.w3.org/2000/svg";
   const rows = new Map(data.place.map((place, row) => [place.join(), row]));
   const count = data.duration.length;
@@ -40,7 +41,11 @@
     const clean = text.replace(/[\p{C}\p{Z}]+/gu, " ").trim();
     return clean.length <= most ? clean : clean.slice(0, most - 1) + "…";
   };
-  const level = (i, p) => String(Number(data.levels[i][p].toPrecision(10)));
+  const level = (i, p) => {
+    const value = data.levels[i][p];
+    const word = data.resources[i].labels[value - 1];
+    return word === undefined ? String(Number(value.toPrecision(10))) : isolated(shown(word, 40));
+  };
   const isolated = (text) => "\u2068" + text + "\u2069";
   const worded = (i, p) =>
     isolated(shown(data.resources[i].name, 30)) + " " + level(i, p) + data.resources[i].unit;
@@ -53,12 +58,18 @@
     return made;
   };
 
-  // near the middle, among what was measured but not itself measured: what the page is there for
+  const keyOf = (place, others) => others.map((i) => place[i]).join("-");
+  const rest = data.chart
+    ? data.levels.map((_, i) => i).filter((i) => i !== data.chart.across && i !== data.chart.panels)
+    : [];
+  // where most was measured, among what was measured but not itself measured, near the middle
   const middle = Math.floor(count / 2);
   let first = middle;
-  for (let row = 0, least = count; row < count; row++) {
+  for (let row = 0, least = Infinity; row < count; row++) {
+    const away = data.chart && keyOf(placeOf(row), rest) !== data.chart.first;
     const between = data.measured[row] === "0" && data.extrapolated[row] === "0";
-    if (between && Math.abs(row - middle) < least) [first, least] = [row, Math.abs(row - middle)];
+    const cost = (2 * Boolean(away) + !between) * count + Math.abs(row - middle);
+    if (cost < least) [first, least] = [row, cost];
   }
   let place = placeOf(first);
   const sliders = [];
@@ -163,10 +174,27 @@
     });
   };
 
+  // the chosen context as a line in the chart of its level
+  const rule = document.createElementNS(svgNS, "path");
+  rule.setAttribute("class", "rule");
+  const showChart = () => {
+    for (const group of chartGroups) {
+      group.classList.toggle("now", group.dataset.key === keyOf(place, rest));
+    }
+    rule.remove();
+    if (!data.chart) return;
+    const { across, panels, x } = data.chart;
+    const panel = document.querySelector(
+      `.charts.now [data-level="${panels === null ? 0 : place[panels]}"] .lines`);
+    rule.setAttribute("d", `M${x[place[across]]} 0V1000`);
+    panel?.append(rule);
+  };
+
   const show = () => {
     for (const update of sliders) update();
     const row = rowAt(place);
-    const key = data.others.map((i) => place[i]).join("-");
+    showChart();
+    const key = keyOf(place, data.others);
     for (const map of maps) map.classList.toggle("now", map.dataset.key === key);
     const [across, up] = data.axes;
     const now = maps.find((map) => map.dataset.key === key);
@@ -213,6 +241,19 @@
       if (up !== undefined) {
         place[up] = sizes[up] - 1 - cell((event.clientY - box.top) / box.height, sizes[up]);
       }
+      show();
+    });
+  }
+
+  for (const figure of document.querySelectorAll(".charts figure")) {
+    const graph = figure.querySelector(".graph");
+    graph.addEventListener("click", (event) => {
+      const box = graph.getBoundingClientRect();
+      const { across, panels, x } = data.chart;
+      const at = (1000 * (event.clientX - box.left)) / box.width;
+      const apart = x.map((one) => Math.abs(one - at));
+      place[across] = apart.indexOf(Math.min(...apart));
+      if (panels !== null) place[panels] = Number(figure.dataset.level);
       show();
     });
   }

@@ -21,7 +21,7 @@ from msbgen.data.schema import (
     level_text,
     sampling_interval,
 )
-from msbgen.report import figures, formatting, maps
+from msbgen.report import charts, figures, formatting, maps, summary
 from msbgen.report.data import HeldOutScores, ReportData, Unavailable
 from msbgen.report.numbers import loose_region, numbers_of, worst_region
 from msbgen.report.verdict import verdict_of
@@ -106,7 +106,7 @@ def check_extra() -> None:
 
 
 def verdict(data: ReportData) -> list[str]:
-    """The three sentences of the verdict."""
+    """The headline and the three sentences of the verdict."""
     return [
         formatting.plain(sentence) for sentence in verdict_of(formatting.Numbers(numbers_of(data)))
     ]
@@ -154,10 +154,13 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
     )
     shade, _ = maps.shades_of(np.array(contexts["duration"]))
     loose = loose_region(numbers["held_out"])
+    drawn = charts.charts_of(grid, contexts, numbers["measured"])
     hatched, dotted = np.array(contexts["extrapolated"]), np.array(contexts["measured"])
     return templates.get_template("page.html").render(
         numbers=numbers,
         verdict=verdict_of(look_up),
+        tiles=summary.tiles(look_up),
+        rule=summary.rule_of_light(numbers["held_out"]),
         metrics=_METRICS,
         methods=_METHODS,
         beside=beside,
@@ -170,6 +173,7 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
         all_drawn=len(numbers["measured"]["counters"]) <= _MOST_COUNTERS,
         worst_region=worst_region(numbers["held_out"]),
         grid=grid,
+        charts=drawn,
         maps=maps.maps_of(grid, shade, hatched, dotted),
         printed=_MOST_PRINTED,
         listed=list(range(min(contexts["contexts"], _MOST_LISTED))),
@@ -177,6 +181,7 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
             **maps.embedded(
                 everywhere.profiles, everywhere.spread, grid, contexts, contexts["measured"]
             ),
+            "chart": None if drawn is None else drawn.embedded(),
             "loose": None if loose is None else numbers["held_out"]["regions"][loose],
         },
     )
@@ -215,7 +220,7 @@ def _panels(data: ReportData, numbers: dict[str, Any], grid: maps.MapGrid) -> di
         panels["residuals"] = figures.residual_panel(
             "residuals", convergence.errors, convergence.tol
         )
-    if not isinstance(data.next, Unavailable):
+    if not isinstance(data.next, Unavailable) and data.next.pays:
         panels["plan"] = figures.plan_panel("plan", data.next.seconds, data.next.error)
     return panels
 

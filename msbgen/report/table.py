@@ -36,6 +36,9 @@ def score_table(summary: Mapping[str, Any]) -> str:
     for name, row in methods.items():
         cells = []
         for metric in metrics:
+            if metric not in row:
+                cells.append("not defined")
+                continue
             better = row.get("improvement", {}).get(metric)
             gain = "" if better is None else f" ({100 * better:+4.0f} %)"
             is_share = metric == "duration_error"

@@ -1,21 +1,24 @@
-"""The verdict of a report: three sentences on error, bounds and warnings."""
+"""The verdict of a report: a headline, and three sentences on error, bounds and warnings."""
 
 import math
 
+from msbgen.data.schema import level_text
 from msbgen.report.formatting import Figure, Numbers, Sentence, shortened, unit_of
 from msbgen.report.numbers import AS_GOOD, loose_region, worst_region
+from msbgen.report.summary import headline
 
 
 def verdict_of(number: Numbers) -> list[Sentence]:
-    """Three sentences: the error, the coverage of the bounds, and where to be careful."""
+    """The headline, then the error, the coverage of the bounds, and where to be careful."""
     held = number.tree["held_out"]
     if "missing" in held:
         return [
+            headline(number),
             ("The error of these profiles is unknown. ", held["missing"]),
             ("The coverage of the bounds is unknown: no runs were held out.",),
             _care(number),
         ]
-    return [_error(number), _bounds(number), _care(number)]
+    return [headline(number), _error(number), _bounds(number), _care(number)]
 
 
 def _error(number: Numbers) -> Sentence:
@@ -115,24 +118,29 @@ def _bounds(number: Numbers) -> Sentence:
         lead = "Bounds on the duration hold within chance: "
     else:
         lead = "Bounds on the duration fail too often: "
+    held = number.tree["held_out"]
     return (
-        *_guesses(number),
-        lead,
-        number("held_out.bounds.coverage", "rate"),
-        " of ",
+        *_guesses(number), lead, number("held_out.bounds.coverage", "rate"), " of ",
         number("held_out.bounds.runs", "count"),
-        " held-out runs ended in time (95 % interval, runs of a context as one draw: ",
-        number("held_out.bounds.coverage_low", "rate"),
-        " to ",
-        number("held_out.bounds.coverage_high", "rate"),
-        "), ",
+        f" {'left' if held['left_out'] else 'held'}-out runs ended in time (95 % interval ",
+        number("held_out.bounds.coverage_low", "rate"), " to ",
+        number("held_out.bounds.coverage_high", "rate"), "), ",
         number("held_out.bounds.wanted", "rate"),
         " is the goal, and half of the bounds are within ",
-        number("held_out.bounds.margin", "share"),
-        " of the mean run",
-        *_outside(number),
-        ".",
-    )
+        number("held_out.bounds.margin", "share"), " of the mean run", *_outside(number), ".",
+        *_fewer(number),
+    )  # fmt: skip
+
+
+def _fewer(number: Numbers) -> list[str | Figure]:
+    """Sentence on what left-out contexts tell of fresh runs."""
+    if not number.tree["held_out"]["left_out"]:
+        return []
+    return [
+        " Each left-out context is bounded by a model that lacks ",
+        number("held_out.left_out", "count"), " of the measured contexts: fresh runs are usually "
+        "within the bounds of this page more often.",
+    ]  # fmt: skip
 
 
 def _outside(number: Numbers) -> list[str | Figure]:
@@ -203,9 +211,13 @@ def _region(number: Numbers, index: int) -> list[str | Figure]:
     """Levels of a resource, from low to high."""
     region = number.tree["held_out"]["regions"][index]
     resources = number.tree["measured"]["resources"]
-    (units,) = (r["units"] for r in resources if r["name"] == region["resource"])
+    ((units, labels),) = (
+        (r["units"], r["labels"]) for r in resources if r["name"] == region["resource"]
+    )
     at = f"held_out.regions.{index}"
     levels: list[str | Figure] = [number(f"{at}.low", "level")]
-    if region["low"] != region["high"]:
+    if labels:
+        levels = [shortened(level_text(region["low"], labels))]
+    elif region["low"] != region["high"]:
         levels += [" to ", number(f"{at}.high", "level")]
     return [f"{shortened(region['resource'])} ", *levels, unit_of(units)]

@@ -25,7 +25,7 @@ def state(tmp_path, name, error=None, failure=None, files=()):
     if failure is not None:
         made.end(unit_record(task, "evaluate", FAILED, {"error": failure}))
     if error is not None:
-        facts = {"figures": {"error": error, "baseline": 0.5}}
+        facts = {"figures": {"error": error, "baseline": 0.5, "grade": 2.0}}
         sizes = {file: 1_500_000 for file in files}
         fields = {"facts": facts, "files": sizes, "bytes": sum(sizes.values())}
         made.end(unit_record(task, "evaluate", DONE, fields))
@@ -64,13 +64,15 @@ def test_failed_tasks_come_first_then_the_worst(tmp_path):
     write_index(tmp_path, states)
     text = (tmp_path / "index.html").read_text()
     page = Rows(text)
-    assert page.rows[0][:3] == ["Task", "State", "Error"]
+    assert page.rows[0][:3] == ["Task", "State", "Verdict"]
     assert [row[0] for row in page.rows[1:]] == [names[i] for i in (3, 4, 1, 2, 0)]
     assert page.rows[1][1].startswith("failed: evaluate: <b>xxx")
     assert len(page.rows[1][1]) < 200
     assert page.rows[2][1] == "not complete"
-    assert page.rows[3][1:6] == ["complete", "0.0400", "0.5000", "61.2 s", "0.00 MB"]
-    assert [cell.strip() for cell in page.rows[5][5:]] == ["3.00 MB", "report files"]
+    assert page.rows[2][2] == ""
+    assert page.rows[3][1:4] == ["complete", "▲ Use with care", "0.0400"]
+    assert page.rows[3][4:7] == ["0.5000", "61.2 s", "0.00 MB"]
+    assert [cell.strip() for cell in page.rows[5][6:]] == ["3.00 MB", "report files"]
     assert "script" not in page.tags
     assert "i" not in page.tags
     folder = "%3Cscript%3Ealert%281%29%3C/script%3E"

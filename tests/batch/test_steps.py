@@ -18,6 +18,7 @@ from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
 from msbgen.generate.model import fit_profiles
 from msbgen.plan.plan import plan_contexts
 from msbgen.report import figures
+from msbgen.report.summary import WORDS
 
 SETTINGS = TaskSettings(
     kinds=(), miscoverage=0.3, budget="3", methods=("bracketing", "default/mean")
@@ -64,6 +65,7 @@ def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, want
         assert (miscoverage, budget) == (0.2, "30s")
 
     monkeypatch.setattr(steps, "write_report", lambda *_, **__: [])
+    monkeypatch.setattr(steps, "numbers_of", lambda _: {"summary": {"grade": "good"}})
     monkeypatch.setattr(steps, "collect_report_data", gathered)
     monkeypatch.setattr(
         steps, "leave_contexts_out", lambda _, size, *__, rng: requested.append(size)
@@ -111,7 +113,8 @@ def test_a_report_is_of_the_same_task_and_the_same_bytes(job, monkeypatch):
     found = steps.report(job)
     assert sorted(found.files) == ["report.html", "report.json"]
     page = (job.folder / "report.html").read_bytes()
-    assert "schema_version" in json.loads((job.folder / "report.json").read_text())
+    summary = json.loads((job.folder / "report.json").read_text())["summary"]
+    assert list(WORDS)[int(found.figures["grade"])] == summary["grade"]
     steps.report(job)
     assert (job.folder / "report.html").read_bytes() == page
     assert set(steps.STEPS) == {"bound", "evaluate", "plan", "report"}  # each is tried here

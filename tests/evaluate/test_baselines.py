@@ -214,3 +214,21 @@ def test_what_follows_the_law_of_a_baseline_is_predicted_exactly(name, law):
     totals = generated["events"].sum("time")
     np.testing.assert_allclose(totals, wanted["events"].sum("time"), rtol=1e-5)
     np.testing.assert_allclose(totals, 1e6 * law(*query.T), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["log_log", "reciprocal"])
+def test_a_level_that_is_not_positive_leaves_a_law_of_positive_ones_undefined(name):
+    known = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
+    resources = {"ways": {"units": "1"}, "clock": {"units": "GHz"}}
+
+    def made(contexts):
+        counts, seconds = np.ones((len(contexts), 3, 1)), np.full(len(contexts), 0.03)
+        return make_profiles(
+            counts, seconds, contexts, interval=0.01, resources=resources, counters={"events": {}}
+        )
+
+    generated = BASELINES[name](made(known), [(0.0, 1.5), (3.0, 1.5)])
+    assert np.isfinite(generated["duration"].values).tolist() == [False, True]
+    np.testing.assert_allclose(generated["events"].sum("time"), [0.0, 3.0])
+    generated = BASELINES[name](made(known - [10, 0]), [(-5.0, 1.5), (3.0, 1.5)])
+    assert np.isnan(generated["duration"]).all()

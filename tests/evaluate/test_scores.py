@@ -147,6 +147,18 @@ def test_contexts_where_a_method_is_undefined_are_excluded_for_all(measured):
     assert summarise(scores)["n_contexts_undefined"] == int(undefined.sum())
 
 
+def test_a_method_that_is_defined_nowhere_excludes_no_context(measured, truth):
+    every = score_methods(measured, truth, CHEAP)
+    nowhere = every.copy(deep=True)
+    nowhere["score"].loc[{"method": "bracketing"}] = np.nan
+    summary, wanted = summarise(nowhere), summarise(every)
+    assert (summary["n_contexts"], summary["n_contexts_undefined"]) == (2, 0)
+    assert summary["methods"].pop("bracketing") == {}
+    assert "baseline" not in summary
+    for name, figures in summary["methods"].items():
+        assert figures == {m: wanted["methods"][name][m] for m in figures}
+
+
 def test_a_summary_holds_the_means_and_improvements(measured, truth):
     scores = score_methods(measured, truth, CHEAP)
     summary = json.loads(json.dumps(summarise(scores)))
@@ -300,8 +312,15 @@ def test_faulty_contexts_are_not_scored(caplog):
     kept = np.delete(np.arange(20), [2, 9, 16])  # one bad run, or count, takes no context along
     np.testing.assert_array_equal(context_table(scores), grid[kept])
     said = [record.message for record in caplog.records]
-    assert sum("took 2." in own for own in said) == 2  # the slow context and the stretched run
+    (named,) = [one for one in said if "faults, corrected" in one]
+    for part in ("4 faults", "1 slow context", "1 exchanged pair", "1 run slowed in part"):
+        assert part in named
     assert any("3 contexts are learned from but not left out, first context 2 " in s for s in said)
+    caplog.clear()
+    everything = spoilt(clean, **EVERY_FAULT).assign_attrs(keep_all=1)
+    scores = leave_contexts_out(everything, 7, ["kernel_mean"])
+    np.testing.assert_array_equal(context_table(scores), grid)
+    assert not caplog.records
 
 
 def test_an_absurd_count_is_not_the_scale_of_others(truth):

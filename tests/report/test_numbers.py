@@ -162,6 +162,9 @@ def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, 
     profiles = {
         "error": model.generate(context_table(unseen), kind="mean"),
         "baseline": BASELINES["bracketing"](task, context_table(unseen)),
+        "best": BASELINES[numbers["held_out"]["best"]["error"]["method"]](
+            task, context_table(unseen)
+        ),
     }
     truth = mean_profiles(unseen)
     for counter in reported:
@@ -195,13 +198,41 @@ def test_methods_are_beside_the_best_simple_one_and_the_halves(report_inputs, nu
     assert reported["over_halves"]["duration"] == reported["time"] / reported["halves"]["time"]
 
 
+def test_the_interval_of_a_share_is_exact_for_single_runs():
+    from scipy.stats import binomtest
+
+    for over in (0, 1, 5, 12):  # a context has one run: these are independent
+        inside = np.repeat([0, 1], [over, 12 - over])
+        low, high = interval_of(inside, np.ones(12, dtype=int))
+        exact = binomtest(12 - over, 12).proportion_ci(method="exact")
+        if over in (0, 12):
+            assert (low, high) == pytest.approx((exact.low, exact.high))
+        else:  # the variance is that of 11 runs, and both ends are as uncertain
+            assert low <= exact.low < exact.high <= high
+            assert high - low < 1.2 * (exact.high - exact.low)
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("contexts", "share"), [(5, 0.8), (12, 0.95), (60, 0.9)])
+def test_intervals_hold_the_share_however_alike_the_runs_of_a_context_are(contexts, share, alike):
+    rng, runs, held = np.random.default_rng(0), np.full(contexts, 10), []
+    for _ in range(400):
+        whole = rng.random(contexts) < alike
+        inside = np.where(whole, 10 * rng.binomial(1, share, contexts), 0)
+        inside = np.where(whole, inside, rng.binomial(10, share, contexts))
+        low, high = interval_of(inside, runs)
+        held.append(low <= share <= high)
+    assert np.mean(held) > 0.93
+
+
 def test_the_interval_of_a_share_takes_the_runs_of_a_context_together():
-    together, alone = np.repeat([10, 0], [15, 5]), np.full(20, 10)
-    low, high = interval_of(together, alone)
-    assert (low + high) / 2 == pytest.approx(0.75)
-    assert high - 0.75 == pytest.approx(1.96 * np.sqrt(0.75 * 0.25 / 19))
-    assert interval_of(np.full(20, 9), alone) == pytest.approx((0.9, 0.9))
-    assert interval_of(np.array([9]), np.array([10])) == (0.0, 1.0)
+    low, high = interval_of(np.repeat([10, 0], [15, 5]), np.full(20, 10))
+    apart = interval_of(np.repeat([8, 7], 10), np.full(20, 10))
+    assert low < 0.55 < 0.9 < high
+    assert apart[1] - apart[0] < 0.5 * (high - low)
+    assert interval_of(np.full(5, 1), np.full(5, 1)) == pytest.approx((0.478, 1.0), abs=1e-3)
+    assert interval_of(np.full(5, 9), np.full(5, 9)) == interval_of(np.full(5, 1), np.full(5, 1))
+    assert interval_of(np.array([9]), np.array([10]))[1] > 0.99
 
 
 def test_regions_are_means_over_their_contexts(report_inputs, numbers):

@@ -17,12 +17,15 @@ from components import needs
 from msbgen.batch.report_data import collect_report_data
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import make_profiles
-from msbgen.report import figures, formatting
+from msbgen.report import figures, formatting, summary
 from msbgen.report import page as page_module
+from msbgen.report.data import AllContexts, Bounds, ReportData, Unavailable
 from msbgen.report.numbers import loose_region
 from msbgen.report.page import write_report
 
-TEMPLATES = [Path(page_module.__file__).with_name(n) for n in ("page.html", "verdict.py")]
+TEMPLATES = [
+    Path(page_module.__file__).with_name(n) for n in ("page.html", "verdict.py", "summary.py")
+]
 NUMBER = re.compile(r"\d(?:[\d.,e+-]*\d)?")
 INJECTED = (
     "{{7*7}}\"onmouseover='alert(2)' </style></svg><img src=https://x.invalid onerror=alert(3)>"
@@ -34,6 +37,30 @@ needs_browser = needs("chromium", browsing.lacking())
 @pytest.fixture(scope="module")
 def written(report_inputs, tmp_path_factory):
     return write_report(tmp_path_factory.mktemp("report") / "report.html", report_inputs)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A report of a saved model with three resources, the last of which has words for levels."""
+    axes = [1.0, 2.0, 4.0], [1.0, 2.0], [1.0, 2.0, 3.0]
+    table = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    duration = 0.3 / table[:, 0] + 0.1 / table[:, 1] + 0.001 * table[:, 2]
+    labels = ["gcc", "<b onclick=alert(1)>&\u202e", "<svg onload=alert(2)>"]
+    profiles = make_profiles(
+        np.ones((len(table), 5, 1)), duration, table, interval=0.1,
+        resources={"ways": {"units": "1"}, "clock": {"units": "GHz"},
+                   "compiler": {"units": "1", "labels": labels, "levels": axes[2]}},
+        counters={"instructions": {}}, attrs={"task": "saved"},
+        extrapolated=np.zeros(len(table)),
+    )  # fmt: skip
+    none, bounds = Unavailable("None."), Bounds(0.05, 1.1 * duration, np.zeros(len(table), bool))
+    known = table[:, 2] == 2.0
+    runs = profiles.isel(context=known).drop_vars(["instructions", "duration", "extrapolated"])
+    both = duration[known, None] * [1.0, 1.02]
+    measured = runs.assign(duration=(("context", "run"), both, {"units": "s"}))
+    everywhere = AllContexts(profiles, bounds, none)
+    inputs = ReportData("model.nc", measured, (), none, everywhere, none, none)
+    return write_report(tmp_path_factory.mktemp("fitted") / "report.html", inputs)
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +252,25 @@ def test_an_expected_error_far_from_the_observed_one_is_told(
     assert ("times the expected one before" in page.read_text(encoding="utf-8")) == said
 
 
+def test_where_nothing_pays_the_page_says_stop(report_inputs, unpainted, tmp_path):
+    plan = report_inputs.next
+    none = replace(
+        plan, contexts=plan.contexts[:0], runs=plan.runs[:0], seconds=plan.seconds[:0],
+        error=plan.error[:1], pays=0, advice="stop: it is enough",
+    )  # fmt: skip
+    some = replace(plan, pays=1, advice="stop after the first context: it is enough")
+    for stopped, rows in ((none, 0), (some, 1)):
+        page, numbers = write_report(
+            tmp_path / f"{rows}.html", replace(report_inputs, next=stopped)
+        )
+        text = page.read_text(encoding="utf-8")
+        assert text.count('data-at="next.runs.') == rows
+        assert ("<b>Stop measuring.</b>" in text) == (rows == 0)
+        assert f"<p>{stopped.advice.capitalize()}.</p>" in text
+        advice = json.loads(numbers.read_text(encoding="utf-8"))["summary"]["next"]["advice"]
+        assert advice == ("Measure more" if rows else "Stop")
+
+
 def test_one_run_each_is_said(report_inputs, unpainted, tmp_path):
     alone = replace(report_inputs, measured=report_inputs.measured.isel(run=[0]))
     page, _ = write_report(tmp_path / "b.html", alone)
@@ -376,6 +422,71 @@ def test_it_begins_between_what_was_measured_and_marks_where_bounds_fail(
 
 
 @needs_browser
+def test_a_picker_changes_the_charts_of_the_other_resources(chromium, fitted):
+    with browsing.opened(chromium, fitted[0]) as (page, complaints):
+        charts = page.locator(".charts:visible")
+        assert (charts.count(), charts.get_attribute("data-key")) == (1, "1")  # it is measured
+        assert charts.locator(".run:not(.halo)").count() == 2
+        slider = page.locator(".sliders input").nth(2)
+        for key, place, word in (("Home", "0", "gcc"), ("End", "2", "<svg onload=alert(2)>")):
+            slider.press(key)
+            assert (charts.count(), charts.get_attribute("data-key")) == (1, place)
+            assert word in charts.locator("h3").text_content()
+            assert word in slider.get_attribute("aria-valuetext")
+        graph = charts.locator(".graph").nth(1)
+        box = graph.bounding_box()
+        graph.click(position={"x": box["width"] - 2, "y": 20})
+        assert "ways\u2069 4" in page.text_content(".answer")
+        assert "clock\u2069 2\u00a0GHz" in page.text_content(".answer")
+        assert graph.locator(".rule").get_attribute("d") == "M1000 0V1000"
+        page.emulate_media(media="print")
+        assert (charts.count(), charts.get_attribute("data-key")) == (1, "2")
+        assert complaints == []
+    with browsing.opened(chromium, fitted[0], scripts=False) as (page, _):
+        assert page.locator(".charts:visible").count() == 3
+        page.emulate_media(media="print")
+        assert page.locator(".charts:visible").get_attribute("data-key") == "1"
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_words_of_levels_are_text(chromium, fitted, width):
+    with browsing.opened(chromium, fitted[0], width=width) as (page, complaints):
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        browsing.open_all(page)
+        assert browsing.faults(page) == []
+        assert browsing.violations(page) == []
+        assert page.query_selector("[onclick], [onload], main b[onclick]") is None
+        assert page.get_by_text("The saved model keeps no counters").count() == 1
+        assert page.get_by_text("<b onclick=alert(1)>&").count() >= 2
+        assert complaints == []
+
+
+@needs_browser
+def test_the_verdict_comes_first_and_says_its_colour(chromium, written):
+    with browsing.opened(chromium, written[0], width=390) as (page, _):
+        first, *rest = page.locator("#verdict > *").all()
+        assert first.text_content().strip().split(":")[0] in summary.WORDS.values()
+        assert first.locator("svg").count() == 1
+        assert rest[0].locator(".tile .number").count() == 3
+        lowest = page.locator(".tile").last.bounding_box()
+        assert lowest["y"] + lowest["height"] < 900  # all three on the first screen
+        assert page.evaluate("document.body.textContent.search('\\u202e')") == -1
+
+
+@needs_browser
+def test_marks_of_direction_stay_within_their_name(chromium, hostile):
+    with browsing.opened(chromium, hostile[0]) as (page, _):
+        outside = page.evaluate(
+            "() => { const out = []; const walker = document.createTreeWalker(document.body, 4);"
+            "while (walker.nextNode()) { const t = walker.currentNode;"
+            "if (/[\u202a-\u202e]/.test(t.data) && !t.parentElement.closest('bdi, script'))"
+            "out.push(t.data.slice(0, 60)); } return out; }"
+        )
+        assert outside == []
+
+
+@needs_browser
 def test_names_are_not_broken_on_a_telephone(chromium, written):
     with browsing.opened(chromium, written[0], width=400) as (page, _):
         browsing.open_all(page)
@@ -395,8 +506,6 @@ def test_without_scripts_everything_else_is_there(chromium, written):
 
 
 def test_what_is_missing_stands_in_its_place(report_inputs, unpainted, tmp_path):
-    from msbgen.report.data import Unavailable
-
     none = Unavailable("There is none of it.")
     bare = replace(report_inputs, held_out=none, convergence=none, next=none)
     bare = replace(bare, everywhere=replace(report_inputs.everywhere, bounds=none, spread=none))

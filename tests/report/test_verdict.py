@@ -1,6 +1,7 @@
 """The verdict follows its numbers."""
 
 import copy
+import re
 
 import pytest
 
@@ -12,9 +13,8 @@ def verdict(numbers, **changes):
     held = copy.deepcopy(numbers["held_out"])
     held |= {k: v for k, v in changes.items() if k in held}
     held["bounds"] |= {k: v for k, v in changes.items() if k.startswith("coverage")}
-    return [
-        plain(s).replace("\u00a0", " ") for s in verdict_of(Numbers(numbers | {"held_out": held}))
-    ]
+    _, *sentences = verdict_of(Numbers(numbers | {"held_out": held}))
+    return [plain(sentence).replace("\u00a0", " ") for sentence in sentences]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_as_good_as_measuring_again_is_so_in_all_that_is_named(numbers):
 )  # fmt: skip
 def test_bounds_are_beside_what_was_asked(numbers, coverage, high, lead):
     second = verdict(numbers, coverage=coverage, coverage_low=0.6, coverage_high=high)[1]
-    assert f"runs of a context as one draw: 60 % to {100 * high:.0f} %), " in second
+    assert f" held-out runs ended in time (95 % interval 60 % to {100 * high:.0f} %), " in second
     assert f"Bounds on the duration {lead}{100 * coverage:.0f} % of 72" in second
     assert "95 % is the goal" in second
 
@@ -77,6 +77,23 @@ def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesse
     second = verdict(numbers | {"everywhere": everywhere})[1]
     assert second.startswith("9 of the 16 bounds shown are guesses, farther out") == message
     assert second.startswith("Bounds on the duration") != message
+
+
+def test_left_out_contexts_are_said_to_be_bounded_from_fewer(numbers):
+    assert "lacks" not in verdict(numbers)[1]
+    second = verdict(numbers, left_out=7)[1]
+    assert "of 72 left-out runs ended in time" in second
+    assert second.endswith(
+        " Each left-out context is bounded by a model that lacks 7 of the measured contexts: "
+        "fresh runs are usually within the bounds of this page more often."
+    )
+
+
+def test_words_of_levels_stand_in_the_verdict(numbers):
+    resources = [dict(r, labels=["gcc", "<b>"]) for r in numbers["measured"]["resources"]]
+    regions = [dict(r, low=2.0, high=2.0) for r in numbers["held_out"]["regions"]]
+    worded = numbers | {"measured": numbers["measured"] | {"resources": resources}}
+    assert re.search(r"at \w+ <b>( GHz)?, where profiles", verdict(worded, regions=regions)[2])
 
 
 def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
@@ -117,6 +134,6 @@ def test_care_is_taken_where_it_is_worst(numbers):
 
 def test_without_runs_held_out_nothing_is_claimed(numbers):
     none = numbers | {"held_out": {"missing": "Too few."}}
-    first, second, _ = (plain(s) for s in verdict_of(Numbers(none)))
+    _, first, second, _ = (plain(s) for s in verdict_of(Numbers(none)))
     assert first == "The error of these profiles is unknown. Too few."
     assert "is unknown" in second
