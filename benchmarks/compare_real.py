@@ -1,6 +1,6 @@
 """A real program under CPU quotas, in two settings and in one: what repeated comparisons answer.
 
-    python benchmarks/compare_real.py --work FOLDER [--only setting same]
+    python benchmarks/compare_real.py --work FOLDER [--only setting same] [--runs 6]
 
 It needs perf, control groups with CPU quotas, and root. ``setting`` compares ``gzip -6`` with
 ``gzip -7`` five times, ``same`` compares ``gzip -6`` with itself ten times. Every time is a new
@@ -24,7 +24,7 @@ ALARM = 1.02  # the interval's lower end above which `--fail-above 2%` fails
 SIZE = 1_600_000  # of the file [B], so that a run takes about .1 s of a core
 SPEC = """
 task = "gzip"
-runs = 6
+runs = {runs}
 warmups = 2
 timeout = "20s"
 seed = {seed}
@@ -47,14 +47,14 @@ def text(size: int) -> bytes:
     return b" ".join(words[rank] for rank in ranks)[:size]
 
 
-def compared(folder: Path, option: str, seed: int) -> dict[str, object]:
+def compared(folder: Path, option: str, seed: int, runs: int) -> dict[str, object]:
     """A sweep of both variants, measured if it is missing, and its comparison."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"out-{name}.nc" for name in ("old", "new")]
     if not all(path.exists() for path in paths):
         (folder / "text").write_bytes(text(SIZE))
         spec = folder / "spec.toml"
-        spec.write_text(SPEC.format(seed=seed, option=option, file=folder / "text"))
+        spec.write_text(SPEC.format(seed=seed, runs=runs, option=option, file=folder / "text"))
         measure(read_spec(spec), folder / "out.nc", overwrite=True)
     old, new = map(msbgen.read_profiles, paths)
     found = msbgen.compare_profiles(old, new)
@@ -72,9 +72,9 @@ def compared(folder: Path, option: str, seed: int) -> dict[str, object]:
     }
 
 
-def sweeps(work: Path, part: str) -> list[dict[str, object]]:
+def sweeps(work: Path, part: str, runs: int) -> list[dict[str, object]]:
     count, option = PARTS[part]
-    return [compared(work / f"{part}-{seed}", option, seed) for seed in range(count)]
+    return [compared(work / f"{part}-{seed}", option, seed, runs) for seed in range(count)]
 
 
 def tables() -> dict[str, str]:
@@ -87,21 +87,34 @@ def tables() -> dict[str, str]:
         answers = ", ".join(f"{v}: {sum(r['verdict'] == v for r in found)}" for v in verdicts)
         rows.append(
             [
-                names[part], str(len(found)), answers, f"{min(ratios):.3f} to {max(ratios):.3f}",
+                names[part], str(len(found)),
+                f"{np.median([row['runs'] for row in found]):.0f}", answers,
+                f"{min(ratios):.3f} to {max(ratios):.3f}",
                 f"{100 * np.median([row['detectable'] for row in found]):.1f} %",
                 str(sum(row["alarm"] for row in found)),
                 f"{np.median([row['load'] for row in found]):.1f}",
             ]
         )  # fmt: skip
-    header = ["compared", "sweeps", "verdicts", "ratio", "detectable", "alarms at 2 %", "load"]
+    header = [
+        "compared",
+        "sweeps",
+        "runs",
+        "verdicts",
+        "ratio",
+        "detectable",
+        "alarms at 2 %",
+        "load",
+    ]
     return {"compare real": markdown(header, rows)}
 
 
 def main() -> None:
-    options = parser(__doc__, PARTS, ("work",), work="folder for what is measured").parse_args()
+    reader = parser(str(__doc__), PARTS, ("work",), work="folder for what is measured")
+    reader.add_argument("--runs", type=int, default=6, help="of either version in each quota")
+    options = reader.parse_args()
     os.nice(5)
     work = options.work.resolve()
-    parts = {part: (lambda part=part: sweeps(work, part)) for part in options.only}
+    parts = {part: (lambda part=part: sweeps(work, part, options.runs)) for part in options.only}
     print(json.dumps(renew(RESULTS / "compare-real.json", parts))[:200])
     publish(tables())
 

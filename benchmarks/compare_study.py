@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -33,13 +35,14 @@ from tables import (
 )
 
 from msbgen.compare.comparison import CompareSettings, compare_profiles
-from msbgen.compare.ratio import Differences, equal_weights
+from msbgen.compare.ratio import Differences
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.schema import STARTED, count_array, duration_array, sampling_interval
 from msbgen.generate.progress import to_progress, uniform_knots
-from msbgen.platform import PlatformConfig
+from msbgen.platform import PlatformConfig, platform_contexts
 from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import make_trace, read_trace
+from msbgen.report.comparison_page import write_page
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +71,10 @@ _CLEAN, _FAULTY, _OTHER = 18, 5, 6
 # Sizes at the other designs, and sweeps of the changes that goals name.
 _OTHER_SIZES, _MORE = (0.01, 0.05), 4
 GOALS = (("cycles", 0.05), ("inserted", 0.02), ("removed", 0.02))
+# Change of the execution time of which the power of the ratio is measured, and its sweeps.
+_OVERALL, _OVERALL_SWEEPS = 0.005, 8
+# Programs whose cumulative amounts differ by less than this share are the same within noise.
+_SAME = 0.001
 # Runs of a context from which each test's power is known, and the sweeps of each.
 RUNS, _SWEEPS = (2, 3, 4, 6, 8, 12, 16, 24, 32), 12
 
@@ -76,10 +83,8 @@ _WAYS = (4, 8)
 _LEVEL, _DRIFT = 0.05, 0.02
 # How near to the true ends a stretch must be found, as a share of the work.
 _NEAR = 0.025
-# The platform with little noise; of so many runs each the true ratio is computed.
-_TRUTH_RUNS = 32
-_QUIET = PlatformConfig(speed_noise=0, memory_noise=0, phase_noise=0, preemption_rate=0)
-PARTS = ("alarms", "edits", "runs")
+_QUIET = PlatformConfig().without_noise()
+PARTS = ("alarms", "edits", "overall", "runs", "speed")
 
 
 @cache
@@ -88,15 +93,15 @@ def original(program: str) -> xr.Dataset:
     return read_trace(PROFILES / "traces" / f"{program}.nc")
 
 
-def edited(trace: xr.Dataset, edit: str, size: float) -> xr.Dataset:
-    """The trace with one change; inserted work is a copy of that from a tenth on."""
+def edited(trace: xr.Dataset, edit: str, size: float, place: float | None = None) -> xr.Dataset:
+    """The trace with one change, at its place or another; inserted work is that from .1 on."""
     arrays = [
         trace[name].values.astype(float) for name in ("instructions", "core_cycles", "fixed_time")
     ]
     depths = trace["distance_histogram"].transpose("depth", "interval", "colouring", "stream")
     histogram = depths.values.astype(float)
     done = np.cumsum(arrays[0]) / arrays[0].sum()
-    begin, end = PLACES[edit]
+    begin, end = PLACES[edit] if place is None else (place, place)
     inside = (done > begin) & (done <= end)
     everywhere = np.arange(len(done))
     kept = everywhere
@@ -153,21 +158,20 @@ class Case:
         return grid_contexts(dict(zip(names, levels)), DESIGNS[self.design][0])
 
     def replays(
-        self, seed: int, runs: int = 0, interval: float = 0.01, *, noise: bool = True
+        self, seed: int, runs: int = 0, interval: float = 0.01
     ) -> tuple[xr.Dataset, xr.Dataset]:
         """Measured profiles of both versions, without faults."""
         runs = runs or DESIGNS[self.design][1]
-        config = PlatformConfig() if noise else _QUIET
         trace = original(self.program)
         changed = edited(trace, self.edit, self.size) if self.edit else trace
         old, new = (
-            replay_trace(t, self.contexts, runs, interval, 2 * seed + v, config, threads=1)
+            replay_trace(t, self.contexts, runs, interval, 2 * seed + v, threads=1)
             for v, t in enumerate((trace, changed))
         )
         rng = np.random.default_rng([seed, 2])
         if self.edit == "high clock":
             seeded = 2 * seed + 1
-            same = replay_trace(trace, self.contexts, runs, interval, seeded, config, threads=1)
+            same = replay_trace(trace, self.contexts, runs, interval, seeded, threads=1)
             clock = self.contexts[:, 2]
             rows = (clock < clock.max())[:, None]
             new = _chosen(same, new, np.broadcast_to(rows, (len(clock), runs)))
@@ -196,16 +200,17 @@ class Case:
         """Both versions, interleaved on a machine that slows down."""
         contexts, runs = self.contexts, DESIGNS[self.design][1]
         rng = np.random.default_rng([seed, 3])
-        # both versions of a context are measured in random order before the next context
-        began = np.empty((len(contexts), 2, runs))
-        began[rng.permutation(len(contexts))] = np.arange(began.size).reshape(began.shape)
-        began = rng.permuted(began.reshape(len(contexts), -1), axis=1).reshape(began.shape)
+        # as in `msbgen measure`: a run of either version, in random order, in each place of a
+        # random order of contexts and runs
+        places = rng.permutation(len(contexts) * runs).reshape(len(contexts), runs)
+        second = rng.integers(2, size=places.shape)
+        began = np.stack([2 * places + second, 2 * places + 1 - second], axis=1).astype(float)
         out = []
         for version in range(2):
             table: list[list[Run]] = []
-            for context, places in zip(contexts, began[:, version]):
+            for context, row in zip(contexts, began[:, version]):
                 table.append([])
-                for r, place in enumerate(places):
+                for r, place in enumerate(row):
                     factor = 1 + _DRIFT * (place / (began.size - 1) - 0.5)
                     own = replay_trace(
                         original(self.program),
@@ -221,7 +226,7 @@ class Case:
             like = self.replays(seed)[version]
             profiles = _like(like, _together(table), table)
             profiles[STARTED] = ("context", "run"), began[:, version], {"units": "s"}
-            out.append(profiles)
+            out.append(profiles.assign_attrs(sweep="drifting"))
         return out[0], out[1]
 
 
@@ -233,10 +238,29 @@ def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> x
 
 
 def true_ratio(case: Case) -> float:
-    """Ratio of the mean execution times of many runs with little noise."""
-    runs = case.replays(0, _TRUTH_RUNS, 1.0, noise=False)
-    old, new = (duration_array(d).mean(axis=1) for d in runs)
-    return float(np.exp(np.log(new / old).mean()))
+    """Ratio of the mean execution times over all page colourings, without noise."""
+    traces = original(case.program), edited(original(case.program), case.edit, case.size)
+    logs = []
+    for trace in traces:
+        durations = [
+            duration_array(
+                replay_trace(trace.isel(colouring=[k]), case.contexts, 1, 1.0, 0, _QUIET, threads=1)
+            )[:, 0]
+            for k in range(trace.sizes["colouring"])
+        ]
+        logs.append(np.log(np.mean(durations, axis=0)))
+    change = logs[1] - logs[0]
+    if case.edit == "high clock":
+        change[case.contexts[:, 2] < case.contexts[:, 2].max()] = 0.0
+    return float(np.exp(change.mean()))
+
+
+def size_of(program: str, ratio: float) -> float:
+    """Share of more cycles in a tenth of the work that makes a program longer by a share."""
+    size = 0.1
+    for _ in range(2):  # the time is nearly linear in the cycles
+        size *= ratio / (true_ratio(Case(program, "cycles", size)) - 1)
+    return size
 
 
 def sweep(case: Case, seed: int) -> dict[str, Any]:
@@ -287,7 +311,7 @@ def power_by_runs(program: str) -> dict[str, dict[str, int]]:
         durations = [duration_array(d) for d in case.replays(10_000 + seed, most, 1.0)]
         for runs in RUNS:
             old, new = (d[:, :runs] for d in durations)
-            time = Differences.of(case.contexts, old, new).mean(equal_weights(len(old)), 0.95)
+            time = Differences.of(case.contexts, old, new).mean(None, 0.95)
             alarms = {"msbgen": time.p_value < _LEVEL, **alarms_by_context(old, new)}
             row = out.setdefault(str(runs), {})
             for name, alarm in alarms.items():
@@ -303,6 +327,35 @@ def cell(case: Case, seeds: Sequence[int]) -> dict[str, Any]:
     return {**vars(case), "truth": truth, "sweeps": rows}
 
 
+def overall(program: str, seeds: Sequence[int]) -> dict[str, Any]:
+    """Results of a program that became longer by `_OVERALL`."""
+    return cell(Case(program, "cycles", size_of(program, _OVERALL)), seeds)
+
+
+def is_same_work(program: str, edit: str, size: float, place: float) -> bool:
+    """Whether work inserted or removed at another place makes the same program within noise."""
+    trace = original(program)
+    programs = [_cumulative(edited(trace, edit, size, at)) for at in (PLACES[edit][0], place)]
+    knots = uniform_knots(1000)
+    curves = [
+        np.stack([np.interp(knots, done, amount) for amount in amounts])
+        for done, *amounts in programs
+    ]
+    return bool(np.abs(curves[1] - curves[0]).max() <= _SAME)
+
+
+def _cumulative(trace: xr.Dataset) -> Floats:
+    """Shares of the instructions, cycles and hits within 4, 8 and 12 ways that are done, (k, n)."""
+    hits = trace["distance_histogram"].sum(("stream", "colouring")).transpose("depth", ...).values
+    amounts = [
+        trace["instructions"].values,
+        trace["core_cycles"].values + trace["fixed_time"].values,
+    ]
+    amounts += [hits[:ways].sum(axis=0) for ways in (4, 8, 12)]
+    sums = np.cumsum(np.array(amounts, dtype=float), axis=1)
+    return sums / np.maximum(sums[:, -1:], 1.0)
+
+
 def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
     """Cases of a part, and their seeds."""
     for n, program in enumerate((*SCORED, *SETTLED)):
@@ -311,6 +364,7 @@ def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
             options = [Case(program, design=d, fault=f) for d, f in product(DESIGNS, FAULTS)]
         else:
             options = [Case(program, *o) for o in product(PLACES, SIZES, DESIGNS)]
+            options *= program in SCORED
         for case in options:
             main, clean = case.design == MAIN, case.fault == "clean"
             if part == "alarms":
@@ -329,13 +383,28 @@ def run(parts: Sequence[str], work: Path | None, jobs: int) -> dict[str, Any]:
     results: dict[str, Any] = dict(stored("compare"))
     with ProcessPoolExecutor(jobs) as pool:
         for part in parts:
+            if part == "speed":
+                results[part] = speed()
+                store(RESULTS / "compare.json", results)
+                continue
             if part == "runs":
-                tasks = {p: partial(power_by_runs, p) for p in (*SCORED, *SETTLED)}
+                tasks = {p: partial(power_by_runs, p) for p in SCORED}
+            elif part == "overall":
+                first = {p: 5_000_000 + 1000 * n for n, p in enumerate(SCORED)}
+                tasks = {
+                    p: partial(overall, p, range(s, s + _OVERALL_SWEEPS)) for p, s in first.items()
+                }
             else:
                 tasks = {case.name: partial(cell, case, seeds) for case, seeds in cases(part)}
             paths = [work and work / part / f"{name}.json" for name in tasks]
             found = list(pool.map(cached, paths, tasks.values()))
-            results[part] = dict(zip(tasks, found)) if part == "runs" else summarised(part, found)
+            results[part] = (
+                dict(zip(tasks, found))
+                if part == "runs"
+                else {p: _shares([c]) for p, c in zip(tasks, found)} | {"all": _shares(found)}
+                if part == "overall"
+                else summarised(part, found)
+            )
             store(RESULTS / "compare.json", results)
     return results
 
@@ -382,8 +451,31 @@ def _shares(cells: Sequence[dict[str, Any]]) -> dict[str, float]:
                 for ends in [PLACES[c["edit"]]]
             ]
             out["E-divisive, ends right"] = float(np.mean(points))
+            if cells[0]["edit"] in GAPS:
+                out["ends right or same program"] = float(
+                    np.mean(
+                        [_is_placed(c, row, right) for (c, row), (_, right) in zip(rows, found)]
+                    )
+                )
+                out["others"] = float(
+                    np.mean([any(h[2] not in GAPS for h in row["changes"]) for _, row in rows])
+                )
         out["found"], out["ends right"] = np.mean(found, axis=0).tolist()
     return out
+
+
+def _is_placed(cell: dict[str, Any], row: dict[str, Any], is_right: bool) -> bool:
+    """Whether reported inserted or removed work makes the same program as that of the edit."""
+    return is_right or any(
+        is_same_work(cell["program"], cell["edit"], cell["size"], change[0])
+        for change in row["changes"]
+        if change[2] == cell["edit"] and abs(_length(cell, change) - cell["size"]) <= _NEAR
+    )
+
+
+def _length(cell: dict[str, Any], change: Sequence[Any]) -> float:
+    """Share of the work that a change spans; inserted work has none in the old version."""
+    return cell["size"] if cell["edit"] == "inserted" else change[1] - change[0]
 
 
 def _percent(shares: dict[str, float], *names: str) -> list[str]:
@@ -443,11 +535,16 @@ def goals(results: dict[str, Any]) -> list[list[str]]:
         for what in ("overall", "stretches"):
             n = f"{shares['sweeps']:.0f} sweeps"
             out.append([f"false alarms {what}, {name}", *_percent(shares, what), n, "3 to 7 %"])
-    cycles, inserted = (edits.get(_title(MAIN, *g), {"sweeps": 0}) for g in GOALS[:2])
+    cycles, inserted, removed = (edits.get(_title(MAIN, *g), {"sweeps": 0}) for g in GOALS)
+    longer = results.get("overall", {}).get("all", {"sweeps": 0})
+    same = "ends right or same program"
     for what, shares, column in (
-        ("power, +0.5 % overall", cycles, "overall"),
+        ("power, +0.5 % overall", longer, "overall"),
         ("power, +5 % in a tenth, ends within 2.5 %", cycles, "ends right"),
         ("2 % of inserted work located within 2.5 %", inserted, "ends right"),
+        ("2 % of inserted work located, or at a place of the same program", inserted, same),
+        ("2 % of removed work located within 2.5 %", removed, "ends right"),
+        ("2 % of removed work located, or at a place of the same program", removed, same),
     ):
         out.append([what, *_percent(shares, column), f"{shares['sweeps']:.0f} sweeps", "≥ 90 %"])
     every = edits.get("all", {"sweeps": 0})
@@ -457,6 +554,29 @@ def goals(results: dict[str, Any]) -> list[list[str]]:
     least = f"≥ {np.median([*fewer.values()]):.1f}" if fewer else "—"
     what = "runs of the best test by context over ours, median of programs"
     out.append([what, least, f"{len(fewer)} programs", "≥ 4"])
+    for name, (figure, unit, goal) in results.get("speed", {}).items():
+        out.append(
+            [name, f"{figure:.2g} {unit}", "CPU time, warm" if unit == "s" else "1 page", goal]
+        )
+    return out
+
+
+def speed() -> dict[str, list[Any]]:
+    """CPU seconds of comparisons of 81 and 81 runs, and the size of their page [MB]."""
+    old, new = Case("gzip", "cycles", 0.05).replays(77)
+    compare_profiles(old, new, settings=CompareSettings(permutations=99))
+    out: dict[str, list[Any]] = {}
+    for name, contexts, goal in (
+        ("81 + 81 runs, their contexts", None, "≤ 3 s"),
+        ("81 + 81 runs, maps of all 4,560 contexts", platform_contexts("all"), "≤ 10 s"),
+    ):
+        began = process_time()
+        found = compare_profiles(old, new, contexts=contexts)
+        out[name] = [process_time() - began, "s", goal]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        write_page(path, found.as_dict())
+        out["page of all 4,560 contexts"] = [path.stat().st_size / 1e6, "MB", "≤ 3 MB"]
     return out
 
 
@@ -469,7 +589,7 @@ def tables() -> dict[str, str]:
         for case, shares in results.get("alarms", {}).items()
         if case != "faulty"
     ]
-    columns = ("found", "ends right", "overall", *PEERS, "E-divisive, ends right")
+    columns = ("found", "ends right", "overall", "coverage", *PEERS, "E-divisive, ends right")
     power = [
         [case, f"{shares['sweeps']:.0f}", *_percent(shares, *columns)]
         for case, shares in results.get("edits", {}).items()

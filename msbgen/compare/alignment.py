@@ -33,6 +33,9 @@ GAP, _EXTENSION = 24.0, 2.0
 _DIFFERENT = 0.5
 # The most that one version may be shifted against the other, as a share of the work.
 _BAND = 0.35
+# Programs are different ones, too, where one does this many times the work of the other: blocks of
+# equal work would be too many to search.
+_MOST_WORK = 10.0
 # A span of work shorter than this is empty.
 _EMPTY = 1e-9
 _MATCH, _INSERT, _REMOVE = range(3)
@@ -104,10 +107,12 @@ def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
     reach : float
         Sampling interval as a share of the work.
     """
+    identity = np.array([0.0, 1.0])
+    if not 1 / _MOST_WORK <= work <= _MOST_WORK:
+        return Alignment(identity, identity, (), 1.0)
     first, second = _Rates.of(old, reach), _Rates.of(new, reach)
     coarse = _search(first, second, work, _COARSE, None)
     if coarse is None:
-        identity = np.array([0.0, 1.0])
         return Alignment(identity, identity, (), _mismatch(first, second))
     before = np.array([part / part[-1] for part in _places(coarse)])
     fine = _search(first, second, work, BLOCKS, before)

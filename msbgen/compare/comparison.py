@@ -21,12 +21,19 @@ from msbgen.compare.pairs import (
     pair_profiles,
     shared_rows,
 )
-from msbgen.compare.ratio import Differences, Ratio, equal_weights
+from msbgen.compare.ratio import Differences, Ratio
 from msbgen.compare.stretches import ContextGroup, Labelled, context_groups, find_stretches
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import checked_contexts, file_of, level_labels, resource_names
+from msbgen.data.schema import (
+    checked_contexts,
+    file_of,
+    level_labels,
+    resource_attrs,
+    resource_names,
+)
 from msbgen.generate.progress import uniform_knots
+from msbgen.generate.words import WordColumns
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -260,7 +267,8 @@ def compare_profiles(
         Measured profiles of both versions; the contexts that both have are compared.  Without one,
         models of both are fitted, and compared in the contexts of either.
     weights : array_like, (n,)
-        Weights of the contexts of `old` in the ratio over all contexts; default: equal.
+        Weights of the contexts of `old` in the ratio over all contexts; default: equal, but less
+        for contexts whose runs vary much more than those of others.
     contexts : array_like, (q, m)
         Contexts of which the ratio is wanted; default: the compared ones.
     settings : CompareSettings
@@ -323,18 +331,21 @@ def compare_profiles(
             **described,
         )
     pair = pair_profiles(old, new)
-    share = _weights(weights, old, pair.rows)
-    differences = Differences.of(pair.contexts, pair.old.duration, pair.new.duration)
+    share = None if weights is None else _weights(weights, old, pair.rows)
+    words = WordColumns.of(resource_attrs(old), pair.contexts)
+    columns = words.encode(pair.contexts)
+    differences = Differences.of(
+        columns, pair.old.duration, pair.new.duration, are_paired=pair.are_paired
+    )
     time = differences.mean(share, settings.confidence)
-    totals = {
-        name: Differences.of(pair.contexts[rows], first[rows], second[rows]).mean(
-            share[rows] / share[rows].sum(), settings.confidence
-        )
-        for name, first, second, rows in _totals(pair)
-    }
+    totals = {}
+    for name, first, second, rows in _totals(pair):
+        own = Differences.of(columns[rows], first[rows], second[rows], are_paired=pair.are_paired)
+        of_rows = None if share is None else share[rows] / share[rows].sum()
+        totals[name] = own.mean(of_rows, settings.confidence)
     aligned = _aligned(pair, totals)
     targets = pair.contexts if contexts is None else contexts
-    value, low, high = differences.everywhere(targets, settings.confidence, draws)
+    value, low, high = differences.everywhere(words.encode(targets), settings.confidence, draws)
     changes: tuple[Change, ...] = ()
     if aligned.is_same_program:
         changes = (*_gaps(aligned.gaps, pair), *_stretches(pair, aligned, settings, draws))
@@ -363,10 +374,8 @@ def compare_profiles(
     )
 
 
-def _weights(weights: ArrayLike | None, old: xr.Dataset, rows: NDArray[np.int64]) -> Floats:
+def _weights(weights: ArrayLike, old: xr.Dataset, rows: NDArray[np.int64]) -> Floats:
     """Weights of the compared contexts, rows of the old version, which sum to 1."""
-    if weights is None:
-        return equal_weights(len(rows))
     given = np.asarray(weights, dtype=float)
     if given.shape != (old.sizes["context"],) or not np.all((given >= 0) & (given < np.inf)):
         raise ArgumentError(
@@ -454,11 +463,11 @@ def _stretches(
         first, last = (round(place * settings.bins) for place in gap.old)
         margin = max(round(_GAP_MARGIN * settings.bins), 1)
         compared[max(first - margin, 0) : last + margin] = False
-    runs = Labelled.of(old, new, _reach(pair))
+    runs = Labelled.of(old, new, _reach(pair), are_paired=pair.are_paired)
     if aligned.gaps:
         # shifted work meets the sampling intervals in another phase, in all runs of a context
         # alike: contexts are permuted, not runs
-        runs = Labelled.of(_mean_run(old), _mean_run(new), _reach(pair))
+        runs = Labelled.of(_mean_run(old), _mean_run(new), _reach(pair), is_shifted=True)
     found = find_stretches(
         runs,
         context_groups(pair.contexts),
@@ -477,10 +486,11 @@ def _stretches(
             both = np.all([np.nan_to_num(part).sum(axis=1) > 0 for part in sums], axis=0)
             if both.any():
                 differences = Differences.of(
-                    pair.contexts[rows[both]], *(part[both] for part in sums)
+                    pair.contexts[rows[both]],
+                    *(part[both] for part in sums),
+                    are_paired=pair.are_paired,
                 )
-                weights = equal_weights(int(both.sum()))
-                ratios[name] = differences.mean(weights, settings.confidence)
+                ratios[name] = differences.mean(None, settings.confidence)
         place = aligned.to_new(np.array([stretch.begin, stretch.end])).tolist()
         changes.append(
             Change(

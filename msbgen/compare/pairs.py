@@ -93,6 +93,8 @@ class Pair:
         Counters that both versions have.
     clock : int
         The measure of progress: 0 for time, 1 + k for counter k.
+    are_paired : bool
+        Whether runs of both versions with one number were measured one right after the other.
     notes : tuple of str
         What limits the comparison, a sentence each.
     """
@@ -103,6 +105,7 @@ class Pair:
     new: VersionRuns
     counters: tuple[str, ...]
     clock: int
+    are_paired: bool
     notes: tuple[str, ...]
 
     @property
@@ -192,15 +195,25 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
             f"same contexts."
         )
     findings = known_faults(old), known_faults(new)
-    kept = np.ones(len(rows[0]), dtype=bool)
-    versions = []
-    for dataset, found, own in zip((old, new), findings, rows):
-        version = _version(dataset, found, own, counters)
-        kept &= np.isfinite(version.duration).any(axis=1)
-        versions.append(version)
+    versions = [
+        _version(dataset, found, own, counters)
+        for dataset, found, own in zip((old, new), findings, rows)
+    ]
     notes = _fault_notes(old, *findings, is_new=False)
     notes += _fault_notes(new, *findings[::-1], is_new=True)
-    notes += _difference_notes(old, new, rows, counters)
+    notes += _difference_notes(old, new, rows, counters, findings)
+    are_paired = _is_one_sweep(old, new)
+    if are_paired:
+        n_before = [int(np.isfinite(v.duration).sum()) for v in versions]
+        started = [started_array(dataset)[own] for dataset, own in zip((old, new), rows)]
+        versions = _partners(versions, started)
+        alone = sum(n_before) - sum(int(np.isfinite(v.duration).sum()) for v in versions)
+        if alone:
+            notes.append(
+                f"{alone} runs are left out, because no usable run of the other version and their "
+                f"context was measured right before or after them."
+            )
+    kept = np.all([np.isfinite(v.duration).any(axis=1) for v in versions], axis=0)
     if not kept.any():
         raise MeasurementError(
             f"no context of {file_of(old)} and {file_of(new)} has complete runs without faults in "
@@ -219,6 +232,7 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
         _rows_of(versions[1], kept),
         counters,
         0 if clock == "time" else 1 + counters.index(clock),
+        are_paired,
         tuple(notes),
     )
 
@@ -235,6 +249,54 @@ def _version(
     total = np.where(held & np.isfinite(duration)[..., None], np.nansum(counts, axis=2), np.nan)
     stretched = sum(isinstance(f, StretchedRun) and f.contexts[0] in rows for f in found)
     return VersionRuns(counts, duration, sampling_interval(dataset), total, stretched)
+
+
+def _is_one_sweep(old: xr.Dataset, new: xr.Dataset) -> bool:
+    """Whether both are variants of one sweep whose runs have a start."""
+    same = "sweep" in old.attrs and old.attrs["sweep"] == new.attrs.get("sweep")
+    return same and all(np.isfinite(started_array(dataset)).any() for dataset in (old, new))
+
+
+def _partners(versions: list[VersionRuns], started: list[Floats]) -> list[VersionRuns]:
+    """Runs of both versions in columns of partners: neighbours in time, of one context.
+
+    `started` is the start of each run (n, runs) [s].  Runs without a partner are missing.
+    """
+    held = [np.isfinite(v.duration) & np.isfinite(s) for v, s in zip(versions, started)]
+    sides, rows, runs, times = [], [], [], []
+    for side, (mask, begin) in enumerate(zip(held, started)):
+        row, run = np.nonzero(mask)
+        sides.append(np.full(len(row), side))
+        rows.append(row)
+        runs.append(run)
+        times.append(begin[mask])
+    order = np.argsort(np.concatenate(times), kind="stable")
+    side, row, run = (np.concatenate(part)[order] for part in (sides, rows, runs))
+    columns: list[list[tuple[int, int]]] = [[] for _ in held[0]]
+    k = 0
+    while k + 1 < len(order):
+        if row[k] == row[k + 1] and side[k] != side[k + 1]:
+            first, second = (k, k + 1) if side[k] == 0 else (k + 1, k)
+            columns[row[k]].append((int(run[first]), int(run[second])))
+            k += 1
+        k += 1
+    n_columns = max(map(len, columns), default=0)
+    index = np.full((2, len(columns), n_columns), -1)
+    for c, found in enumerate(columns):
+        index[:, c, : len(found)] = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    return [_with_runs(version, own) for version, own in zip(versions, index)]
+
+
+def _with_runs(version: VersionRuns, runs: Indices) -> VersionRuns:
+    """Runs (n, columns) of each context; −1 for a missing one."""
+    rows = np.arange(len(runs))[:, None]
+    missing = runs < 0
+    counts, duration, total = (
+        part[rows, runs].copy() for part in (version.counts, version.duration, version.total)
+    )
+    for part in (counts, duration, total):
+        part[missing] = np.nan
+    return VersionRuns(counts, duration, version.interval, total, version.stretched)
 
 
 def _rows_of(version: VersionRuns, kept: Bools) -> VersionRuns:
@@ -279,16 +341,15 @@ def _fault_notes(
             f"{name}: {len(wrong)} counts of {len(places((WrongCount,)))} contexts were read "
             f"wrongly, and are replaced by the mean of their neighbours."
         )
-    if any(isinstance(f, MachineDrift) for f in found):
-        out.append(
-            f"{name}: the machine drifted while it was measured, and times are compared as "
-            f"measured: measure both versions as variants of one sweep, in random order."
-        )
     return out
 
 
 def _difference_notes(
-    old: xr.Dataset, new: xr.Dataset, rows: tuple[Indices, Indices], counters: tuple[str, ...]
+    old: xr.Dataset,
+    new: xr.Dataset,
+    rows: tuple[Indices, Indices],
+    counters: tuple[str, ...],
+    findings: tuple[Findings, Findings],
 ) -> Iterator[str]:
     """What else differs between the files, and what that means for the answer."""
     first, second = file_of(old), file_of(new)
@@ -317,8 +378,14 @@ def _difference_notes(
             f"work are as coarse as the longer one."
         )
     started = started_array(old)[rows[0]], started_array(new)[rows[1]]
-    if "sweep" in old.attrs and old.attrs["sweep"] == new.attrs.get("sweep"):
-        return  # variants of one sweep: their runs were interleaved
+    if _is_one_sweep(old, new):
+        return  # a drift affects partners alike
+    for dataset, found in zip((old, new), findings):
+        if any(isinstance(f, MachineDrift) for f in found):
+            yield (
+                f"{file_of(dataset)}: the machine drifted while it was measured, and times are "
+                f"compared as measured: measure both versions as variants of one sweep."
+            )
     if any(np.isnan(times).all() for times in started):
         yield (
             "the files do not say when each run started, so that a drift of the machine cannot be "

@@ -1,11 +1,18 @@
 """The ratio of a quantity between two versions of a program: over all contexts, and in each.
 
 With the mean of a quantity over the runs of version v in context c, m_v,c, the logarithm of the
-ratio there is d_c = log m_new,c − log m_old,c.  The ratio over all contexts is the exponential of
-D = Σ w_c d_c, a weighted geometric mean.  The variance of d_c comes from the spread of the runs of
-the context; Student's t has Satterthwaite's degrees of freedom, without their bias.  Where a
-version has a single run in every context, the spread of d_c about a plane over the contexts takes
-its place.
+ratio there is d_c = log m_new,c − log m_old,c.  From five runs on, means are trimmed by a fifth on
+either side, and Winsorized variances take the place of the runs' variances (Yuen, Biometrika 61,
+1974): rare slow runs do not decide.  Runs that were measured in pairs are compared pair by pair.
+
+Variances of contexts are shrunk to a common one, as far as they look alike (Smyth, Stat. Appl.
+Genet. Mol. Biol. 3, 2004).  The ratio over all contexts is the exponential of D = Σ w_c δ_c with
+d_c = δ_c + noise.  Given weights w are kept: D = Σ w_c d_c.  Without them w is equal, and δ_c
+varies between contexts with a variance τ² (random effects): the best linear prediction of D weighs
+contexts alike, but those whose noise is far above τ² less, so that they do not decide.
+
+Student's t has Satterthwaite's degrees of freedom, without their bias.  Where a version has a
+single run in every context, the spread of d_c about a plane over the contexts is the noise.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, special, stats
 
 from msbgen.core.errors import MeasurementError
 from msbgen.trend.coordinates import Coordinates, default_names
@@ -22,20 +29,27 @@ from msbgen.trend.covariance import matern
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 
 # Power of the smallest change that is reported as detectable.
 POWER = 0.9
+# Share of the runs that is trimmed on either side.
+_TRIMMED = 0.2
+# Degrees of freedom of the mean variance in that of a context, for the band.
+_PRIOR_FREEDOM = 16.0
 # Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
 _LENGTHS = (0.3, 0.8, 2.5)
 _AMPLITUDES = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
+# Least variance of the true differences between contexts, over the usual noise of one.
+_LEAST_APART = 3.0
 # Draws for the simultaneous band, and the most contexts of a draw.
 _DRAWS, _MOST_DRAWN = 2000, 400
-# Degrees of freedom of the mean variance in that of a context.
-_PRIOR_FREEDOM = 16.0
-# Log likelihood that a smooth part must add: equal likelihoods mean a constant.
+# Log likelihood that a smooth part of the band must add: equal likelihoods mean a constant.
 _PENALTY = 2.0
 # Jitter of a covariance before its root, of the largest variance.
 _JITTER = 1e-9
+# The most degrees of freedom: those of a known variance.
+_KNOWN = 1e9
 
 
 @dataclass(frozen=True)
@@ -93,9 +107,11 @@ class Differences:
     value : (n,)
         log NEW − log OLD of the means over runs.
     variance : (n,)
-        Variance of `value` that the spread of runs causes.
+        Variance of `value` that the spread of runs causes, shrunk to a common one.
     freedom : (n,)
-        Degrees of freedom of `variance`.
+        Degrees of freedom of the spread of each context's own runs; 0 for a single run.
+    added_freedom : float
+        Degrees of freedom that the common variance adds to each.
     from_neighbours : bool
         Whether the variance comes from neighbouring contexts, because some version has one run in
         every context.
@@ -105,55 +121,91 @@ class Differences:
     value: Floats
     variance: Floats
     freedom: Floats
+    added_freedom: float
     from_neighbours: bool
 
     @classmethod
-    def of(cls, contexts: Floats, old: Floats, new: Floats) -> Differences:
+    def of(
+        cls, contexts: Floats, old: Floats, new: Floats, *, are_paired: bool = False
+    ) -> Differences:
         """Differences of positive quantities (n, runs) of both versions; missing runs are NaN.
+
+        Runs of both in one column are compared with each other if they `are_paired`.
 
         Raises
         ------
         MeasurementError
             No run has a sibling, and the contexts are too few to show the noise.
         """
-        means, variances, counts = [], [], []
-        for values in (old, new):
-            n = np.isfinite(values).sum(axis=1)
-            mean = np.nansum(values, axis=1) / n
-            square = np.nansum((values / mean[:, None] - 1) ** 2, axis=1)
-            means.append(mean)
-            counts.append(n)
-            variances.append(np.divide(square, n - 1, out=np.full(len(n), np.nan), where=n > 1))
-        value = np.log(means[1] / means[0])
-        for variance, n in zip(variances, counts):
-            known = n > 1
-            if not known.any():
-                spread = _spread_about_plane(contexts, value)
-                n_free = max(len(value) - contexts.shape[1] - 1, 1)
-                return cls(contexts, value, spread, np.full(len(value), float(n_free)), True)
-            # a run without a sibling has the mean variance of the others
-            variance[~known] = variance[known].mean()
-        parts = np.stack([v / n for v, n in zip(variances, counts)])
-        free = np.maximum(np.stack(counts) - 1.0, 1.0)
-        total = parts.sum(axis=0)
-        freedom = np.where(
-            total > 0,
-            total**2 / np.maximum((parts**2 / free).sum(axis=0), 1e-300),
-            free.sum(axis=0),
+        if are_paired:
+            both = np.isfinite(old) & np.isfinite(new)
+            old, new = np.where(both, old, np.nan), np.where(both, new, np.nan)
+        centres = [_trimmed_mean(values) for values in (old, new)]
+        first, second = (
+            values / centre[:, None] - 1 for values, centre in zip((old, new), centres)
         )
-        return cls(contexts, value, total, freedom, False)
-
-    def mean(self, weights: Floats, confidence: float) -> Ratio:
-        """The ratio over all contexts, with weights (n,) that sum to 1."""
-        parts = weights**2 * self.variance
-        total = float(parts.sum())
-        if self.from_neighbours:
-            freedom = float(self.freedom[0])
+        value = np.log(centres[1] / centres[0])
+        if are_paired:
+            value = value + _trimmed_mean(second - first)
+            squares, free = _squared_errors(second - first)
         else:
-            # estimated squares are larger than those of the variances by (f + 2)/f
-            squares = float((parts**2 / (self.freedom + 2)).sum())
-            freedom = max(total**2 / squares - 2, float(self.freedom.min())) if total > 0 else 1e9
-        return Ratio.of(float(weights @ self.value), total**0.5, freedom, confidence)
+            parts, frees = zip(*(_squared_errors(part) for part in (first, second)))
+            squares, free = _welch(np.stack(parts), np.stack(frees))
+        if not (free > 0).any():
+            spread = _spread_about_plane(contexts, value)
+            n_free = max(len(value) - contexts.shape[1] - 1, 1)
+            return cls(contexts, value, spread, np.full(len(value), float(n_free)), 0.0, True)
+        runs = [np.isfinite(values).sum(axis=1) for values in (old, new)]
+        share = 1 / runs[0] + 1 / runs[1]
+        shrunk, added = _shrunk_variances(squares / share, free)
+        return cls(contexts, value, shrunk * share, free, added, False)
+
+    def mean(self, weights: Floats | None, confidence: float) -> Ratio:
+        """The ratio over all contexts, with weights (n,) that sum to 1.
+
+        Without weights, contexts count alike, but noisy ones less.
+        """
+        if weights is not None or self.from_neighbours or not (self.variance > 0).any():
+            gain = equal_weights(len(self.value)) if weights is None else weights
+            parts = gain**2 * self.variance
+            return Ratio.of(
+                float(gain @ self.value), parts.sum() ** 0.5, self._freedom(parts), confidence
+            )
+        weights = equal_weights(len(self.value))
+        noise = self._positive_variance()
+        apart = self._heterogeneity(noise)
+        precision = 1 / (apart + noise)
+        own = weights * apart * precision
+        gain = own + (1 - own.sum()) * precision / precision.sum()
+        free = self.freedom + self.added_freedom
+        # gains are larger where the noise was estimated too small (Meier, 1953)
+        parts = gain**2 * noise * (1 + 4 * noise * precision * (1 - gain) / np.maximum(free, 1.0))
+        variance = float(parts.sum() + apart * ((gain - weights) ** 2).sum())
+        return Ratio.of(float(gain @ self.value), variance**0.5, self._freedom(parts), confidence)
+
+    def _freedom(self, parts: Floats) -> float:
+        """Degrees of freedom of a sum of squared errors of the contexts (n,)."""
+        if self.from_neighbours:
+            return float(self.freedom[0])
+        if not (parts > 0).any():
+            return _KNOWN
+        free = self.freedom + self.added_freedom
+        # estimated squares are larger than those of the variances by (f + 2)/f
+        freedom = parts.sum() ** 2 / (parts**2 / (free + 2)).sum() - 2
+        return float(max(np.clip(freedom, free.min(), self.freedom.sum()), 1.0))
+
+    def _heterogeneity(self, noise: Floats) -> float:
+        """Variance of the true differences between contexts (DerSimonian and Laird, 1986).
+
+        At least a multiple of the usual noise, which cannot be told from it.
+        """
+        precision = 1 / noise
+        total = precision.sum()
+        centre = precision @ self.value / total
+        beyond = precision @ (self.value - centre) ** 2 - (len(noise) - 1)
+        scale = total - (precision**2).sum() / total
+        least = _LEAST_APART * float(np.median(noise))
+        return max(float(beyond / scale), least) if len(noise) > 1 else least
 
     def everywhere(
         self, targets: Floats, confidence: float, rng: np.random.Generator
@@ -175,6 +227,7 @@ class Differences:
         noise = self._steady_variance()
         scale = float(np.median(noise))
         constant = 100 * (scale + float(np.mean(self.value**2)))
+        noise = np.maximum(noise, 1e-12 * constant)  # else equal runs make a singular matrix
         best = (-np.inf, 0.0, _LENGTHS[0])
         for length in _LENGTHS:
             smooth = _correlation(known, known, length)
@@ -201,17 +254,82 @@ class Differences:
         half = np.quantile(largest, confidence) * deviation
         return np.exp(mean), np.exp(mean - half), np.exp(mean + half)
 
+    def _positive_variance(self) -> Floats:
+        """Variances (n,), none of which is so small that it decides alone."""
+        if self.from_neighbours:
+            return np.full(len(self.value), max(float(self.variance.mean()), 1e-300))
+        return np.maximum(self.variance, max(float(self.variance.mean()), 1e-300) * 1e-3)
+
     def _steady_variance(self) -> Floats:
-        """Variances, each shrunk to the mean of all as far as few runs leave it unsure."""
-        pooled = float(self.variance.mean())
-        own = np.zeros(len(self.value)) if self.from_neighbours else self.freedom
-        shrunk = (own * self.variance + _PRIOR_FREEDOM * pooled) / (own + _PRIOR_FREEDOM)
-        return np.maximum(shrunk, max(pooled, 1e-300) * 1e-3)
+        """Variances shrunk further to their mean, as few runs leave them unsure in each context."""
+        noise = self._positive_variance()
+        own = np.zeros(len(noise)) if self.from_neighbours else self.freedom
+        return (own * noise + _PRIOR_FREEDOM * noise.mean()) / (own + _PRIOR_FREEDOM)
 
 
 def equal_weights(n: int) -> Floats:
     """Weights of n contexts that count alike, (n,)."""
     return np.full(n, 1.0 / n)
+
+
+def _trimmed_mean(values: Floats) -> Floats:
+    """Mean of each row's middle values, (n, runs) -> (n,); missing ones are NaN."""
+    _, kept = _middle(values)
+    return np.nanmean(np.where(kept, np.sort(values, axis=1), np.nan), axis=1)
+
+
+def _middle(values: Floats) -> tuple[Indices, Bools]:
+    """Number of trimmed values on either side, (n,), and which of the sorted ones are kept."""
+    n = np.isfinite(values).sum(axis=1)
+    trimmed = (_TRIMMED * n + 1e-9).astype(np.int64)
+    place = np.arange(values.shape[1])
+    return trimmed, (place >= trimmed[:, None]) & (place < (n - trimmed)[:, None])
+
+
+def _squared_errors(values: Floats) -> tuple[Floats, Floats]:
+    """Squared standard errors of trimmed means of rows (n, runs), and degrees of freedom, (n,)."""
+    trimmed, kept = _middle(values)
+    ordered, n = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
+    rows = np.arange(len(values))
+    low, high = ordered[rows, trimmed], ordered[rows, n - 1 - trimmed]
+    winsorized = np.clip(ordered, low[:, None], high[:, None])
+    square = np.nansum((winsorized - np.nanmean(winsorized, axis=1)[:, None]) ** 2, axis=1)
+    held = kept.sum(axis=1)
+    return square / np.maximum(held * (held - 1.0), 1.0), held - 1.0
+
+
+def _welch(squares: Floats, free: Floats) -> tuple[Floats, Floats]:
+    """Squared error of a difference from those of both parts (2, n), and its degrees of freedom."""
+    total = squares.sum(axis=0)
+    known = np.maximum((squares**2 / np.maximum(free, 1.0)).sum(axis=0), 1e-300)
+    freedom = np.where(total > 0, total**2 / known, free.sum(axis=0))
+    return total, np.where((free > 0).all(axis=0), freedom, 0.0)
+
+
+def _shrunk_variances(variance: Floats, free: Floats) -> tuple[Floats, float]:
+    """Variances (n,) with degrees of freedom (n,), shrunk to a common one where they look alike.
+
+    The true variances are taken to be a common one over χ²(a)/a, where a is matched to the spread
+    of the logarithms; a is returned, too.
+    """
+    seen = (free > 0) & (variance > 0)
+    if not seen.any():
+        return np.zeros(len(variance)), 0.0
+    own, half = variance[seen], free[seen] / 2
+    logs = np.log(own) - special.digamma(half) + np.log(half)
+    beyond = float(logs.var(ddof=1) - special.polygamma(1, half).mean()) if len(own) > 1 else 0.0
+    if beyond <= special.polygamma(1, _KNOWN / 2):
+        common, added = float(own @ half / half.sum()), _KNOWN if len(own) > 1 else 0.0
+    else:
+        found = optimize.root_scalar(
+            lambda x: float(special.polygamma(1, np.exp(x))) - beyond,
+            bracket=(np.log(1e-6), np.log(_KNOWN)),
+        )
+        added = 2 * float(np.exp(found.root))
+        common = float(np.exp(logs.mean() + special.digamma(added / 2) - np.log(added / 2)))
+    total = np.where(free + added > 0, free + added, 1.0)
+    shrunk = (np.where(seen, free * variance, 0.0) + added * common) / total
+    return np.where(free + added > 0, shrunk, common), added
 
 
 def _spread_about_plane(contexts: Floats, value: Floats) -> Floats:

@@ -9,12 +9,14 @@ x_c,r the amount of run r in a window over the mean amount of its context c, the
 
 where v_c is the variance of all runs of the context, shrunk to the geometric mean over contexts.
 Sampling intervals that reach over an end of the window share their events out by length, which is
-wrong by u_c where the rate is steep; a slower stretch moves the intervals after it.
+wrong by u_c where the rate is steep; a slower stretch moves the intervals after it.  Where work was
+inserted or removed, all contexts share this error, and (Σ w_c u_c)² is added to Σ w_c in T.
 
-The largest |T| is compared with its values under permutations of the versions'
-labels within each context (Westfall and Young, 1993).  This controls the familywise error over
-windows, quantities and groups of contexts for any distribution of the runs.  The stretch that
-was found is set aside, and the rest is scanned again with the same permutations (step-down).
+The largest |T| is compared with its values under permutations of the versions' labels within each
+context, or within each pair of runs that were measured one after the other (Westfall and Young,
+1993).  This controls the familywise error over windows, quantities and groups of contexts for any
+distribution of the runs.  The stretch that was found is set aside, and the rest is scanned again
+with the same permutations (step-down).
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ Indices = NDArray[np.int64]
 
 # Lengths of the windows [bins] of a scan; each starts at every quarter of its length.
 _LENGTHS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
+# Least relative deviation of an amount: smaller ones are rounding errors of the counts.
+_ROUNDING = 1e-5
 # Degrees of freedom of the usual variance in that of a context.
 _PRIOR_FREEDOM = 6.0
 # The most stretches that are reported; bins beside one that are set aside with it.
@@ -92,18 +96,34 @@ class Labelled:
         Whether a run is of the new version.
     reach : (n,)
         Sampling interval of each context as a share of the work.
+    are_paired : bool
+        Whether the first half of the runs is the old version's, each with its partner in the
+        second half: labels are exchanged within pairs only.
+    is_shifted : bool
+        Whether the new version's work is shifted against its sampling intervals, in all contexts
+        alike: the errors u_c of a window's ends add up, and do not average out.
     """
 
     amounts: Floats
     new: Bools
     reach: Floats
+    are_paired: bool = False
+    is_shifted: bool = False
 
     @classmethod
-    def of(cls, old: Floats, new: Floats, reach: Floats) -> Labelled:
+    def of(
+        cls,
+        old: Floats,
+        new: Floats,
+        reach: Floats,
+        *,
+        are_paired: bool = False,
+        is_shifted: bool = False,
+    ) -> Labelled:
         """Join the runs (n, runs, bins, q) of both versions."""
         labels = np.zeros((len(old), old.shape[1] + new.shape[1]), dtype=bool)
         labels[:, old.shape[1] :] = True
-        return cls(np.concatenate([old, new], axis=1), labels, reach)
+        return cls(np.concatenate([old, new], axis=1), labels, reach, are_paired, is_shifted)
 
 
 def context_groups(contexts: Floats) -> list[ContextGroup]:
@@ -154,7 +174,7 @@ def find_stretches(
     n_bins = runs.amounts.shape[2]
     windows = _windows(n_bins)
     scan = _Scan.of(runs, windows)
-    signs = _permuted_signs(runs.new, scan.present, permutations, rng)
+    signs = _permuted_signs(runs, scan.present, permutations, rng)
     allowed = compared.copy()
     found: list[Stretch] = []
     peaks = scan.largest(signs, groups)  # (windows, q, permutations + 1) summarised by group
@@ -209,6 +229,7 @@ class _Scan:
     amounts: Floats  # (n, runs, windows, q): over the mean of the context; 0 where not present
     present: Bools  # (n, runs, q)
     variance: Floats  # (n, windows, q); infinite where a window has nothing to compare
+    shift: Floats  # (n, windows, q): errors that all contexts share
 
     @classmethod
     def of(cls, runs: Labelled, windows: Sequence[tuple[int, int]]) -> _Scan:
@@ -233,7 +254,12 @@ class _Scan:
         phase = (blur[:, first] ** 2 + blur[:, last] ** 2) / divisor**2
         variance = noise * each[:, None] + phase
         usable = both & np.isfinite(variance) & (variance > 0)
-        return cls(np.where(held, relative, 0.0), present, np.where(usable, variance, np.inf))
+        return cls(
+            np.where(held, relative, 0.0),
+            present,
+            np.where(usable, variance, np.inf),
+            np.sqrt(phase) if runs.is_shifted else np.zeros_like(phase),
+        )
 
     def largest(self, signs: Floats, groups: Sequence[ContextGroup]) -> _Peaks:
         """Largest |T| over the groups, for signs (permutations + 1, n, runs)."""
@@ -248,7 +274,10 @@ class _Scan:
         for g, group in enumerate(groups):
             rows = list(group.members)
             precision = weight[rows].sum(axis=0).reshape(-1)
-            scale = np.where(precision > 0, 1.0 / np.sqrt(np.maximum(precision, 1e-300)), 0.0)
+            shared = (weight[rows] * self.shift[rows]).sum(axis=0).reshape(-1) ** 2
+            scale = np.where(
+                precision > 0, 1.0 / np.sqrt(np.maximum(precision + shared, 1e-300)), 0.0
+            )
             if group.members == rest:
                 sums = whole - sums
             else:
@@ -265,9 +294,9 @@ class _Scan:
 def _shrunk(square: Floats, free: Indices) -> Floats:
     """Variances from sums of squares (n, windows, q), shrunk to the geometric mean of contexts."""
     free = np.maximum(free, 1)
-    raw = square / free
-    logs = np.where(raw > 0, np.log(np.where(raw > 0, raw, 1.0)), 0.0).sum(axis=0)
-    usual = np.exp(logs / np.maximum((raw > 0).sum(axis=0), 1))
+    raw = np.maximum(square / free, _ROUNDING**2)
+    known = np.isfinite(raw)
+    usual = np.exp(np.log(np.where(known, raw, 1.0)).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
     return (free * raw + _PRIOR_FREEDOM * usual) / (free + _PRIOR_FREEDOM)
 
 
@@ -296,13 +325,14 @@ def _windows(n_bins: int) -> list[tuple[int, int]]:
 
 
 def _permuted_signs(
-    new: Bools, present: Bools, permutations: int, rng: np.random.Generator
+    runs: Labelled, present: Bools, permutations: int, rng: np.random.Generator
 ) -> Floats:
     """Weights of the runs in the difference of means, (permutations + 1, n, runs).
 
     1/n_new for runs of the new version, −1/n_old for those of the old one; then with their labels
-    permuted within each context.
+    permuted within each context, or exchanged within pairs.
     """
+    new = runs.new
     some = np.asarray(present.any(axis=2))
     n_new, n_old = (some & new).sum(axis=1), (some & ~new).sum(axis=1)
     both = (n_new > 0) & (n_old > 0)
@@ -310,6 +340,10 @@ def _permuted_signs(
     signs = np.where(some & both[:, None], signs, 0.0)
     out = np.empty((permutations + 1, *signs.shape))
     out[0] = signs
+    if runs.are_paired:
+        flips = rng.choice([-1.0, 1.0], (permutations, len(new), new.shape[1] // 2))
+        out[1:] = signs * np.tile(flips, (1, 1, 2))
+        return out
     # runs that are present come first in `order`, so that labels move among them only
     order = np.argsort(~some, axis=1, kind="stable")
     sorted_signs = np.take_along_axis(signs, order, axis=1)

@@ -73,6 +73,8 @@ def test_slower_work_is_no_gap_and_another_program_no_version():
     assert (same.gaps, same.is_same_program) == ((), True)
     assert same.to_new(np.array([0.25])) == pytest.approx([0.25])
     assert not align(old, sampled(rates(3)), work=1.0, reach=0.002).is_same_program
+    for work in (1e12, 1e-12):
+        assert not align(old, old, work=work, reach=0.002).is_same_program
 
 
 def test_knots_stay_knots_where_work_is_inserted_at_both_ends():

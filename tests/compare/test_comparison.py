@@ -9,6 +9,7 @@ import partials
 from conftest import MEASURED, synthetic_task
 from faulty import spoilt
 from msbgen.compare.comparison import CompareSettings, compare_profiles
+from msbgen.compare.pairs import pair_profiles
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.shipped import shipped_file
 from msbgen.platform.replay import replay_trace
@@ -168,6 +169,31 @@ def test_one_run_a_context_takes_its_noise_from_neighbours():
     result = compare_profiles(old, new, settings=SETTINGS)
     assert result.noise == "neighbours"
     assert result.time.low < 1 < result.time.high
+
+
+def test_runs_of_one_sweep_are_compared_with_the_one_beside_them():
+    rng = np.random.default_rng(3)
+    old, new = synthetic_task(GRID, 4), synthetic_task(GRID, 4, seed=8)
+    place = rng.permutation(16 * 4).reshape(16, 4)
+    second = rng.integers(2, size=place.shape)
+    new = new.isel(run=[2, 0, 3, 1])
+    lost = np.array([2, 0, 3, 1]) == 1
+    new["duration"] = new["duration"].where(~((np.arange(16) == 5)[:, None] & lost))
+    for dataset, began in (
+        (old, 2 * place + second),
+        (new, (2 * place + 1 - second)[:, [2, 0, 3, 1]]),
+    ):
+        dataset["started"] = ("context", "run"), began.astype(float), {"units": "s"}
+        dataset.attrs["sweep"] = "one"
+    pair = pair_profiles(old, new)
+    assert pair.are_paired
+    assert "1 runs are left out, because no usable run" in pair.notes[-1]
+    number = {t: (c, r) for (c, r), t in np.ndenumerate(new["duration"].values)}
+    for (c, k), time in np.ndenumerate(pair.old.duration):
+        r = int(np.flatnonzero(old["duration"].values[c] == time)[0]) if np.isfinite(time) else 1
+        assert not np.isfinite(time) or number[pair.new.duration[c, k]] == (c, [1, 3, 0, 2][r])
+    assert np.isfinite(pair.old.duration).sum() == 63
+    assert not pair_profiles(old, new.assign_attrs(sweep="other")).are_paired
 
 
 def test_weights_choose_the_contexts_that_count():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from msbgen.compare.ratio import POWER, Differences, Ratio, equal_weights
+from msbgen.compare.ratio import POWER, Differences, Ratio
 from msbgen.core.errors import MeasurementError
 
 GRID = np.array([[w, f] for w in (4.0, 8.0, 12.0) for f in (1.2, 1.8, 2.3)])
@@ -18,19 +18,20 @@ def times(seed, contexts=9, runs=3, noise=0.02):
     return [usual * np.exp(noise * rng.standard_normal((contexts, runs))) for _ in range(2)]
 
 
-def ratio(old, new, contexts=GRID):
-    return Differences.of(contexts, old, new).mean(equal_weights(len(old)), 0.95)
+def ratio(old, new, contexts=GRID, *, are_paired=False):
+    return Differences.of(contexts, old, new, are_paired=are_paired).mean(None, 0.95)
 
 
 def ends(result):
     return np.array([result.value, result.low, result.high])
 
 
-@pytest.mark.parametrize("runs", [2, 5])
-def test_one_context_is_welchs_test(runs):
+@pytest.mark.parametrize(("runs", "trimmed"), [(2, 0.0), (4, 0.0), (5, 0.2), (12, 0.2)])
+def test_one_context_is_the_test_of_welch_or_yuen(runs, trimmed):
     old, new = times(runs, 1, runs, noise=0.1)
-    logs = [np.log(x.mean()) + x[0] / x.mean() - 1 for x in (old, new)]
-    oracle = stats.ttest_ind(logs[1], logs[0], equal_var=False)
+    centres = [stats.trim_mean(x[0], trimmed) for x in (old, new)]
+    logs = [np.log(centre) + x[0] / centre - 1 for x, centre in zip((old, new), centres)]
+    oracle = stats.ttest_ind(logs[1], logs[0], equal_var=False, trim=trimmed)
     result = ratio(old, new, GRID[:1])
     assert result.p_value == pytest.approx(oracle.pvalue)
     interval = oracle.confidence_interval(0.95)
@@ -50,6 +51,37 @@ def test_the_ratio_keeps_to_units_orders_and_sides(seed, unit, slower, order):
     assert 1 / np.array([value, high, low]) == pytest.approx(ends(result))
 
 
+def test_runs_in_pairs_are_compared_pair_by_pair():
+    old, new = times(0, 1, 6, noise=0.01)
+    usual = np.exp(0.3 * np.random.default_rng(1).standard_normal((1, 6)))
+    result = ratio(old * usual, new * usual, GRID[:1], are_paired=True)
+    oracle = stats.ttest_rel(np.log(new[0]), np.log(old[0]))
+    assert result.p_value == pytest.approx(oracle.pvalue, abs=0.2)
+    assert (
+        result.high / result.low < 1.05 < np.divide(*ends(ratio(old * usual, new * usual))[:0:-1])
+    )
+
+
+def test_noisy_contexts_count_less_unless_weights_are_given():
+    noise = np.where(np.arange(9) < 2, 0.1, 0.005)[:, None]
+    rng = np.random.default_rng(2)
+    old, new = np.exp(noise * rng.standard_normal((2, 9, 3)))
+    result = ratio(old, 1.02 * new)
+    assert result.low > 1.005
+    assert result.value == pytest.approx(1.02, abs=0.012)
+    given = Differences.of(GRID, old, 1.02 * new).mean(np.full(9, 1 / 9), 0.95)
+    assert given.value == pytest.approx(1.02 * np.exp(np.log(new.mean(1) / old.mean(1)).mean()))
+    assert given.error > 2 * result.error
+
+
+def test_rare_slow_runs_do_not_decide():
+    old, new = times(3, 9, 10, noise=0.01)
+    slow = new.copy()
+    slow[:, 3] *= 3
+    assert ratio(old, slow).value == pytest.approx(ratio(old, new).value, abs=0.005)
+    assert ratio(old, slow, are_paired=True).value == pytest.approx(1, abs=0.01)
+
+
 def test_the_detectable_change_has_its_power():
     for freedom in (3.0, 20.0, 160.0):
         change = Ratio.of(0.0, 0.01, freedom, 0.95).detectable(0.95)
@@ -58,12 +90,12 @@ def test_the_detectable_change_has_its_power():
         assert power == pytest.approx(POWER, abs=0.025)
 
 
-@pytest.mark.parametrize("runs", [1, 2, 3])
-def test_intervals_and_bands_hold_the_ratio_as_often_as_they_say(runs):
+@pytest.mark.parametrize(("runs", "are_paired"), [(1, False), (2, False), (3, False), (3, True)])
+def test_intervals_and_bands_hold_the_ratio_as_often_as_they_say(runs, are_paired):
     alarms = np.zeros(2)
     for seed in range(150):
-        differences = Differences.of(GRID, *times(seed, runs=runs))
-        result = differences.mean(equal_weights(9), 0.95)
+        differences = Differences.of(GRID, *times(seed, runs=runs), are_paired=are_paired)
+        result = differences.mean(None, 0.95)
         _, low, high = differences.everywhere(GRID, 0.95, np.random.default_rng(seed))
         alarms += not result.low < 1 < result.high, np.any((low > 1) | (high < 1))
     assert np.all((alarms >= 1) & (alarms <= 17))
@@ -76,6 +108,13 @@ def test_a_change_of_some_contexts_is_seen_there():
     value, low, _ = Differences.of(GRID, old, new).everywhere(GRID, 0.95, np.random.default_rng(0))
     assert (low > 1).tolist() == slow.tolist()
     assert value[slow] == pytest.approx(1.1, abs=0.02)
+
+
+def test_contexts_of_equal_runs_have_a_band_without_width():
+    old = np.ones((len(GRID), 3))
+    differences = Differences.of(GRID, old, 2 * old)
+    value, low, high = differences.everywhere(GRID, 0.95, np.random.default_rng(0))
+    np.testing.assert_allclose([value, low, high], 2.0, rtol=1e-3)
 
 
 def test_few_contexts_of_single_runs_show_no_noise():
