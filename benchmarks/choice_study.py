@@ -13,6 +13,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored, subplots
 
 import msbgen
@@ -34,6 +35,11 @@ NOMINAL = 0.1
 PROBES = 4
 # Latencies for MobileNet, from just above the shortest to the longest.
 LATENCIES = 30
+# Noisy tables: standard deviations of the noise of a run, draws of each, programs, clocks and runs.
+NOISES, DRAWS, DRAWN, CLOCKS, RUNS = (0.0, 0.01, 0.03, 0.1, 0.2), 4, 12, 31, 2
+NOISY_RIVALS = ("chooser", "mean curve", "parabola", "middle clock")
+# Latencies of decisions on noisy tables, above the true time at the highest clock.
+NOISY_SLACKS = (0.05, 0.15, 0.3, 0.5)
 # Programs with runs that lost counts: their totals differ from those at other clocks.
 BAD_RUNS = ("raytrace", "water_nsquared")
 
@@ -171,6 +177,71 @@ def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
     return out
 
 
+def noisy_tables(folder: Path) -> dict[str, Any]:
+    """Regret on tables of runs with noise: twelve applications, three of 31 clocks measured."""
+    out: dict[str, Any] = {}
+    for gpu in NV_DVFS:
+        whole = between_clocks(costs_of(read_nv_dvfs(folder, gpu)[1]), CLOCKS)
+        for noise in NOISES:
+            found = []
+            for draw in range(DRAWS):
+                rng = np.random.default_rng(draw)
+                some = np.sort(rng.permutation(len(whole.programs))[:DRAWN])
+                found += noisy_decisions(whole.take(some), noise, rng)
+            out.setdefault(gpu, {})[f"{noise:g}"] = {
+                "programs": len(found),
+                **{name: float(np.nanmean([row[name] for row in found])) for name in found[0]},
+            }
+    return out
+
+
+def between_clocks(costs: Costs, count: int) -> Costs:
+    """Programs at evenly spaced clocks, by monotone interpolation over the measured ones."""
+    clocks = np.linspace(costs.contexts[0, 0], costs.contexts[-1, 0], count)
+    time, energy = (
+        np.exp(PchipInterpolator(np.log(costs.contexts[:, 0]), np.log(x), axis=1)(np.log(clocks)))
+        for x in (costs.time, costs.energy)
+    )
+    return replace(costs, contexts=clocks[:, None], time=time, energy=energy)
+
+
+def noisy_decisions(truth: Costs, noise: float, rng: np.random.Generator) -> list[dict[str, float]]:
+    """Each program chosen for by the others, all as measured with noise in time and power."""
+    time, power = (
+        np.median(x * np.exp(noise * rng.standard_normal((RUNS, *x.shape))), axis=0)
+        for x in (truth.time, truth.power)
+    )
+    seen, n = replace(truth, time=time, energy=time * power), len(truth.contexts)
+    known, logs = [0, n // 2, n - 1], np.log(truth.contexts[:, 0])
+    chooser = Chooser(seen, ConfigurationModel(), miscoverage=NOMINAL)
+    rows = []
+    for i, energy in enumerate(truth.energy):
+        one = seen.take([i])
+        view = chooser.predictions(one.only(known))
+        mean = np.log(np.delete(seen.energy, i, axis=0)).mean(axis=0)
+        parabola = np.polyval(np.polyfit(logs[known], np.log(one.energy[0, known]), 2), logs)
+        picks = {
+            "chooser": view.energy.argmin(), "mean curve": mean.argmin(),
+            "parabola": parabola.argmin(), "middle clock": n // 2,
+        }  # fmt: skip
+        row = {name: float(energy[pick] / energy.min() - 1) for name, pick in picks.items()}
+        new = np.delete(time[i] > view.time_bound, known)
+        late, paid = [], []
+        for slack in NOISY_SLACKS:
+            limits = Limits(latency=(1 + slack) * float(truth.time[i, -1]))
+            within = truth.time[i] <= limits.latency
+            if limits.satisfied_by(view).any():
+                pick = choose(view, limits=limits).context
+                late.append(not within[pick])
+                paid.append(energy[pick] / energy[within].min() - 1)
+        row |= {"exceeded": float(new.mean()), "refused": 1 - len(late) / len(NOISY_SLACKS)}
+        # NaN where every latency was refused
+        row["late"] = float(np.mean(late)) if late else np.nan
+        row["within latency"] = float(np.mean(paid)) if paid else np.nan
+        rows.append(row)
+    return rows
+
+
 def mobilenet(folder: Path) -> dict[str, Any]:
     """Energy of an inference within a latency, with six configurations measured."""
     return {device: one_board(folder, device) for device in ("AGX", "Nano")}
@@ -269,20 +340,23 @@ def apart(made: Any, truth: Any) -> float:
     return float(np.mean(errors))
 
 
-PARTS = ("zeus", "nv-dvfs", "jetson", "odroid-xu3")
+PARTS = ("zeus", "nv-dvfs", "noise", "jetson", "odroid-xu3")
 
 
 def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULTS) -> dict:
     """Measure the parts for which there are data; write choice.json and choice.png."""
-    works = {"nv-dvfs": nv_dvfs, "jetson": mobilenet, "odroid-xu3": odroid}
+    works = {
+        "nv-dvfs": nv_dvfs, "noise": noisy_tables, "jetson": mobilenet, "odroid-xu3": odroid,
+    }  # fmt: skip
     found: dict[str, Any] = {}
     if "zeus" in only:
         found["zeus"] = zeus()
     for name in (name for name in works if name in only):
-        if folder is None or not (folder / name).is_dir():
-            print(f"{name}: no such folder in {folder}; skipped.", flush=True)
+        data = "nv-dvfs" if name == "noise" else name
+        if folder is None or not (folder / data).is_dir():
+            print(f"{data}: no such folder in {folder}; skipped.", flush=True)
             continue
-        found[name] = works[name](folder / name)
+        found[name] = works[name](folder / data)
     store(results / "choice.json", found)
     draw(found, results / "choice.png")
     return found
@@ -302,6 +376,16 @@ def tables(found: dict[str, Any] | None = None) -> dict[str, str]:
             for clocks, bounds in result["energy_bounds"].items()
         ]
         out["choice-coverage"] = markdown(header, rows)
+    if "noise" in found:
+        header = ["GPU", "noise of a run", *(f"regret, {name}" for name in NOISY_RIVALS)]
+        header += ["regret within a latency", "late", "bounds exceeded", "refused"]
+        rest = ("within latency", "late", "exceeded", "refused")
+        rows = [
+            [gpu, f"{100 * float(noise):g} %", *(percent(row[n]) for n in (*NOISY_RIVALS, *rest))]
+            for gpu, by_noise in found["noise"].items()
+            for noise, row in by_noise.items()
+        ]
+        out["choice-noise"] = markdown(header, rows)
     if "odroid-xu3" in found:
         names = {
             "energy": "energy",

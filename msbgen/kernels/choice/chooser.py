@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from statistics import NormalDist
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.conformal import groups_needed
+from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.constrained_choice import (
     NO_LIMITS,
     Choice,
@@ -61,30 +62,45 @@ class Chooser:
         self._margins: dict[bytes, Margins] = {}
         self._widths: dict[bytes, Floats] = {}
 
-    def predictions(self, program: Costs) -> ContextPredictions:
+    def predictions(self, program: Costs, *, supported: bool = False) -> ContextPredictions:
         """Expected time and energy of one program in every context, with upper bounds.
 
         The program has the contexts of the others, and NaN where it was not measured.  Other
-        programs of its family are not used.  ArgumentError: several programs, or other contexts.
-        MeasurementError: it was measured in no context, or the others are too few for the
-        miscoverage.
+        programs of its family are not used.  Bounds are at the miscoverage, or if `supported`, at
+        :meth:`supported_rate`.  Where measurements have noise, all values are of a new measurement.
+
+        ArgumentError: several programs, or other contexts.  MeasurementError: it was measured in no
+        context, or the others are too few for the miscoverage.
         """
         time, energy, measured = self._single(program)
         if measured.all():
             return ContextPredictions.exact(time, energy, self.work)
         family = program.families[0]
         posterior = self._fit_without((family,)).posterior(time, energy / time)
-        key = measured.tobytes() + family.encode()
+        rate = self.supported_rate(program) if supported else self.miscoverage
+        key = measured.tobytes() + f"{rate!r} {family}".encode()
         if key not in self._widths:
             margins = self._left_out(family, measured)
-            self._widths[key] = margins.widths(self.miscoverage, ~measured)
+            self._widths[key] = _widths(margins.widths(rate, ~measured), rate, measured)
         upper = posterior.logs + self._widths[key] * posterior.deviations
         expected, bound = (
             np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) for logs in (posterior.logs, upper)
         )
-        truth = np.stack([time, energy, energy / time])
-        expected, bound = (np.where(measured, truth, values) for values in (expected, bound))
+        truth, exact = np.stack([time, energy, energy / time]), measured & posterior.certain
+        expected, bound = (np.where(exact, truth, values) for values in (expected, bound))
         return ContextPredictions(expected[0], expected[1], bound[0], bound[1], bound[2], self.work)
+
+    def supported_rate(self, program: Costs) -> float:
+        """The miscoverage, or the smallest larger one that the families of others support.
+
+        Errors as :meth:`predictions`, but for too few others.
+        """
+        _, _, measured = self._single(program)
+        if measured.all():
+            return self.miscoverage
+        margins = self._left_out(program.families[0], measured)
+        fewest = min(margins.families(int(context)) for context in np.flatnonzero(~measured))
+        return supported_rate(self.miscoverage, fewest) if fewest else self.miscoverage
 
     def choose(
         self,
@@ -95,10 +111,11 @@ class Chooser:
     ) -> Choice:
         """Choose a context for one program.
 
-        Parameters and errors as :meth:`predictions`, :func:`msbgen.core.constrained_choice.choose`.
+        Without limits the choice needs no bounds: these are at :meth:`supported_rate`.  Parameters
+        and errors as :meth:`predictions`, :func:`msbgen.core.constrained_choice.choose`.
         """
-        name = self.others.describe
-        return choose(self.predictions(program), objective=objective, limits=limits, name=name)
+        view = self.predictions(program, supported=limits == NO_LIMITS)
+        return choose(view, objective=objective, limits=limits, name=self.others.describe)
 
     def next_probe(
         self, program: Costs, *, objective: Objective = "energy", limits: Limits = NO_LIMITS
@@ -114,8 +131,14 @@ class Chooser:
             )
         check_objective(objective)
         if limits == NO_LIMITS:
+            posterior = self.posterior(program)
+            noisy = measured & ~posterior.certain
+            time, energy = (
+                np.where(noisy, np.exp(logs), values)
+                for logs, values in zip(posterior.logs, (time, energy))
+            )
             gain = improvement(
-                self.posterior(program), time, energy, self.work, objective=objective, limits=limits
+                posterior, time, energy, self.work, objective=objective, limits=limits
             )
             return int(np.where(measured, -np.inf, gain).argmax())
         at = int(np.nanargmin(time))
@@ -164,11 +187,16 @@ class Chooser:
     ) -> tuple[Floats, Floats]:
         """Logarithms predicted for left-out programs: expected, and upper bounds."""
         width = margins.trial_widths(self.miscoverage, ~measured)
+        width = _widths(width, self.miscoverage, measured)
         others = margins.others
         truth = np.log(np.stack([others.time, others.energy, others.power], axis=1))
-        logs = np.stack([posterior.logs for posterior in margins.posteriors])
-        upper = logs + width * np.stack([posterior.deviations for posterior in margins.posteriors])
-        return np.where(measured, truth, logs), np.where(measured, truth, upper)
+        logs, deviations, certain = (
+            np.stack([getattr(posterior, name) for posterior in margins.posteriors])
+            for name in ("logs", "deviations", "certain")
+        )
+        exact = (measured & certain)[:, None]
+        upper = np.where(exact, truth, logs + width * deviations)
+        return np.where(exact, truth, logs), upper
 
     def _left_out(self, family: str, measured: NDArray[np.bool_]) -> Margins:
         key = measured.tobytes() + family.encode()
@@ -216,6 +244,14 @@ class Chooser:
         return time, energy, measured
 
 
+def _widths(widths: Floats, miscoverage: float, measured: NDArray[np.bool_]) -> Floats:
+    """Widths (3, n) with Gaussian ones in measured contexts, for the noise of a measurement there.
+
+    Programs that are left out were measured there once, so that no second measurement gives scores.
+    """
+    return np.where(measured, max(NormalDist().inv_cdf(1.0 - miscoverage), 0.0), widths)
+
+
 def bounded_predictions(
     program: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
 ) -> ContextPredictions:
@@ -245,11 +281,18 @@ def bounded_predictions(
         if not len(same):
             raise ProfileError(f"{source}: has no bound for {program.describe(i)}; add one.")
         rows.append(int(same[0]))
+    stored = {n: bounds[n].values[rows].astype(float) for n in wanted if n.endswith("_bound")}
+    for name, values in stored.items():
+        bad = ~(np.isfinite(values) & (values > 0))
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise ProfileError(
+                f"{source}: '{name}' is {values[at]:g} in {program.describe(at)}; a positive "
+                f"number is wanted: write the bounds again."
+            )
     time, energy = program.time[0], program.energy[0]
-    time_bound = np.maximum(bounds["duration_bound"].values.astype(float)[rows], time)
-    energy_bound = energy
-    if ENERGY_BOUND in bounds:
-        energy_bound = np.maximum(bounds[ENERGY_BOUND].values.astype(float)[rows], energy)
+    time_bound = np.maximum(stored["duration_bound"], time)
+    energy_bound = np.maximum(stored[ENERGY_BOUND], energy) if ENERGY_BOUND in stored else energy
     return ContextPredictions(time, energy, time_bound, energy_bound, energy_bound / time, work)
 
 

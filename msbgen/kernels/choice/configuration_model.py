@@ -2,7 +2,7 @@
 
 The model of log times and log powers of a program over the configurations is Gaussian:
 
-    (log t, log p) ~ N(μ + λ·(1, 0), Σ + δ²·K + σ²·I),    λ with a flat prior.
+    (log t, log p) ~ N(μ + λ·(1, 0), Σ + δ²·K + ν²·I),    λ with a flat prior.
 
 The level λ is the duration of the program.  The prior mean μ and covariance Σ are fitted to the
 other programs, with the same weight for every family (expectation and maximisation where some
@@ -10,7 +10,10 @@ configurations were not measured).  A new program is no mixture of the others.  
 them are smooth over the logarithms of the resources: K is a Gaussian kernel, separate for time and
 power.  The posterior is conditional on the measurements of the program, optionally on its counters.
 
-Leave-one-family-out errors choose the noise σ², the size δ and the length of the departures,
+Measurements have noise.  Its variances, of time and of power, are estimated from neighbouring
+contexts (:mod:`msbgen.kernels.choice.smoothing`), and the prior is fitted to curves without it.
+
+Leave-one-family-out errors choose the nugget ν², the size δ and the length of the departures,
 whether counters are used, and what to measure next.
 
 A resource that the others were not measured over, such as a batch size, gets a smooth covariance:
@@ -29,6 +32,7 @@ from msbgen.data.schema import same_level
 from msbgen.kernels.choice.costs import Costs
 from msbgen.kernels.choice.posterior import ProgramPosterior
 from msbgen.kernels.choice.prior import LEVEL_VARIANCE, LeftOutFamilies, ProgramPrior, fit_prior
+from msbgen.kernels.choice.smoothing import smooth_curves
 from msbgen.learn.parameters import Parameters
 
 Floats = NDArray[np.float64]
@@ -63,7 +67,8 @@ class ConfigurationModel(Parameters):
     Parameters
     ----------
     noise : float or None
-        Variance of the logarithms; None to choose it by left-out families.
+        Variance of the logarithms that no other program explains; None to choose it by left-out
+        families.
     counters : {"auto", "yes", "no"}
         Whether the posterior is conditional on counters; "auto" decides by left-out families.
 
@@ -71,6 +76,9 @@ class ConfigurationModel(Parameters):
     ----------
     prior_ : ProgramPrior
     noise_ : float
+    measurement_noise_ : ndarray, (2,)
+        Variances of the noise of measured log times and log powers; 0 where too few contexts show
+        none.
     departure_, length_ : float
         Standard deviation of departures from other programs, and their length.
     uses_counters_ : bool
@@ -146,9 +154,10 @@ class ConfigurationModel(Parameters):
         names = np.unique(others.families, return_inverse=True)[1].reshape(-1)
         if len(np.unique(names)) < 2:  # one family: its programs are left out one by one
             names = np.arange(len(names)) % _MOST_FAMILIES
-        self._rows = logs
-        self._standardise(counted)
         self._families = names.astype(np.int64)
+        self._measured_rows = logs
+        self._rows, self.measurement_noise_ = self._without_noise(others)
+        self._standardise(counted)
         self.uses_counters_ = self.counters == "yes" and self._counts.shape[1] > 0
         self.noise_ = NOISES[2] if self.noise is None else float(self.noise)
         self.departure_, self.length_ = 0.0, 1.0
@@ -158,7 +167,7 @@ class ConfigurationModel(Parameters):
         if self.counters == "auto" and self._counts.shape[1]:
             self._choose_counters()
         self._choose_departures(others)
-        prior = fit_prior(self._table(), self._families, self._width)
+        prior = fit_prior(self._table(self._rows), self._families, self._width)
         self.prior_ = prior.with_departures(self._departures)
         return self
 
@@ -176,6 +185,13 @@ class ConfigurationModel(Parameters):
             raise MeasurementError(
                 f"no other program has counter {int(np.argmax(empty))}; count it, or leave it out."
             )
+
+    def _without_noise(self, others: Costs) -> tuple[Floats, Floats]:
+        """Logarithms without noise, and the variance of the noise of time and of power, (2,)."""
+        weight = 1.0 / np.bincount(self._families)[self._families]
+        places, rows = _placed(others.contexts), self._measured_rows
+        parts = [smooth_curves(part, weight, places) for part in np.hsplit(rows, 2)]
+        return np.hstack([part.curves for part in parts]), np.array([x.noise for x in parts])
 
     def _standardise(self, counters: Floats) -> None:
         self._counter_mean = np.nanmean(counters, axis=0) if counters.shape[1] else counters[0]
@@ -224,11 +240,11 @@ class ConfigurationModel(Parameters):
 
     # --------------------------------------------------------------- left-out families
 
-    def _table(self) -> Floats:
-        return np.hstack([self._rows, self._counts]) if self.uses_counters_ else self._rows
+    def _table(self, rows: Floats) -> Floats:
+        return np.hstack([rows, self._counts]) if self.uses_counters_ else rows
 
     def _leave_out(self) -> LeftOutFamilies:
-        table, width = self._table(), self._width
+        table, width = self._table(self._rows), self._width
         priors: list[ProgramPrior] = []
         family = np.full(len(table), -1)
         for name in np.unique(self._families)[:_MOST_FAMILIES]:
@@ -237,7 +253,12 @@ class ConfigurationModel(Parameters):
                 family[rows] = len(priors)
                 priors.append(fit_prior(table[~rows], self._families[~rows], width))
         kept = family >= 0
-        return LeftOutFamilies.from_priors(priors, table[kept], family[kept], width)
+        measurement = np.zeros(table.shape[1])
+        measurement[: 2 * width] = np.repeat(self.measurement_noise_, width)
+        return LeftOutFamilies.from_priors(
+            priors, table[kept], family[kept], width,
+            observed=self._table(self._measured_rows)[kept], measurement=measurement,
+        )  # fmt: skip
 
     def _best_noise(self) -> float:
         """The largest variance whose error is within the tolerance of the least error."""
@@ -311,6 +332,8 @@ class ConfigurationModel(Parameters):
     ) -> tuple[Floats, Floats]:
         """Posterior mean and covariance of log times, then log powers, (2n,) and (2n, 2n).
 
+        They are of a new measurement in each configuration.  Without noise it is the measured one.
+
         Parameters
         ----------
         time, power : ndarray, (n,)
@@ -336,17 +359,18 @@ class ConfigurationModel(Parameters):
         else:
             mean, covariance = mean[:size], covariance[:size, :size]
         at = np.flatnonzero(np.isfinite(observed))
-        inner = covariance[np.ix_(at, at)] + self.noise_ * np.eye(len(at))
+        measurement = np.zeros(len(observed))
+        measurement[:size] = np.repeat(self.measurement_noise_, size // 2)
+        covariance = covariance + self.noise_ * np.eye(len(observed))
+        inner = covariance[np.ix_(at, at)] + np.diag(measurement[at])
         gain = np.linalg.solve(inner, covariance[at]).T
+        exact = at[measurement[at] == 0]
         mean = mean + gain @ (observed - mean)[at]
         covariance = covariance - gain @ covariance[at]
-        measured = at[at < size]
-        mean[measured] = observed[measured]
-        noise = np.full(size, self.noise_)
-        noise[measured] = 0.0
-        covariance = covariance[:size, :size] + np.diag(noise)
-        covariance[measured] = 0.0
-        covariance[:, measured] = 0.0
+        mean[exact] = observed[exact]
+        covariance[exact] = 0.0
+        covariance[:, exact] = 0.0
+        covariance = covariance[:size, :size] + np.diag(measurement[:size])
         return mean[:size], 0.5 * (covariance + covariance.T)
 
     def posterior(self, time: Floats, power: Floats) -> ProgramPosterior:

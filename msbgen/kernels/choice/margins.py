@@ -45,10 +45,13 @@ class Margins:
         """
         groups_needed(miscoverage)  # raises for a rate outside (0, 1)
         for context in np.flatnonzero(wanted):
-            measured = np.isfinite(self.scores[0, :, context])
-            families = len(set(self._family[measured]))
-            check_rate(miscoverage, families, int(measured.sum()), "families of programs")
+            programs = int(np.isfinite(self.scores[0, :, context]).sum())
+            check_rate(miscoverage, self.families(int(context)), programs, "families of programs")
         return self.trial_widths(miscoverage, wanted)
+
+    def families(self, context: int) -> int:
+        """Number of families that were measured in a context."""
+        return len(set(self._family[np.isfinite(self.scores[0, :, context])]))
 
     def trial_widths(self, miscoverage: float, wanted: NDArray[np.bool_]) -> Floats:
         """The same, but with the largest score where families are too few for the rate."""

@@ -18,8 +18,9 @@ from msbgen.kernels.choice.costs import Costs
 
 Floats = NDArray[np.float64]
 
-# Least standard deviation of a logarithm, so that scores can be divided by it.
-_LEAST_DEVIATION = 1e-6
+# Least standard deviation of a logarithm, so that scores can be divided by it; and the deviation,
+# of rounding, up to which a value is known.
+_LEAST_DEVIATION, _ROUNDING = 1e-6, 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,11 @@ class ProgramPosterior:
         energy = variance[:n] + variance[n:] + 2 * time_power
         stacked = np.stack([variance[:n], energy, variance[n:]])
         return np.sqrt(np.maximum(stacked, _LEAST_DEVIATION**2))
+
+    @cached_property
+    def certain(self) -> NDArray[np.bool_]:
+        """Whether time and power are known in a context, (n,), as of measurements without noise."""
+        return np.asarray((self.deviations <= _ROUNDING).all(axis=0))
 
 
 class FittedPredictor(Protocol):

@@ -47,24 +47,34 @@ class LeftOutFamilies:
 
     The priors have means (f, 2n + c) and covariances (f, 2n + c, 2n + c), with the variance of the
     level of log times. The `rows` (p, 2n + c) are programs of these families, NaN where missing;
+    the `observed` ones have the noise of measurements, with the variances `measurement` (2n + c,).
     `family` (p,) has numbers from 0 to f − 1.
     """
 
     mean: Floats
     covariance: Floats
     rows: Floats
+    observed: Floats
+    measurement: Floats
     family: Indices
 
     @classmethod
     def from_priors(
-        cls, priors: Sequence[ProgramPrior], rows: Floats, family: Indices, width: int
+        cls,
+        priors: Sequence[ProgramPrior],
+        rows: Floats,
+        family: Indices,
+        width: int,
+        *,
+        observed: Floats,
+        measurement: Floats,
     ) -> Self:
         """Combine rows with one prior a family; `width` is the number of configurations."""
         d = rows.shape[1]
         mean = np.array([prior.mean for prior in priors]).reshape(-1, d)
         covariance = np.array([prior.covariance for prior in priors]).reshape(-1, d, d)
         covariance[:, :width, :width] += LEVEL_VARIANCE
-        return cls(mean, covariance, rows, family)
+        return cls(mean, covariance, rows, observed, measurement, family)
 
     def with_departures(self, added: Floats) -> LeftOutFamilies:
         """The same with a covariance (2n, 2n) added to that of log times and log powers."""
@@ -73,7 +83,10 @@ class LeftOutFamilies:
         return replace(self, covariance=covariance)
 
     def error(self, measured: Indices, width: int, noise: float) -> float:
-        """Mean absolute error of log time and power, given some configurations and all counters."""
+        """Mean absolute error of log time and power, given some configurations and all counters.
+
+        `noise` is a variance of what the prior lacks, besides the noise of measurements.
+        """
         if not len(self.mean):
             return np.inf
         counters = np.arange(2 * width, self.rows.shape[1])
@@ -86,8 +99,9 @@ class LeftOutFamilies:
             columns, family = at[pattern], self.family[rows]
             families, place = np.unique(family, return_inverse=True)
             cross = self.covariance[families][:, columns]
-            gain = np.linalg.solve(cross[:, :, columns] + noise * np.eye(len(columns)), cross)
-            off = self.rows[np.ix_(rows, columns)] - self.mean[np.ix_(family, columns)]
+            ridge = np.diag(noise + self.measurement[columns])
+            gain = np.linalg.solve(cross[:, :, columns] + ridge, cross)
+            off = self.observed[np.ix_(rows, columns)] - self.mean[np.ix_(family, columns)]
             moved = np.einsum("pk,pkd->pd", off, gain[place.reshape(-1)])
             predicted[rows] = self.mean[family] + moved
         error = np.abs(predicted - self.rows)[:, : 2 * width]
@@ -103,21 +117,29 @@ def fit_prior(rows: Floats, family: Indices, width: int) -> ProgramPrior:
     The rows (p, 2·width + c) are log times, log powers and counters, NaN where missing; each column
     has a number. `family` is (p,), `width` the number of configurations.
     """
-    known = np.isfinite(rows)
     codes = np.unique(family, return_inverse=True)[1].reshape(-1)
     weight = 1.0 / np.bincount(codes)[codes]
-    filled = np.where(known, rows, 0.0)
-    shares = weight[:, None] * known
-    level, mean = np.zeros(len(rows)), np.zeros(rows.shape[1])
-    times = known[:, :width].sum(axis=1)
-    for _ in range(_MAX_ITER):
-        flat = filled.copy()
-        flat[:, :width] -= level[:, None] * known[:, :width]
-        mean = (shares * flat).sum(axis=0) / shares.sum(axis=0)
-        off = ((filled - mean) * known)[:, :width].sum(axis=1)
-        before, level = level, np.where(times > 0, off / np.maximum(times, 1), 0.0)
-        if np.abs(level - before).max() < 1e-12:
-            break
+    level, times = centred(rows[:, :width], weight)
+    rest = rows[:, width:]
+    shares = weight[:, None] * np.isfinite(rest)
+    others = (shares * np.where(np.isfinite(rest), rest, 0.0)).sum(axis=0) / shares.sum(axis=0)
+    mean = np.concatenate([times, others])
     flat = rows - mean
     flat[:, :width] -= level[:, None]
     return ProgramPrior(mean, residual_covariance(flat, weight))
+
+
+def centred(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Levels (p,) and weighted mean curve (n,) of rows (p, n) with missing values, NaN."""
+    known = np.isfinite(rows)
+    filled = np.where(known, rows, 0.0)
+    shares = weight[:, None] * known
+    level, mean = np.zeros(len(rows)), np.zeros(rows.shape[1])
+    for _ in range(_MAX_ITER):
+        flat = filled - level[:, None] * known
+        mean = (shares * flat).sum(axis=0) / shares.sum(axis=0)
+        off = ((filled - mean) * known).sum(axis=1)
+        before, level = level, off / np.maximum(known.sum(axis=1), 1)
+        if np.abs(level - before).max() < 1e-12:
+            break
+    return level, mean

@@ -41,6 +41,8 @@ Indices = NDArray[np.int64]
 FEWEST = 4
 # With more columns the hull is a box, as the number of facets grows exponentially.
 _MOST_HULL = 3
+# Without numpy's warnings: a prediction that is not finite is refused.
+_SILENT = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +208,7 @@ class KernelPredictor(Parameters):
 
     # --------------------------------------------------------------- predictions
 
+    @_SILENT
     def predict(self, wanted: xr.Dataset) -> Floats:
         """Runtime of every measurement or launch [s], (n,).
 
@@ -223,17 +226,20 @@ class KernelPredictor(Parameters):
         self._check_wanted(wanted)
         return finite_predictions(self._each(wanted)[0], "the runtime")
 
+    @_SILENT
     def predict_power(self, wanted: xr.Dataset) -> Floats:
         """Power of every measurement [W], (n,); errors as :meth:`predict`, or a kind without it."""
         self._check_power(wanted)
         return finite_predictions(self._each(wanted)[1], "the power")
 
+    @_SILENT
     def predict_energy(self, wanted: xr.Dataset) -> Floats:
         """Energy of every measurement [J], (n,); errors as :meth:`predict_power`."""
         self._check_power(wanted)
         seconds, watts = self._each(wanted)
         return finite_predictions(seconds * watts, "the energy")
 
+    @_SILENT
     def predict_interval(
         self, wanted: xr.Dataset, miscoverage: float = 0.1
     ) -> tuple[Floats, Floats]:
@@ -254,8 +260,10 @@ class KernelPredictor(Parameters):
         half = np.empty(len(words))
         for kind in np.unique(words):
             half[words == kind] = half_width(self.scores_, str(kind), miscoverage)
-        return seconds * np.exp(-half), seconds * np.exp(half)
+        high = finite_predictions(seconds * np.exp(half), "the upper end of the runtime")
+        return seconds * np.exp(-half), high
 
+    @_SILENT
     def predict_product(
         self, launches: xr.Dataset, configurations: ArrayLike
     ) -> tuple[Floats, Floats]:

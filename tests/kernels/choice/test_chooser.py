@@ -10,6 +10,7 @@ from choosing import Conditioned, Gaussian, programs
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.kernels.choice import Chooser, Limits
 from msbgen.kernels.choice.chooser import bounded_predictions, highest_context, work_per_run
+from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs
 
 TOP = 5
@@ -66,6 +67,68 @@ def test_other_programs_of_the_family_are_not_used(drawn):
     np.testing.assert_allclose(with_own.time_bound, without.time_bound)
 
 
+def test_without_limits_too_few_others_are_no_obstacle(drawn):
+    """The bounds are at the smallest rate that the others support."""
+    others, known = drawn.take(range(7)), drawn.take([50]).only([TOP])
+    few, enough = (Chooser(others, Gaussian(), miscoverage=a) for a in (0.01, 0.125))
+    assert few.supported_rate(known) == enough.supported_rate(known) == 0.125
+    assert few.choose(known) == enough.choose(known)
+    assert few.supported_rate(drawn.take([50])) == 0.01  # measured everywhere: bounds are values
+    with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
+        few.predictions(known)
+
+
+def test_the_same_program_twice_gets_the_same_bounds_from_the_model_that_ships():
+    """`ConfigurationModel.fit` returns the model itself."""
+    drawn = programs(9, seed=1)
+    others, known = drawn.take(range(8)), [drawn.take([i]).only([0, TOP]) for i in (3, 8)]
+    chooser = Chooser(others, ConfigurationModel(), miscoverage=0.3)
+    first = [chooser.predictions(one) for one in known]
+    for one, before in zip(known, first):
+        fresh = Chooser(others, ConfigurationModel(), miscoverage=0.3).predictions(one)
+        for view in (fresh, chooser.predictions(one)):
+            np.testing.assert_array_equal(view.time_bound, before.time_bound)
+            np.testing.assert_array_equal(view.energy_bound, before.energy_bound)
+
+
+def sampled(count, noise, seed=5):
+    """Programs at thirty clocks without noise, and as measured with it."""
+    rng = np.random.default_rng(seed)
+    clocks = np.linspace(0.5, 2.0, 30)
+    share, base = rng.uniform(0.2, 1.0, (2, count, 1))
+    time = np.exp(rng.normal(0, 1, (count, 1))) * (share / clocks + 1 - share)
+    energy = time * (2 + base + 0.7 * clocks**3)
+    names = tuple(f"p{i}" for i in range(count))
+    made = Costs(names, names, ("clock",), ("GHz",), clocks[:, None], time, energy)
+    seen, power = (x * np.exp(noise * rng.standard_normal(x.shape)) for x in (time, made.power))
+    return made, replace(made, time=seen, energy=seen * power)
+
+
+def test_noise_of_measurements_misleads_no_choice():
+    """Less regret than the mean curve of the others, which noise bends too."""
+    truth, seen = sampled(12, 0.1)
+    known, regret, mean = [0, 14, 29], [], []
+    for i, energy in enumerate(truth.energy):
+        one = seen.take([i]).only(known)
+        model = ConfigurationModel().fit(seen.without(one.families))
+        seconds, watts = model.predict(one.time[0], one.power[0])
+        curve = np.log(np.delete(seen.energy, i, axis=0)).mean(axis=0)
+        regret.append(energy[(seconds * watts).argmin()] / energy.min() - 1)
+        mean.append(energy[curve.argmin()] / energy.min() - 1)
+    assert np.mean(regret) < 0.03
+    assert np.mean(regret) < 0.7 * np.mean(mean)
+
+
+def test_measured_contexts_have_the_noise_of_their_measurements():
+    _, seen = sampled(6, 0.1)
+    known, one = [0, 14, 29], seen.take([0])
+    view = Chooser(seen, ConfigurationModel(), miscoverage=0.2).predictions(one.only(known))
+    assert (view.time[known] != one.time[0, known]).all()
+    spread = np.log(view.time_bound / view.time)[known]
+    assert (spread > 0.84 * 0.07).all()  # 80 % of a Gaussian are below 0.84 deviations
+    assert (spread < 0.84 * 0.2).all()
+
+
 class ReturnsItself(Gaussian, Conditioned):
     """A predictor whose `fit` returns the predictor itself, as most do."""
 
@@ -120,7 +183,9 @@ def test_programs_that_cannot_be_decided_are_refused(drawn, chooser, monkeypatch
     with pytest.raises(MeasurementError, match=r"fastest \(clock=2 GHz\)"):
         chooser.choose(one.only([TOP]), limits=Limits(latency=1e-9))
     with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
-        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(one.only([TOP]))
+        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(
+            one.only([TOP]), limits=Limits(latency=9e9)
+        )
     monkeypatch.setattr("msbgen.kernels.choice.chooser._MOST_CONTEXTS", 5)
     with pytest.raises(MeasurementError, match="6 contexts to predict a program in; at most 5"):
         chooser.choose(one.only([TOP]))
@@ -150,6 +215,10 @@ def test_bounds_on_runs_replace_margins(drawn):
     with pytest.raises(ProfileError, match=r"b.nc: has no bound for clock=2 GHz"):
         bounded_predictions(
             one, bounds_of(one, seconds).isel(context=range(5)), np.ones(6), source="b.nc"
+        )
+    with pytest.raises(ProfileError, match=r"b.nc: 'energy_bound' is nan in clock=.*; a positive"):
+        bounded_predictions(
+            one, bounds_of(one, seconds, np.nan * joules), np.ones(6), source="b.nc"
         )
     square = bounds_of(one, seconds).assign_coords(clock=(("context", "two"), np.ones((6, 2))))
     cube = bounds_of(one, seconds).assign(energy_bound=(("context", "two"), np.ones((6, 2))))

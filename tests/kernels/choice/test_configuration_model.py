@@ -244,19 +244,19 @@ def test_families_have_the_same_weight_for_any_number_of_programs():
     np.testing.assert_allclose(prior.mean[1] - prior.mean[0], (np.log(2) + np.log(4)) / 2)
 
 
-def slow_error(priors, rows, family, chosen, width, noise):
+def slow_error(priors, rows, observed, family, chosen, width, noise):
     """Row by row: its expectation given some configurations, and all counters."""
     errors = []
     for f, prior in enumerate(priors):
         covariance = prior.covariance.copy()
         covariance[:width, :width] += LEVEL_VARIANCE
         missed = []
-        for row in rows[family == f]:
+        for row, measured in zip(rows[family == f], observed[family == f]):
             counters = range(2 * width, len(row))
             seen = [*chosen, *(j + width for j in chosen), *counters]
             seen = [j for j in seen if np.isfinite(row[j])]
-            inner = covariance[np.ix_(seen, seen)] + noise * np.eye(len(seen))
-            weight = np.linalg.inv(inner) @ (row - prior.mean)[seen]
+            inner = covariance[np.ix_(seen, seen)] + np.diag(noise[seen])
+            weight = np.linalg.inv(inner) @ (measured - prior.mean)[seen]
             off = np.abs(prior.mean + covariance[:, seen] @ weight - row)[: 2 * width]
             off[[*chosen, *(j + width for j in chosen)]] = 0.0
             missed.extend(off[np.isfinite(off)])
@@ -274,11 +274,18 @@ def test_errors_agree_with_a_row_by_row_computation(seed, counters, missing):
     hidden[:, 0] = False
     rows = np.where(hidden, np.nan, rows)
     chosen = rng.permutation(width)[:2]
-    left_out = LeftOutFamilies.from_priors(priors, rows, family, width)
-    wanted = slow_error(priors, rows, family, chosen, width, 0.1)
+    measurement = rng.uniform(0, 0.2, rows.shape[1])
+    observed = rows + rng.standard_normal(rows.shape)
+    left_out = LeftOutFamilies.from_priors(
+        priors, rows, family, width, observed=observed, measurement=measurement
+    )
+    wanted = slow_error(priors, rows, observed, family, chosen, width, 0.1 + measurement)
     assert left_out.error(chosen, width, 0.1) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_without_left_out_families_the_error_is_infinite():
-    empty = LeftOutFamilies.from_priors([], np.empty((0, 4)), np.empty(0, dtype=np.int64), 2)
+    none = np.empty((0, 4))
+    empty = LeftOutFamilies.from_priors(
+        [], none, np.empty(0, dtype=np.int64), 2, observed=none, measurement=np.zeros(4)
+    )
     assert empty.error(np.array([1]), 2, 0.1) == np.inf
