@@ -38,6 +38,10 @@ SPEED, DISPATCH, ON, IDLE = 0, 1, 2, 3
 TOTAL_TIME, TOTAL_LAST, TOTAL_SPREAD, TOTAL_PEAK, TOTAL_ON, TOTAL_IDLE, TOTAL_TASKS = range(7)
 START, END, CLUSTER = 0, 1, 2
 
+# How running tasks share cache and bandwidth, as `SHARES` of a device: among the tasks that run
+# now, among as many as ran when the task started, or among as many as the context has cores.
+_RENEWED, _FIXED, _PARTITIONED = 0, 1, 2
+
 # A task counts as done when this share of the time until then is left of it.
 _DONE = 1e-12
 
@@ -159,7 +163,8 @@ def simulate(graph, phases, tables, clusters, cooling, contexts, queue, outputs)
     phases : tuple of arrays
         First phase of each kind (kinds + 1,), share of the progress (phases,).
     tables : tuple of arrays
-        Rates [1/s] and watts [W]: (settings, clusters, levels, running, running here, phases).
+        Rates [1/s] and watts [W]: (settings, clusters, levels, running, running here, phases); and
+        a number that says among how many tasks cache and bandwidth are shared.
     clusters : tuple of arrays
         Speed, dispatch [s], watts of a dispatch, of the cluster, of an idle core: (clusters,
         levels) each.  First core (clusters,).
@@ -191,7 +196,7 @@ def simulate(graph, phases, tables, clusters, cooling, contexts, queue, outputs)
         np.empty(n),  # heap of ready tasks: keys
         np.empty(n, dtype=np.int64),  # heap of ready tasks: numbers
         np.empty((5, most)),  # of each core: see _play
-        np.empty((5, most), dtype=np.int64),
+        np.empty((7, most), dtype=np.int64),
     )
     nothing = np.empty((0, 3))
     rows = 0
@@ -215,7 +220,7 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
     """One run; see :func:`simulate`."""
     waits, first_after, after, kind, size = graph
     first_phase, share = phases
-    rates, watts = tables
+    rates, watts, sharing = tables
     speed, dispatch, dispatch_watts, on_watts, idle_watts, first_core = clusters
     base = cooling[0]
     setting, cores, level, temperature = context
@@ -223,7 +228,7 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
     result, tasks, log = outputs
     here, busy, rated = of_cluster
     until, rate, watt, began, amount = of_core
-    task, phase, cluster, number, stale = place
+    task, phase, cluster, number, stale, sharers, sharers_here = place
     n, n_clusters = kind.size, cores.size
     n_cores = 0
     for c in range(n_clusters):
@@ -252,6 +257,7 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
             task[best] = _pop(heap_key, heap, ready)
             ready -= 1
             phase[best], stale[best], amount[best], began[best] = _DISPATCHING, 1, 1.0, now
+            sharers[best] = 0  # not known until all tasks of this instant are started
             running += 1
             busy[cluster[best]] += 1
         shares_changed = stepped
@@ -265,14 +271,18 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
                 if stale[i] == 0:
                     amount[i] = (until[i] - now) * rate[i]
                 stale[i] = 0
+                if sharing == _PARTITIONED:
+                    sharers[i], sharers_here[i] = n_cores, cores[c]
+                elif sharing == _RENEWED or sharers[i] == 0:
+                    sharers[i], sharers_here[i] = running, busy[c]
                 if p == _DISPATCHING:
                     cost = dispatch[c, here[c]]
                     rate[i] = 1.0 / cost if cost > 0.0 else 1.0
                     watt[i] = dispatch_watts[c, here[c]]
                     amount[i] = amount[i] if cost > 0.0 else 0.0
                 else:
-                    rate[i] = rates[setting, c, here[c], running - 1, busy[c] - 1, p]
-                    watt[i] = watts[setting, c, here[c], running - 1, busy[c] - 1, p]
+                    rate[i] = rates[setting, c, here[c], sharers[i] - 1, sharers_here[i] - 1, p]
+                    watt[i] = watts[setting, c, here[c], sharers[i] - 1, sharers_here[i] - 1, p]
                 until[i] = now + amount[i] / rate[i]
         upcoming, power, lowest = np.inf, base, True
         for i in range(n_cores):
@@ -399,10 +409,11 @@ def _play_order(graph, ranked, board, context, scratch, totals, trace):
     Running tasks fill the first slots, at most one per core.  Time advances only while a task runs.
     """
     nodes, successors, amounts = graph
-    seconds, joules, clusters, cooling = board
+    seconds, joules, clusters, cooling, sharing = board
     row, start = context
     base = cooling[0]
-    ready, waiting, slot_task, slot_cluster, slots, busy, clock = scratch
+    ready, waiting, slot_places, slots, busy, clock = scratch
+    slot_task, slot_cluster, slot_sharers, slot_here = slot_places
     slot_left, slot_wait, slot_seconds, slot_power = slots
     n, n_clusters, ranks = len(amounts), len(busy), amounts[:, RANK]
     # literals would have types of their own, and compile the functions called with them twice
@@ -436,6 +447,7 @@ def _play_order(graph, ranked, board, context, scratch, totals, trace):
             slot_cluster[running] = best
             slot_left[running] = amounts[v, WORK]
             slot_wait[running] = clusters[DISPATCH, best, clock[best]]
+            slot_sharers[running] = 0  # not known until all tasks of this instant are started
             running += 1
             busy[best] += 1
             if len(trace) > 0:
@@ -448,10 +460,13 @@ def _play_order(graph, ranked, board, context, scratch, totals, trace):
         power, on, idle, lowest = base, 0.0, 0.0, True
         for s in range(running):
             c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
-            slot_seconds[s] = seconds[allocation, c, clock[c], busy[c], running, kind]
-            slot_power[s] = (
-                joules[allocation, c, clock[c], busy[c], running, kind] / slot_seconds[s]
-            )
+            if sharing == _PARTITIONED:
+                slot_sharers[s], slot_here[s] = cores, row[1 + 2 * c]
+            elif sharing == _RENEWED or slot_sharers[s] == 0:
+                slot_sharers[s], slot_here[s] = running, busy[c]
+            here, among = slot_here[s], slot_sharers[s]
+            slot_seconds[s] = seconds[allocation, c, clock[c], here, among, kind]
+            slot_power[s] = joules[allocation, c, clock[c], here, among, kind] / slot_seconds[s]
             step = min(step, slot_wait[s] + slot_left[s] * slot_seconds[s])
             power += slot_power[s]
         for c in range(n_clusters):
@@ -475,6 +490,7 @@ def _play_order(graph, ranked, board, context, scratch, totals, trace):
             if turn != 0 or slot_wait[s] + slot_left[s] * slot_seconds[s] > _DONE * now:
                 slot_task[kept] = v
                 slot_cluster[kept] = c
+                slot_sharers[kept], slot_here[kept] = slot_sharers[s], slot_here[s]
                 slot_left[kept] = max(slot_left[s], 0.0)
                 slot_wait[kept] = slot_wait[s]
                 kept += 1
@@ -524,7 +540,8 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
         tasks + 1, n_kinds): of a unit of work of a kind, by the allocation of cache and bandwidth,
         the cluster, its clock, and the numbers of running tasks.  ``clusters`` (4, n_clusters,
         n_clocks): speed, time to start a task [s], power of the cluster and of an idle core [W].
-        ``cooling`` (6,): see :func:`_thermal_step`.
+        ``cooling`` (6,): see :func:`_thermal_step`.  A number that says among how many tasks cache
+        and bandwidth are shared.
     contexts : tuple of arrays
         ``rows`` (m, 1 + 2 n_clusters): allocation; cores and index of the clock of each cluster.
         ``temperature`` (m,): at the start [°C].
@@ -544,8 +561,13 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
     scratch = (
         np.empty(n, np.int32),  # ready tasks
         np.empty(n, np.int32),  # unfinished predecessors of each task
-        np.empty(most, np.int32),  # task of each slot
-        np.empty(most, np.int32),  # its cluster
+        # task of each slot, its cluster, and sharers: on the device, on the cluster
+        (
+            np.empty(most, np.int32),
+            np.empty(most, np.int32),
+            np.empty(most, np.int32),
+            np.empty(most, np.int32),
+        ),
         # its work left, dispatch left [s], seconds per unit of work, power [W]
         (np.empty(most), np.empty(most), np.empty(most), np.empty(most)),
         np.empty(n_clusters, np.int64),  # running tasks on each cluster

@@ -40,7 +40,7 @@ from msbgen.phases.grid import STALLED_ACTIVITY
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-Arrays = tuple[Floats, Floats, Floats, Floats]
+Arrays = tuple[Floats, Floats, Floats, Floats, int]
 
 _NO_TRACE = np.empty((0, 0, 3))
 # Change of the logarithm of a clock for the derivative that splits a time into its two parts.
@@ -201,9 +201,12 @@ class Board:
 
     @cached_property
     def arrays(self) -> Arrays:
-        """Arrays of a schedule by the sheet: seconds and joules of runs, clusters, cooling."""
+        """Arrays of a schedule by the sheet: seconds and joules of runs, clusters, cooling; and how
+        tasks share (:attr:`Device.sharing`).
+        """
         core, stall, miss = self.joules
-        return self.seconds, core + stall + miss, self.clusters, self.cooling
+        joules = core + stall + miss
+        return self.seconds, joules, self.clusters, self.cooling, self.device.sharing
 
     def rows(self, contexts: ArrayLike) -> Indices:
         """Checked contexts as indices, (m, 1 + 2 n_clusters): allocation, cores and clock of each

@@ -1,9 +1,10 @@
 """Device sheets: the cores, clocks, caches, memory, power and cooling of a device.
 
-A sheet is a TOML file.  Only the noise is optional (none by default):
+A sheet is a TOML file.  Only the noise (none by default) and `shares` are optional:
 
     name = "tx2"
     base_power = 4.0            # [W] at all times
+    shares = "renewed"          # or "fixed", "partitioned": how running tasks share; see below
     [cache]
     ways = [8, 16]              # allocations of each shared cache
     shared_by = "cluster"       # or "device": one cache for all clusters
@@ -37,7 +38,11 @@ A sheet is a TOML file.  Only the noise is optional (none by default):
     cores = 1                   # that share it
 
 A *context* is an allocation to a program: cores and clock of each cluster, ways of the caches,
-bandwidth.
+bandwidth.  A running task has an equal share of its cache and of the bandwidth, among
+
+- "renewed": the tasks that run now.  The share changes whenever a task starts or ends;
+- "fixed": the tasks that ran when it started.  It keeps this share until it ends;
+- "partitioned": the cores of the context, whether they are busy or idle.
 """
 
 import os
@@ -56,6 +61,8 @@ from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
 
 Floats = NDArray[np.float64]
 
+# Ways to share cache and bandwidth; their places are the numbers that the kernels know.
+SHARES = ("renewed", "fixed", "partitioned")
 # Most cores of a device; more are a mistake in the sheet.
 MOST_CORES = 64
 # Clocks [GHz] beyond these are in another unit.
@@ -162,6 +169,9 @@ class Device:
         [K]
     run_noise, task_noise : float
         Standard deviations of logarithms of times.
+    shares : {"renewed", "fixed", "partitioned"}
+        Tasks among which cache and bandwidth are shared: those that run now, those that ran at the
+        start of the task, or one for each core of the context.
     """
 
     name: str
@@ -178,6 +188,7 @@ class Device:
     hysteresis: float
     run_noise: float = 0.0
     task_noise: float = 0.0
+    shares: str = "renewed"
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -190,6 +201,10 @@ class Device:
         if self.shared_by not in ("cluster", "device"):
             raise ArgumentError(
                 f"shared_by is {self.shared_by!r}; 'cluster' or 'device' is wanted."
+            )
+        if self.shares not in SHARES:
+            raise ArgumentError(
+                f"shares is {quoted(self.shares)}; one of {', '.join(SHARES)} is wanted."
             )
         for what in ("cache_ways", "bandwidth"):
             levels = getattr(self, what)
@@ -214,6 +229,11 @@ class Device:
     def n_cores(self) -> int:
         """Number of cores."""
         return sum(cluster.cores for cluster in self.clusters)
+
+    @property
+    def sharing(self) -> int:
+        """Place in :data:`SHARES` of how tasks share cache and bandwidth."""
+        return SHARES.index(self.shares)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -390,7 +410,8 @@ def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
 
 # --------------------------------------------------------------------------- files
 
-_KEYS = ("name", "base_power", "cache", "memory", "thermal", "noise", "cluster")
+_KEYS = ("name", "base_power", "shares", "cache", "memory", "thermal", "noise", "cluster")
+_OPTIONAL = ("shares", "noise")
 _PARTS = {
     "cache": ("ways", "shared_by"),
     "memory": ("bandwidth", "miss_energy"),
@@ -414,7 +435,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
     """
     path, content = read_toml(path)
     where = path.name
-    check_keys(content, _KEYS, tuple(k for k in _KEYS if k != "noise"), where)
+    check_keys(content, _KEYS, tuple(k for k in _KEYS if k not in _OPTIONAL), where)
     parts = {}
     for part, keys in _PARTS.items():
         table = content.get(part, {})
@@ -432,6 +453,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
                 for number, table in enumerate(tables(content, "cluster", where))
             ),
             base_power=amount(content["base_power"], "base_power", where),
+            shares=name(content, "shares", where) if "shares" in content else SHARES[0],
             cache_ways=_amounts(parts["cache"], "ways", f"{where}, cache"),
             shared_by=name(parts["cache"], "shared_by", f"{where}, cache"),
             bandwidth=_amounts(parts["memory"], "bandwidth", f"{where}, memory"),

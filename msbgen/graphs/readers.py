@@ -1,9 +1,7 @@
 """Readers of task graphs: netCDF, JSON, workflow traces (WfFormat), DOT, lists of parents."""
 
-import json
 import os
 import posixpath
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import xarray as xr
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
+from msbgen.data.json_files import json_object
 from msbgen.data.tables import read_lines
 from msbgen.graphs.dataset import GRAPH_SCHEMA, SCHEMA, TASK_NUMBERS
 from msbgen.graphs.dot import read_dot
@@ -65,7 +64,7 @@ def read(
     if ENDINGS[ending] == "DOT":
         graph = read_dot(_text(path), path.name).graph()
     elif ending == ".json":
-        document = _json(path)
+        document = json_object(_text(path), path.name, "a graph or a workflow")
         workflow = "workflow" in document
         records = (_workflow if workflow else _graph_json)(document, GraphRecords(path.name))
         graph = records.graph()
@@ -80,28 +79,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path.name}: cannot be read as text ({error}).") from None
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    text = _text(path)
-    try:
-        document = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path.name))
-    except ProfileError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise ProfileError(f"{path.name}: cannot be read as JSON ({error}).") from None
-    if not isinstance(document, dict):
-        raise ProfileError(f"{path.name}: is no JSON object; a graph or a workflow is wanted.")
-    return document
-
-
-def _object(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
-    """A JSON object without duplicate keys; the json module would silently take the last."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ProfileError(f"{source}: '{shown(twice)}' is twice in one object; drop one.")
-    return content
 
 
 def _graph_json(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:

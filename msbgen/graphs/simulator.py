@@ -293,7 +293,8 @@ class Simulator:
         clusters = device.cluster_table
         first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
         return _kernels.simulate(
-            self._graph(program), (rates.first_phase, rates.share), (rates.rates, rates.watts),
+            self._graph(program), (rates.first_phase, rates.share),
+            (rates.rates, rates.watts, device.sharing),
             (*(np.ascontiguousarray(x) for x in clusters[[0, 1, 4, 2, 3]]), first), device.cooling,
             contexts, queue, outputs,
         )  # fmt: skip

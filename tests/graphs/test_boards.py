@@ -8,6 +8,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs.boards import Board, placements, prepare_graph, schedule
 from msbgen.graphs.dataset import edges_of
 from msbgen.graphs.dataset import make as make_graph
+from msbgen.graphs.devices import SHARES
 from msbgen.graphs.kinds import read_kinds
 from toy_board import CYCLES, MOVED, device_of, layered, profiles_of, seconds_of
 
@@ -39,6 +40,23 @@ def test_two_tasks_share_bandwidth_and_on_one_cluster_the_cache(board):
     left = 1 - (apart - 2e-4) / (slow - 2e-4)
     wanted = apart + left * seconds_of("stream", 8, 800, 0.8)
     assert time_of(board, graph, [1, 2.0, 1, 1.0, 8, 800]) == pytest.approx(wanted)
+
+
+def test_a_share_may_be_fixed_at_the_start_or_for_each_core(kinds):
+    boards = {shares: Board(device_of(shares=shares), kinds) for shares in SHARES}
+    two = make_graph(["stream"] * 2, [1.0, 1.0], [])
+    # the one on the slow core keeps its half of the bandwidth, although it ends alone
+    slow = seconds_of("stream", 8, 400, 0.8) + 2e-4
+    for shares in ("fixed", "partitioned"):
+        assert time_of(boards[shares], two, [1, 2.0, 1, 1.0, 8, 800]) == pytest.approx(slow)
+    one = make_graph(["stream"], [1.0], [])
+    alone, parted = (seconds_of("stream", *share, 2.0) + 1e-4 for share in ((8, 800), (4, 200)))
+    context = [2, 2.0, 2, 1.0, 8, 800]
+    assert time_of(boards["fixed"], one, context) == pytest.approx(alone)
+    assert time_of(boards["partitioned"], one, context) == pytest.approx(parted)
+    # the second starts when the first ends, so that it finds the device empty
+    line = make_graph(["stream"] * 2, [1.0, 1.0], [(0, 1)])
+    assert time_of(boards["fixed"], line, context) == pytest.approx(2 * alone)
 
 
 def test_a_cache_of_the_device_is_shared_by_all(kinds):

@@ -91,6 +91,7 @@ def test_power_rises_with_the_clock_faster_than_it():
         ("resistance", "resistence", "did you mean 'resistance'?"),
         ("cap = 50", "cap = 29", "a cap more than the hysteresis above ambient"),
         ('shared_by = "cluster"', 'shared_by = "core"', "'cluster' or 'device' is wanted"),
+        ("base_power = 5.6", 'base_power = 5.6\nshares = "fix"', "shares is 'fix'; one of renewed"),
         ("dispatch = 1.5e-5", "dispatch = 15", "dispatch is 15 s; seconds"),
         ('name = "a57"', 'name = "denver"', "two clusters of 'tx2' have one name"),
         ('name = "a57"', 'name = "a 57"', "letters, digits and _"),

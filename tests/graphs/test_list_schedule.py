@@ -44,7 +44,7 @@ def schedule(edges, work, seconds, cores, dispatch=0.0, joules=None, **given):
     waits = given.get("on", 0.0), given.get("idle", 0.0)
     clusters[1:] = np.array([dispatch, *waits])[:, None, None]
     spent = 2.0 * seconds if joules is None else joules
-    board = seconds, spent, clusters, np.array(given.get("cooling", COLD))
+    board = seconds, spent, clusters, np.array(given.get("cooling", COLD)), 0
     contexts = rows, np.array([given.get("start", 20.0)])
     graph = np.stack([nodes] * orders), np.stack([successors] * orders)
     rank = given.get("rank")

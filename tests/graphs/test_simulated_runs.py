@@ -1,6 +1,7 @@
 """The simulated SoC against a slow one, closed forms, and invariants of every graph."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from graphs import small_graphs
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs import _kernels as kernels
 from msbgen.graphs.dataset import make as make_graph
-from msbgen.graphs.devices import shipped_device
+from msbgen.graphs.devices import SHARES, shipped_device
 from msbgen.graphs.simulator import Rates, Simulator
 
 TX2 = shipped_device("tx2")
@@ -24,10 +25,8 @@ TABLES = {
 }
 # computers that heat within a run, so that clocks are stepped down and up again
 QUICK_TO_HEAT = {
-    shared: Simulator(
-        replace(TX2, time_constant=0.7, shared_by="device" if shared else "cluster"), TABLES
-    )
-    for shared in (False, True)
+    key: Simulator(replace(TX2, time_constant=0.7, shared_by=key[0], shares=key[1]), TABLES)
+    for key in product(("cluster", "device"), SHARES)
 }
 
 
@@ -49,7 +48,12 @@ def contexts(draw):
     return np.array([cores[0], clocks[0], cores[1], clocks[1], ways, flow])
 
 
-@given(programs(), contexts(), st.sampled_from([25.0, 45.0, 49.9, 55.0]), st.booleans())
+@given(
+    programs(),
+    contexts(),
+    st.sampled_from([25.0, 45.0, 49.9, 55.0]),
+    st.sampled_from([*QUICK_TO_HEAT]),
+)
 def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
     simulator = QUICK_TO_HEAT[shared]
     device = simulator.device
@@ -70,7 +74,7 @@ def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
 
 @given(programs(), contexts(), st.sampled_from([28.0, 48.0]))
 def test_energy_is_the_integral_of_power_and_heat_follows_it(graph, context, start):
-    simulator = QUICK_TO_HEAT[False]
+    simulator = QUICK_TO_HEAT["cluster", "renewed"]
     device = simulator.device
     line = simulator.timeline(graph, context, temperature=start, rng=3)
     outcome = simulator.run(graph, context, temperature=start, rng=3)

@@ -75,7 +75,7 @@ class Factors:
         clusters[[boards.ON, boards.IDLE]] *= always
         cooling = board.cooling.copy()
         cooling[0] *= always
-        return seconds, joules, clusters, cooling
+        return seconds, joules, clusters, cooling, board.device.sharing
 
 
 def estimate(
