@@ -176,7 +176,8 @@ def _fit_field(
     covariance = _covariance(_Pairs.of(training, training), parameters, places)
     covariance[np.diag_indices_from(covariance)] += np.exp(parameters[-1])
     factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
-    weights = cho_solve(factor, targets, check_finite=False)
+    # in the order of a loaded array, since sums in another order differ in their last bits
+    weights = np.ascontiguousarray(cho_solve(factor, targets, check_finite=False))
     return Field(which, training, middle, spread, parameters, places, weights, level, scale)
 
 

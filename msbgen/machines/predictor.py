@@ -45,6 +45,8 @@ from msbgen.machines.widths import fit_widths
 Floats = NDArray[np.float64]
 Parts = Literal["all", "boosting", "kriging", "trees"]
 PARTS: tuple[str, ...] = ("boosting", "kriging", "trees")
+# Without numpy's warnings: a prediction that is not finite is refused.
+_SILENT = np.errstate(over="ignore", invalid="ignore")
 
 
 class RelativePredictor(Parameters):
@@ -235,6 +237,7 @@ class RelativePredictor(Parameters):
         self.calibration_ = [calibration]
         return self
 
+    @_SILENT
     def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
         """Time of each run on every machine [s], (n, n_machines); the measured one on the source.
 
@@ -255,6 +258,7 @@ class RelativePredictor(Parameters):
         sources, parts = self._check_and_predict(runs, source)
         return finite_predictions(parts.times(sources), "the time")
 
+    @_SILENT
     def predict_interval(
         self, runs: xr.Dataset, source: str | Sequence[str], miscoverage: float = 0.1
     ) -> tuple[Floats, Floats]:
@@ -291,6 +295,18 @@ class RelativePredictor(Parameters):
         if len(set(names)) < len(names):
             raise ArgumentError(f"source is {','.join(names)}; each machine once is wanted.")
         return names
+
+    def timed_on(self, runs: xr.Dataset, source: str | Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each run has a time on all of the machines measured, (n,).
+
+        Errors as :meth:`check_source`.
+        """
+        names, present = self.check_source(source), machines_of(runs)
+        seconds = runtimes_of(runs)
+        timed = np.ones(len(seconds), dtype=bool)
+        for name in names:
+            timed &= np.isfinite(seconds[:, present.index(name)]) if name in present else False
+        return timed
 
     def predict_parts(
         self, runs: xr.Dataset, source: Sequence[str] | None = None

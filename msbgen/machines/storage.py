@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msbgen.core.arrays import LOGARITHMS, POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.data import models
@@ -15,6 +16,8 @@ from msbgen.machines.kriging import PARAMETERS, Field, Kriging
 from msbgen.machines.predictions import PartPredictions
 from msbgen.machines.predictor import PARTS, RelativePredictor
 from msbgen.machines.widths import IntervalWidths, count_width_features
+
+Floats = NDArray[np.float64]
 
 RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/2"
 
@@ -44,10 +47,8 @@ _TRAINING = (
 _PAIRS = ("n", "machine", "machine")
 _PREDICTIONS = (
     ModelArray("seconds", ("n", "machine"), low=POSITIVE[0], missing=True),
-    *(
-        ModelArray(name, _PAIRS, missing=True, **_LOG)
-        for name in ("ratio", "kriged", "prior", "spread")
-    ),
+    *(ModelArray(name, _PAIRS, missing=True, **_LOG) for name in ("ratio", "kriged", "prior")),
+    ModelArray("spread", _PAIRS, low=0.0, high=_LOG["high"], missing=True),
     ModelArray("context", ("n", "configuration")),
     ModelArray("covariance", ("fits", "machine", "machine")),
     ModelArray("fit", ("n",), "i8", high="fits"),
@@ -138,7 +139,7 @@ def load(path: str | os.PathLike[str]) -> RelativePredictor:
         kept=columns + words + 1,
     )  # fmt: skip
     kept = taken["kept"] > 0
-    predictor.covariance_ = taken["covariance"]
+    predictor.covariance_ = _invertible(stored, taken["covariance"])
     predictor.features_ = FeatureMap(
         machines=predictor.machines_, work=work, per_machine=per_machine, fill=taken["fill"],
         kept=kept, **names,
@@ -187,8 +188,20 @@ def _calibration(
 ) -> MachineCalibration:  # fmt: skip
     part = stored.part("calibration.")
     taken = part.take(_PREDICTIONS, **sizes)
+    _invertible(part, taken["covariance"])
     predictions = PartPredictions(**taken, parts=parts, source_time=predictor.source_time)
     others = part.take(_CALIBRATION, **sizes, n=len(taken["seconds"]))
     columns = count_width_features(parts, sizes["machine"], sizes["configuration"])
     widths = IntervalWidths(stored_trees(stored.part("widths."), 2, columns))
     return MachineCalibration(predictions, widths=widths, **others)
+
+
+def _invertible(stored: StoredArrays, covariance: Floats) -> Floats:
+    """The covariance (…, m, m), with which predictions solve; ProfileError where it is none."""
+    values = np.linalg.eigvalsh(covariance)
+    good = (covariance == covariance.swapaxes(-1, -2)).all() and (
+        values[..., 0] > 1e-14 * values[..., -1]
+    ).all()
+    wanted = "a symmetric positive definite one"
+    stored.want(good, stored.named("covariance"), "another matrix", wanted)
+    return covariance

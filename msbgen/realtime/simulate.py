@@ -57,8 +57,9 @@ def simulate_task_set(
         Schema ``msbgen-schedule/1``.  Over ``job``, in order of tasks and releases:
         ``task_number``, ``run`` (that it drew), ``release``, ``deadline``, ``completion``,
         ``response_time`` [s] and ``late`` (1 where it ended after its deadline).  Over ``task``
-        (names): ``period`` [s], ``misses``, ``energy``.  Attribute ``decisions``: number of
-        decisions of the allocator.
+        (names): ``period`` [s], ``misses``, ``energy``.  Attributes: ``decisions``, the number of
+        decisions of the allocator; ``load``, the time until the last job ended over that until the
+        last deadline.  Above 1 the cores are overloaded: responses grow with the horizon.
 
     Raises
     ------
@@ -150,4 +151,5 @@ def _labelled(task_set: TaskSet, outcome: EdfResult) -> xr.Dataset:
     }
     names = [task.name for task in task_set.tasks]
     attrs = {"schema": SCHEMA, "cores": task_set.cores, "decisions": outcome.decisions}
+    attrs["load"] = float(outcome.completion.max() / jobs.deadline.max())
     return xr.Dataset(variables, coords={"task": names}, attrs=attrs)

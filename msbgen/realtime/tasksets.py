@@ -8,7 +8,7 @@ the largest context, its ``wcet``, divided by its period.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -203,6 +203,18 @@ def reference_wcet(profiles: xr.Dataset) -> float:
             f"execution time is the reference and wanted."
         )
     return float(np.nanmax(duration_array(profiles)[rows[0]]))
+
+
+def highest_levels(profiles: Sequence[xr.Dataset]) -> dict[str, float]:
+    """Highest level of each resource in any of the profiles, but of the cores' clocks."""
+    highest: dict[str, float] = {}
+    for dataset in profiles:
+        for resource in resource_names(dataset):
+            levels = dataset[resource]
+            if not str(levels.attrs.get("units", "")).endswith("Hz"):
+                most = float(np.max(levels.attrs.get("levels", levels.values)))
+                highest[resource] = max(highest.get(resource, 0.0), most)
+    return highest
 
 
 def draw_task_set(

@@ -1,13 +1,14 @@
 """Saved predictors."""
 
 import shutil
+import warnings
 
 import numpy as np
 import pytest
 
 from forged import FORGED_TREES, changed, forge
 from machines import QUICK, made_runs
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.machines.predictor import RelativePredictor
 from msbgen.machines.storage import load, save
 
@@ -66,6 +67,10 @@ def test_forged_trees_are_refused(saved, tmp_path, trees):
         (lambda _, labels: labels.update(work="odd"), "'work' is odd"),
         (lambda _, labels: labels.update(fields=[0, 0, 0]), "every machine once"),
         (lambda _, labels: labels["parameters"].update(parts="none"), "'parts' of 'parameters'"),
+        (
+            lambda ds, _: ds.assign(covariance=0 * ds["covariance"] + 1),
+            "'covariance' is another matr",
+        ),
         (changed("kriging0.0.outputs", 9), "'kriging0.0.outputs' holds 9"),
         (changed("kriging0.0.seen.configuration", 99), "configuration' holds 99"),
     ],
@@ -74,6 +79,17 @@ def test_forged_models_are_refused(saved, change, sentence):
     forge(saved, change)
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
         load(saved)
+
+
+@pytest.mark.parametrize("name", ["kriging0.0.weights", "kriging0.0.middle"])
+def test_a_prediction_that_overflows_is_an_error_without_warnings(saved, name):
+    forge(saved, lambda dataset, _: dataset.assign({name: 0 * dataset[name] + 1e99}))
+    predictor = load(saved)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(MeasurementError, match=r"as (-?inf|nan)"),
+    ):
+        predictor.predict(made_runs(5, seed=9), "old")
 
 
 def test_what_is_not_fitted_is_not_saved(tmp_path):
