@@ -22,15 +22,16 @@ Each step takes the best of the next few.
 A further run of a context that has R of them is an observation of its own whose precision is the
 difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.
 
-With the rows ℓ of all updates in L, c = k − LᵀL.  A step between few candidates needs only their
-rows of c.  These are computed for many proposals at once, as a product of matrices is faster than
-its rows one by one, and lack the few updates since then: a step takes O(N·n).  Where all contexts
-are candidates, as for repetitions, S is kept for all of them:
+With the rows ℓ of all updates in L, c = k − LᵀL.  A step needs only the rows of c of a few
+candidates.  These are computed for many proposals at once, as a product of matrices is faster than
+its rows one by one, and lack the few updates since then: a step takes O(N·n) after n observations.
 
-    S ← S − 2 ℓ∘(c·(w∘ℓ)) + ℓ∘ℓ·(ℓᵀ(w∘ℓ)),
+Where no new context is left, further runs of all contexts are ranked once, O(N·n) each, by their
+gains with the posterior of that time; those of one context fall with the runs before them.
 
-where k times a vector is one product of small matrices per resource.  A step takes
-O(N·(n + Σ levels)) after n observations.  Once L is large, c replaces it, and a step takes O(N²).
+A design ends where noise dominates: where 1 % more measuring time, the earlier one included, lowers
+the deviation of a new run from its prediction, √(error² + noise²), by less than 0.05 %.  Of earlier
+measurements one run of each context counts, as repetitions tell little on other contexts.
 """
 
 from collections.abc import Sequence
@@ -38,31 +39,30 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.stats import qmc
 
 from msbgen.core.machine import OnProgress
 from msbgen.plan.prior import Quantity, all_points
-from msbgen.trend.covariance import LINEAR, line, matern, prior_covariance, prior_variance
+from msbgen.trend.covariance import line, matern, prior_covariance, prior_variance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Numbers of runs that are tried for a new context, where preparing it costs time.
 _REPEATS = (1, 2, 3, 5, 8, 13, 20)
-# Rounding errors of S stay while S falls: it is computed anew once it has fallen to this share.
-_CANCELLED = 1e-5
 # Draws of the low-discrepancy sequence for each context of the platform.
 _DRAWS = 8
 # Contexts whose covariances to all others are in memory at a time.
 _BLOCK = 256
-# S of at most so many candidates is computed without keeping that of all contexts.
-_FEW = 8
-# Proposals whose covariances are computed at once.
-_AHEAD = 64
-# With more updates than this share of the contexts, the covariances themselves are stored, and new
-# updates are merged into them after so many.
-_DENSE, _MERGED = 0.5, 64
+# Proposals whose covariances are computed at once, where a step chooses among so few.
+_AHEAD, _FEW = 64, 8
+# Measuring is worth its time while 1 % more time lowers the deviation of a new run from its
+# prediction by this many per cent.
+LEAST_GAIN = 0.05
+# Steps between two tests whether a design should end, and the time over that of the rows that pay
+# from which on it does.
+_TESTED, _PATIENCE = 16, 1.25
 
 
 class Posterior:
@@ -70,12 +70,16 @@ class Posterior:
 
     The posterior is given the earlier measurements of the quantity.  Contexts are the product of
     its axes, the last resource fastest.  `variance` (N,) is kept for all contexts; S is computed
-    for the queried contexts.  Once it was needed for all, O(N²·n), it is kept for all, too.
+    for the queried contexts.
     """
 
     def __init__(self, quantity: Quantity) -> None:
         axes, lengths, points = quantity.axes, quantity.lengths, quantity.points
-        self._factors = [matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
+        ends = np.cumsum([a[0].size for a in axes])[:-1]
+        self._factors = [
+            matern(column[:, None] - column[None], own).prod(axis=2)
+            for column, own in zip((a.reshape(len(a), -1) for a in axes), np.split(lengths, ends))
+        ]
         self._z = all_points(axes)
         self._weight = quantity.weight
         self._n = len(points)
@@ -88,35 +92,7 @@ class Posterior:
         # Covariances of some contexts to all, which lack the updates from row `_first` on.
         self._block = np.empty((0, len(self._z)))
         self._place = np.full(len(self._z), -1)
-        self._first, self._dense = 0, False
-        self._reach: Floats | None = None
-        self._largest = 0.0
-
-    @property
-    def reach(self) -> Floats:
-        """S(x) = Σ_t w_t c(x, t)² of all contexts, (N,)."""
-        if self._reach is None:
-            self._reach = self._measure()
-            self._largest = float(self._reach.max())
-        return self._reach
-
-    def _measure(self) -> Floats:
-        """Compute variance and S of all contexts anew, O(N²·n) in blocks."""
-        size = len(self._z)
-        dense = self._n > _DENSE * size
-        kept = np.empty((size if dense else 0, size))
-        reach = np.empty(size)
-        for start in range(0, size, _BLOCK):
-            rows = np.arange(start, min(start + _BLOCK, size))
-            covariance = self.covariance(rows)
-            self.variance[rows] = np.maximum(covariance[np.arange(len(rows)), rows], 0.0)
-            reach[rows] = covariance**2 @ self._weight
-            if dense:
-                kept[rows] = covariance
-        if dense:  # the updates are in the covariances and no longer needed
-            self._n, self._rows, self._dense = 0, np.empty((_MERGED, size)), True
-            self._keep(np.arange(size), kept)
-        return reach
+        self._first = 0
 
     @property
     def error(self) -> float:
@@ -127,15 +103,12 @@ class Posterior:
     def _observed(self) -> Floats:
         return self._rows[: self._n]
 
-    def _keep(self, index: Indices, block: Floats) -> None:
-        self._block, self._first = block, self._n
-        self._place[:] = -1
-        self._place[index] = np.arange(len(index))
-
     def prepare(self, index: Indices) -> None:
         """Compute the covariances that the next steps need, all at once."""
-        if self._reach is None and (self._place[index[:_FEW]] < 0).any():
-            self._keep(index, self.covariance(index))
+        if (self._place[index[:_FEW]] < 0).any():
+            self._block, self._first = self.covariance(index), self._n
+            self._place[:] = -1
+            self._place[index] = np.arange(len(index))
 
     def covariance(self, index: Indices) -> Floats:
         """Posterior covariance of some contexts (q,) and all, (q, N)."""
@@ -157,47 +130,22 @@ class Posterior:
     def observe(self, index: int, noise: float) -> None:
         """Update the posterior by an observation of a context with the variance `noise`."""
         if self._n == len(self._rows):
-            self._make_room()
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
         row = self.covariance(np.array([index]))[0]
         row /= np.sqrt(max(row[index], 0.0) + noise)
-        if self._reach is not None:
-            weighted = self._weight * row
-            spread = self._times(weighted) - (self._observed @ weighted) @ self._observed
-            reach = self._reach + row * (row * (row @ weighted) - 2.0 * spread)
-            self._reach = np.maximum(reach, 0.0)
         self.variance = np.maximum(self.variance - row**2, 0.0)
         self._rows[self._n] = row
         self._n += 1
-        if self._reach is not None and self._reach.max() < _CANCELLED * self._largest:
-            self._reach = None
-
-    def _make_room(self) -> None:
-        """Make room for further updates."""
-        if self._dense:
-            self._block -= self._observed.T @ self._observed
-            self._n = 0
-        elif self._reach is not None and self._n > _DENSE * len(self._z):
-            self._reach = self._measure()
-        else:
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
 
     def gain(self, candidates: Indices, noise: Floats) -> Floats:
-        """Decrease of the error by an observation of each candidate, of the variances `noise`."""
-        if self._reach is None and len(candidates) <= _FEW:
-            reach = self.covariance(candidates) ** 2 @ self._weight
-        else:
-            reach = self.reach[candidates]
-        return reach / (self.variance[candidates] + noise)
+        """Decrease of the error by an observation of each candidate, of the variances `noise`.
 
-    def _times(self, vector: Floats) -> Floats:
-        """Covariance of all contexts, without the stored updates, times a vector."""
-        if self._dense:
-            return get_blas_funcs(("symv",), (vector,))[0](1.0, self._block.T, vector)
-        shape = [len(factor) for factor in self._factors]
-        smooth = vector.reshape(shape)
-        for r, factor in enumerate(self._factors):
-            smooth = np.moveaxis(np.tensordot(factor, smooth, axes=(1, r)), 0, r)
-        return smooth.ravel() + LINEAR * (vector.sum() + 12.0 * (self._z @ (vector @ self._z)))
+        The variances are (q,), or (q, j) for j observations of each that are made instead of one
+        another.
+        """
+        blocks = [candidates[i : i + _BLOCK] for i in range(0, len(candidates), _BLOCK)]
+        reach = [self.covariance(block) ** 2 @ self._weight for block in blocks]
+        return (np.concatenate(reach) / (self.variance[candidates] + noise.T)).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,6 +213,28 @@ class DesignLimits:
     overhead: float = 0.0  # cost of preparing a context, for any number of runs [s]
     least_runs: int = 1  # runs of each context of the plan, at least
     most_runs: int = 20
+    ends: bool = False  # whether the design may end where noise dominates, before the budget
+    spent: float = 0.0  # cost of one run of each context measured before [s]
+    noise: float = 0.0  # deviation of one run from the mean of its context
+
+
+def rows_that_pay(seconds: Floats, error: Floats, noise: float, spent: float) -> int:
+    """Number of first rows of a design that are worth their time.
+
+    After them 1 % more measuring time, with the time `spent` before, lowers √(error² + noise²) by
+    less than 0.05 %.  `seconds` (rows,) and `error` (1 + rows,) are those of :class:`Design`.
+    Before any measurement the first row is always worth it.
+    """
+    first = 0 if spent > 0 else 1
+    if len(seconds) <= first:
+        return len(seconds)
+    time = np.log(spent + np.append(0.0, np.cumsum(seconds))[first:])
+    deviation = 0.5 * np.log(error[first:] ** 2 + noise**2)
+    # the slope over the doubling of the time that ends at each row: single rows are uneven
+    start = np.maximum(np.searchsorted(time, time - np.log(2.0), side="right") - 1, 0)
+    gain = (deviation[start] - deviation) / np.maximum(time - time[start], 1e-12)
+    (paying,) = np.nonzero(gain >= LEAST_GAIN)
+    return first + int(paying[-1]) if len(paying) else first
 
 
 def greedy_design(
@@ -291,54 +261,109 @@ def greedy_design(
     planned = np.zeros(len(run_seconds), dtype=np.int64)
     waiting = proposals[before[proposals] == 0]
     order: list[int] = []
-    left = seconds
+    costs: list[float] = []
+    errors = [_error(quantities, posteriors)]
+    left, wanted = seconds, True
     repeats = [n for n in _REPEATS if least_runs < n <= limits.most_runs] if overhead > 0 else []
-    none = np.empty(0, dtype=np.int64)
-    while len(order) < limits.contexts or seconds < np.inf:
-        fresh, repeated = waiting[: limits.window], none
-        if len(fresh) == 0 and seconds == np.inf:
-            break
-        new = np.count_nonzero((before == 0) & (planned > 0))
-        if new >= limits.contexts or len(fresh) == 0:
-            fresh, repeated = none, proposals[(planned + before)[proposals] > 0]
-            repeated = repeated[planned[repeated] < limits.most_runs]
-        if 0 < len(fresh) <= _FEW:
+    while len(order) < limits.contexts and len(waiting) and wanted:
+        fresh = waiting[: limits.window]
+        if len(fresh) <= _FEW:
             for posterior in posteriors:
                 posterior.prepare(waiting[:_AHEAD])
         best, chosen = 0.0, (0, 0, 0.0)
-        for runs, candidates, setup in [
-            *((n, fresh, overhead) for n in (least_runs, *repeats)),
-            (1, repeated, np.where(planned[repeated] > 0, 0.0, overhead)),
-        ]:
-            if len(candidates) == 0:
-                continue
-            cost = setup + runs * run_seconds[candidates]
-            gain = np.zeros(len(candidates))
+        for runs in (least_runs, *repeats):
+            cost = overhead + runs * run_seconds[fresh]
+            gain = np.zeros(len(fresh))
             for quantity, posterior in zip(quantities, posteriors):
-                noise = quantity.step_noise(before + planned, runs, candidates)
-                gain += quantity.importance * posterior.gain(candidates, noise)
+                noise = quantity.step_noise(before, runs, fresh)
+                gain += quantity.importance * posterior.gain(fresh, noise)
             rate = gain / cost
             i = int(rate.argmax())
             if rate[i] > best * (1 + 1e-9):
-                best, chosen = float(rate[i]), (int(candidates[i]), runs, float(cost[i]))
+                best, chosen = float(rate[i]), (int(fresh[i]), runs, float(cost[i]))
         i, runs, cost = chosen
         if best <= 0.0 or cost > left:
+            wanted = False
             break
         for quantity, posterior in zip(quantities, posteriors):
-            posterior.observe(i, float(quantity.step_noise(before + planned, runs)[i]))
+            posterior.observe(i, float(quantity.step_noise(before, runs, np.array([i]))[0]))
         left -= cost
+        order.append(i)
+        planned[i] = runs
+        waiting = waiting[waiting != i]
         if progress:
-            share = max(1.0 - left / seconds if seconds < np.inf else 0.0, new / limits.contexts)
+            share = max(
+                1.0 - left / seconds if seconds < np.inf else 0.0, len(order) / limits.contexts
+            )
             progress(int(1000 * min(share, 1.0)), 1000)
-        if planned[i] == 0:
-            order.append(i)
-            waiting = waiting[waiting != i]
-        planned[i] += runs
+        costs.append(cost)
+        errors.append(_error(quantities, posteriors))
+        if limits.ends and len(order) % _TESTED == 0:
+            wanted = not _is_over(np.array(costs), np.array(errors), limits)
+    if wanted and seconds < np.inf:
+        known = proposals[(planned + before)[proposals] > 0]
+        more = _further_runs(quantities, posteriors, run_seconds, before, planned, known, limits)
+        order += [int(i) for i in known if planned[i] == 0 and more[i] > 0]
+        planned += more
+        if progress:
+            progress(1000, 1000)
     index = np.array(order, dtype=np.int64)
     runs = planned[index]
     return Design(
         index, runs, overhead + runs * run_seconds[index], _errors(quantities, before, index, runs)
     )
+
+
+def _error(quantities: Sequence[Quantity], posteriors: Sequence[Posterior]) -> float:
+    """Expected error with the present posteriors."""
+    square = sum(
+        quantity.importance * (posterior.error / len(posterior.variance) + quantity.misfit)
+        for quantity, posterior in zip(quantities, posteriors)
+    )
+    return float(np.sqrt(square))
+
+
+def _is_over(seconds: Floats, error: Floats, limits: DesignLimits) -> bool:
+    """Whether so much time follows the last row that pays that none will."""
+    pays = rows_that_pay(seconds, error, limits.noise, limits.spent)
+    return limits.spent + seconds.sum() > _PATIENCE * (limits.spent + seconds[:pays].sum())
+
+
+def _further_runs(
+    quantities: Sequence[Quantity],
+    posteriors: Sequence[Posterior],
+    run_seconds: Floats,
+    before: Floats,
+    planned: Indices,
+    known: Indices,
+    limits: DesignLimits,
+) -> Indices:
+    """Further runs of the `known` contexts, of the highest gains per second first, (N,)."""
+    more = np.zeros(len(planned), dtype=np.int64)
+    most = np.arange(limits.most_runs)
+    gain = np.zeros((len(known), len(most)))
+    done = before + planned
+    for quantity, posterior in zip(quantities, posteriors):
+        noise = np.stack([quantity.step_noise(done + n, 1, known) for n in most], axis=1)
+        gain += quantity.importance * posterior.gain(known, noise)
+    cost = np.repeat(run_seconds[known, None], len(most), axis=1)
+    cost[:, 0] += np.where(planned[known] > 0, 0.0, limits.overhead)
+    gain[planned[known, None] + most >= limits.most_runs] = 0.0
+    # a run is never before the earlier ones of its context
+    rate = np.minimum.accumulate(gain / cost, axis=1)
+    ranked = np.argsort(-rate, axis=None, kind="stable")
+    ranked = ranked[rate.ravel()[ranked] > 0]
+    spent = (limits.overhead + planned * run_seconds)[planned > 0].sum()
+    seconds = cost.ravel()[ranked]
+    fits = spent + np.cumsum(seconds) <= limits.seconds * (1 + 1e-12)
+    n = int(np.argmin(fits)) if not fits.all() else len(fits)
+    if limits.ends:
+        square = _error(quantities, posteriors) ** 2
+        fallen = np.cumsum(gain.ravel()[ranked]) / len(before)
+        error = np.sqrt(np.maximum(square - np.append(0.0, fallen), 0.0))
+        n = min(n, rows_that_pay(seconds, error, limits.noise, limits.spent + spent))
+    np.add.at(more, known[ranked[:n] // len(most)], 1)
+    return more
 
 
 def _errors(
@@ -351,7 +376,7 @@ def _errors(
         noise = np.concatenate(
             [
                 quantity.measured_noise,
-                [quantity.step_noise(before, int(n))[i] for i, n in zip(index, runs)],
+                quantity.step_noise(before, runs, index),
             ]
         )
         points = np.concatenate([quantity.points, z[index]])

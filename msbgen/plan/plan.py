@@ -8,21 +8,28 @@ resources, runs, seconds, expected error.
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.durations import has_unit, parse_seconds
-from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, labels_of, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
-from msbgen.plan.design import DesignLimits, greedy_design, propose_contexts, with_corners
+from msbgen.plan.design import (
+    LEAST_GAIN,
+    DesignLimits,
+    greedy_design,
+    propose_contexts,
+    rows_that_pay,
+    with_corners,
+)
 from msbgen.plan.prior import (
     all_points,
     is_on_axes,
@@ -36,11 +43,10 @@ Floats = NDArray[np.float64]
 # The most contexts of a platform: the time of each step grows with their number, and that of the
 # first repetition with its square.
 _MOST_CONTEXTS = 20_000
+# The most new contexts of a plan by default: its time grows with their third power.
+_MOST_NEW = 1_000
 # Proposed contexts among which each step takes that of the highest expected gain.
 _WINDOW = 4
-# Measuring is worth its time while 1 % more time lowers the deviation of a new run from its
-# prediction by this many per cent.
-_PAYS = 0.05
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,15 @@ class Budget:
     def is_time(self) -> bool:
         """Whether time is limited, which may be spent on repeated runs."""
         return self.seconds < np.inf
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Rows that a plan leaves out, as they are not worth their time."""
+
+    contexts: int
+    seconds: float  # [s]
+    error: float  # expected error after them
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +99,10 @@ class Plan:
         Empty where every run counts all counters.
     labels : tuple of tuple of str
         Words of the levels 1, 2, … of each resource; empty where all levels are numbers.
+    spent : float
+        Time of one run of each context measured before [s].
+    rest : tuple of Rest
+        The rows that follow within the budget and are not worth their time; none or one.
     """
 
     resources: tuple[str, ...]
@@ -96,47 +115,55 @@ class Plan:
     again: int = 0
     groups: Groups = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    spent: float = 0.0
+    rest: tuple[Rest, ...] = ()
 
     @property
     def pays(self) -> int:
-        """Number of rows that are worth their time; all of them where every row is.
+        """Number of rows that are worth their time: all, unless `whole_budget` was set.
 
-        After them 1 % more measuring time lowers the deviation of a new run from its prediction,
-        √(error² + noise²), by less than 0.05 %.
+        After them 1 % more measuring time, the earlier one included, lowers the deviation of a new
+        run from its prediction, √(error² + noise²), by less than 0.05 %.
         """
-        if len(self.runs) < 2:
-            return len(self.runs)
-        total = 0.5 * np.log(self.error[1:] ** 2 + self.noise**2)
-        time = np.log(np.cumsum(self.seconds))
-        # the slope over the doubling of the time that ends at each row: single rows are uneven
-        start = np.maximum(np.searchsorted(time, time - np.log(2.0), side="right") - 1, 0)
-        span = np.maximum(time - time[start], 1e-12)
-        gain = (total[start] - total) / span
-        idle = (gain < _PAYS) & (time - time[0] >= np.log(2.0))
-        return int(np.argmax(idle)) if idle.any() else len(self.runs)
+        paying = rows_that_pay(self.seconds, self.error, self.noise, self.spent)
+        return len(self.runs) if self.rest else max(paying, min(self.again, len(self.runs)))
 
     @property
     def advice(self) -> str:
-        """Sentence that names the rows that are worth their time; "" where all of them are."""
-        if self.pays == len(self.runs):
+        """Sentence that says where to stop, and why; "" where the whole budget is worth it.
+
+        Also "" where the errors are not calibrated, since the noise is not known.
+        """
+        n, contexts, seconds, error = self.pays, 0, 0.0, 0.0
+        for rest in self.rest:
+            contexts, seconds, error = rest.contexts, rest.seconds, rest.error
+        if n < len(self.runs):
+            seconds, contexts = float(self.seconds[n:].sum()), len(self.runs) - n
+            error = float(self.error[-1])
+        if contexts == 0 or not self.calibrated:
             return ""
-        spent = float(self.seconds[: self.pays].sum())
-        first = "the first context" if self.pays == 1 else f"the first {self.pays} contexts"
+        place = {0: "", 1: " after the first context"}.get(n, f" after the first {n} contexts")
         return (
-            f"after {first} ({spent:.4g} s) measuring 1 % longer lowers what a new run is off by, "
-            f"√(error² + noise²), by less than {_PAYS} %, the noise being what one run differs "
-            f"from the mean of its context"
+            f"stop{place}: {seconds:.4g} s more in {contexts} context{'s' if contexts > 1 else ''} "
+            f"would lower the expected error from {self.error[n]:.3g} to {error:.3g} of the "
+            f"largest counts, where one run differs by {self.noise:.3g} from the mean of its "
+            f"context; 1 % more measuring time lowers √(error² + noise²) by less than "
+            f"{LEAST_GAIN} %"
         )
 
     def describe(self) -> str:
         """Summary of the plan in a few lines."""
         total = float(self.seconds.sum())
         lines = [f"{len(self.runs)} contexts, {int(self.runs.sum())} runs, about {total:.4g} s"]
+        if self.advice:
+            lines.append(self.advice)
         if self.again:
             lines.append(
                 f"the first {self.again} measure again what looks wrong: --with drops the old runs "
                 f"there"
             )
+        if not len(self.runs):
+            return self.advice
         if self.calibrated:
             lines.append(
                 f"expected error of profiles {self.error[0]:.3g} of the largest counts before, "
@@ -148,8 +175,6 @@ class Plan:
                 f"expected error {self.error[-1] / self.error[0]:.1%} of that before; its scale is "
                 f"known once {len(self.resources) + 3} contexts are measured"
             )
-        if self.advice:
-            lines.append(self.advice)
         return "\n".join([*lines, *describe_groups(self.groups)])
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -166,6 +191,23 @@ class Plan:
             `path` exists and `overwrite` is False.
         """
         write_table(self.rows(), path, overwrite=overwrite)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values for JSON; `stop` is None where the whole budget pays."""
+        stop = [asdict(rest) | {"sentence": self.advice} for rest in self.rest]
+        return {
+            "resources": list(self.resources),
+            "labels": [list(words) for words in self.labels],
+            "contexts": self.contexts.tolist(),
+            "runs": self.runs.tolist(),
+            "seconds": self.seconds.tolist(),
+            "error": self.error.tolist(),
+            "noise": self.noise,
+            "calibrated": self.calibrated,
+            "again": self.again,
+            "counters": [list(group) for group in self.groups],
+            "stop": stop[0] if stop else None,
+        }
 
     def rows(self) -> Iterator[list[Any]]:
         """Rows of the table that :meth:`write` writes, the header first."""
@@ -187,6 +229,7 @@ def plan_contexts(
     most_runs: int = 20,
     most_contexts: int | None = None,
     groups: Sequence[Sequence[str]] = (),
+    whole_budget: bool = False,
     progress: OnProgress | None = None,
 ) -> Plan:
     """Plan of the contexts to measure next, and the runs of each.
@@ -211,8 +254,8 @@ def plan_contexts(
     least_runs, most_runs : int
         Runs of each planned context.
     most_contexts : int, optional
-        Largest number of new and known contexts together, since the time of a fit grows with its
-        third power.  The time that is left then goes to repetitions.
+        Largest number of new and known contexts together; by default there are at most 1,000 new
+        ones.  The time that is left then goes to repetitions.
     groups : sequence of sequence of str, optional
         Groups of counters that are measured together
         (:func:`msbgen.data.groups.group_counters`).  Each context then gets rounds of runs, one a
@@ -233,7 +276,7 @@ def plan_contexts(
 
     Notes
     -----
-    About a second for 4,560 contexts and a few hundred planned ones.
+    About a second for 4,560 contexts and a few hundred planned ones, four for a thousand.
 
     Examples
     --------
@@ -255,7 +298,16 @@ def plan_contexts(
         names = tuple(source.resources)
         listed = {name: source.resources[name].get("levels", ()) for name in names}
         axes = platform_axes(levels or listed, names)
-        prior = prior_of_distribution(source.distribution, axes)
+        axes = [  # of words, those with runs: nothing is known of the others
+            np.intersect1d(axis, codes) if codes else axis
+            for axis, codes in zip(axes, source.words.codes or ((),) * len(axes))
+        ]
+        try:
+            prior = prior_of_distribution(source.distribution, axes, source.words)
+        except ArgumentError as error:
+            if levels or source.distribution.name != "progress":
+                raise
+            raise MeasurementError(f"attribute 'levels' of the resources: {error}") from None
     else:
         if not isinstance(source, Mapping):
             raise ArgumentError(f"source is {quoted(source)}; a model or levels are wanted.")
@@ -269,7 +321,11 @@ def plan_contexts(
         prior = prior_of_levels(axes, run_seconds or 1.0)
     round_runs = max(len(groups), 1)
     prior = replace(prior, cost=round_runs * prior.cost)
-    room = np.inf if most_contexts is None else max(most_contexts - prior.n_known, 0)
+    room = _MOST_NEW if most_contexts is None else max(most_contexts - prior.n_known, 0)
+    spent = 0.0
+    if isinstance(source, ProfileModel):
+        durations = source.distribution.duration
+        spent = float(np.nansum(np.nanmean(durations, axis=1))) + overhead * len(durations)
     allowed = _allowed(axes, candidates, names)
     again = np.array(_again(source, axes, allowed), dtype=np.int64)
     seconds = least_runs * prior.cost[again] + overhead
@@ -280,21 +336,22 @@ def plan_contexts(
     # a number of contexts is planned as if all had equal costs
     cost = prior.cost if limit.is_time else np.full(len(prior.cost), prior.cost.mean())
     proposals = propose_contexts(sizes, cost, allowed)
-    design = greedy_design(
-        prior.quantities,
-        cost,
-        prior.before,
-        proposals if limit.is_time else with_corners(sizes, proposals),
-        DesignLimits(
-            window=_WINDOW,
-            seconds=limit.seconds - seconds.sum(),
-            contexts=min(limit.contexts - len(again), room),
-            overhead=overhead,
-            least_runs=least_runs,
-            most_runs=most_runs,
-        ),
-        progress,
+    proposals = proposals if limit.is_time else with_corners(sizes, proposals)
+    limits = DesignLimits(
+        window=_WINDOW,
+        seconds=limit.seconds - seconds.sum(),
+        contexts=min(limit.contexts - len(again), room),
+        overhead=overhead,
+        least_runs=least_runs,
+        most_runs=most_runs,
+        ends=prior.calibrated and not whole_budget,
+        spent=spent + seconds.sum(),
+        noise=prior.noise,
     )
+    problem = prior.quantities, cost, prior.before, proposals
+    design = greedy_design(*problem, limits, progress)
+    if limits.ends and len(design.index) + len(again) == 0:  # the advice needs what does not pay
+        design = greedy_design(*problem, replace(limits, ends=False), progress)
     if len(design.index) + len(again) == 0:
         if limit.is_time:
             raise ArgumentError(
@@ -304,7 +361,7 @@ def plan_contexts(
             f"budget is {quoted(budget)}, and no context is left: every allowed one is measured, "
             f"or as many as a model may hold; give a time to repeat runs."
         )
-    return Plan(
+    plan = Plan(
         names,
         all_points(axes)[np.concatenate([again, design.index])],
         round_runs * np.concatenate([np.full(len(again), least_runs), design.runs]),
@@ -318,7 +375,21 @@ def plan_contexts(
         tuple(map(labels_of, source.resources.values()))
         if isinstance(source, ProfileModel)
         else (),
+        spent,
     )
+    return _ended(plan) if prior.calibrated and not whole_budget else plan
+
+
+def _ended(plan: Plan) -> Plan:
+    """The rows of a plan that are worth their time."""
+    n = plan.pays
+    if n == len(plan.runs):
+        return plan
+    rest = Rest(len(plan.runs) - n, float(plan.seconds[n:].sum()), float(plan.error[-1]))
+    return replace(
+        plan, contexts=plan.contexts[:n], runs=plan.runs[:n], seconds=plan.seconds[:n],
+        error=plan.error[: n + 1], rest=(rest,),
+    )  # fmt: skip
 
 
 def _again(
@@ -337,7 +408,7 @@ def _has_other_runs(model: ProfileModel, fault: Fault) -> bool:
     """Whether the fault is in one run, and the model was fitted to others of that context."""
     if not isinstance(fault, (StretchedRun, WrongCount)):
         return False
-    rows = same_level(model.distribution.contexts, fault.levels[0]).all(axis=1)
+    rows = same_level(model.contexts, fault.levels[0]).all(axis=1)
     measured = np.isfinite(model.distribution.duration[rows])
     return bool(np.delete(measured, fault.run, axis=1).any())
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import same_level
 from msbgen.generate.distribution import ProfileDistribution
+from msbgen.generate.words import NUMBERS, WordColumns
 from msbgen.trend.covariance import prior_covariance
 from msbgen.trend.fit import Trend, fit_trend
 
@@ -47,8 +48,9 @@ _FEW_RUNS = 6
 class Quantity:
     """Prior of one quantity, and its earlier measurements."""
 
-    axes: tuple[Floats, ...]  # scaled coordinate of each level of each resource
-    lengths: Floats  # (m,)
+    # scaled coordinate of each level of each resource, (levels,); of words (levels, columns)
+    axes: tuple[Floats, ...]
+    lengths: Floats  # (m,) of all coordinates
     importance: float  # squared error of a profile for unit variance of this quantity
     # (N,): share of the variance in that of the profile at each context; not negative
     weight: Floats
@@ -66,8 +68,11 @@ class Quantity:
         """Variance of the earlier measurements, (n,)."""
         return self.measured_noise_factor * (self.misfit + self.noise / self.runs)
 
-    def step_noise(self, before: Floats, runs: int, index: Indices | slice = slice(None)) -> Floats:
-        """Variance of the observation by `runs` more runs of all or some contexts, (N,) or (q,)."""
+    def step_noise(self, before: Floats, runs: int | Indices, index: Indices) -> Floats:
+        """Variance of the observation by `runs` more runs of contexts `index` (q,), (q,).
+
+        The contexts (N,) have the runs `before`.
+        """
         done = before[index]
         after = 1.0 / (self.misfit + self.noise / (done + runs))
         earlier = np.where(done > 0, done, 1.0)
@@ -106,9 +111,14 @@ def prior_of_levels(axes: Sequence[Floats], run_seconds: float = 1.0) -> Prior:
     return _default_prior(axes, cost, known, np.empty(0))
 
 
-def prior_of_distribution(distribution: ProfileDistribution, axes: Sequence[Floats]) -> Prior:
-    """Prior of a measured task on a platform of these levels; ArgumentError without a trend."""
-    known, centre = distribution.contexts, distribution.centre
+def prior_of_distribution(
+    distribution: ProfileDistribution, axes: Sequence[Floats], words: WordColumns = NUMBERS
+) -> Prior:
+    """Prior of a measured task on a platform of these levels; ArgumentError without a trend.
+
+    `words` are the columns of the distribution for levels that are words.
+    """
+    known, centre = words.decode(distribution.contexts), distribution.centre
     runs = np.isfinite(centre.total).sum(axis=1).astype(float)
     if len(known) < len(axes) + 3:
         # too few to fit parameters: the default prior, with costs scaled to the measured times
@@ -117,15 +127,16 @@ def prior_of_distribution(distribution: ProfileDistribution, axes: Sequence[Floa
         near = [nearest_index(axes, row) for row in known]
         scale = np.exp(np.mean(np.log(duration / cost[near])))
         return _default_prior(axes, cost * scale, known, runs)
-    platform = all_points(axes)
-    quantities, noise = _fitted_quantities(distribution, axes, platform, runs)
+    platform = words.encode(all_points(axes))
+    quantities, noise = _fitted_quantities(distribution, axes, platform, runs, words)
     durations, before = _durations(distribution, platform), _before(axes, known, runs)
     return Prior(quantities, durations, before, len(known), noise, True)
 
 
 def all_points(axes: Sequence[Floats]) -> Floats:
-    """Product of the axes, (N, m), the last one fastest."""
-    return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
+    """Product of the axes, (N, m), the last one fastest; an axis may have several columns."""
+    rows = np.meshgrid(*(np.arange(len(axis)) for axis in axes), indexing="ij")
+    return np.column_stack([axis[row.ravel()] for axis, row in zip(axes, rows)])
 
 
 def nearest_index(axes: Sequence[Floats], context: Floats) -> int:
@@ -205,7 +216,11 @@ def _durations(distribution: ProfileDistribution, contexts: Floats) -> Floats:
 
 
 def _fitted_quantities(
-    distribution: ProfileDistribution, axes: Sequence[Floats], platform: Floats, runs: Floats
+    distribution: ProfileDistribution,
+    axes: Sequence[Floats],
+    platform: Floats,
+    runs: Floats,
+    words: WordColumns,
 ) -> tuple[list[Quantity], float]:
     """Prior of every quantity of the trend, and the deviation of one run from its context."""
     fitted, states = distribution.centre.trend, distribution.known_states()
@@ -220,7 +235,7 @@ def _fitted_quantities(
     importance = _importance(states, trend.offset, distribution.centre.clock)
     squared = (np.log(trend.held_out + trend.offset) - np.log(states + trend.offset)) ** 2
     spread = _spread(distribution, importance)
-    scaled_axes, points, constant = _coordinates(trend, axes)
+    scaled_axes, points, constant = _coordinates(trend, axes, words)
     quantities, noise = [], 0.0
     for k in range(states.shape[2]):
         lengths, nugget = trend.lengths[k].copy(), float(trend.nugget[k])
@@ -265,21 +280,25 @@ def _fitted_quantities(
 
 
 def _coordinates(
-    trend: Trend, axes: Sequence[Floats]
+    trend: Trend, axes: Sequence[Floats], words: WordColumns
 ) -> tuple[list[Floats], Floats, NDArray[np.bool_]]:
-    """Levels and known contexts in the trend's coordinates, and resources of one known level."""
+    """Levels and known contexts in the trend's coordinates, and coordinates of one known level."""
     points = trend.scaled(trend.contexts)
     constant = np.ptp(trend.contexts, axis=0) == 0
-    scaled = []
-    for r, axis in enumerate(axes):
-        if constant[r]:
+    scaled, r = [], 0
+    for axis, codes in zip(axes, words.codes or ((),) * len(axes)):
+        width = max(len(codes), 1)
+        if constant[r] and not codes:
             z = _log_axes([axis])[0]
             points[:, r] = np.interp(trend.contexts[:, r], axis, z)
         else:
             contexts = np.tile(trend.contexts[0], (len(axis), 1))
-            contexts[:, r] = axis
-            z = trend.scaled(contexts)[:, r]
+            values = axis[:, None] == np.array(codes) if codes else axis[:, None]
+            contexts[:, r : r + width] = values
+            z = trend.scaled(contexts)[:, r : r + width]
+            z = z if codes else z[:, 0]
         scaled.append(z)
+        r += width
     return scaled, points, constant
 
 

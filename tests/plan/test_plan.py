@@ -14,7 +14,7 @@ from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
 from msbgen.generate.model import PAPER, fit_profiles
-from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_contexts
+from msbgen.plan.plan import Budget, Plan, Rest, parse_budget, parse_levels, plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
@@ -43,7 +43,8 @@ def test_plans_without_measurements_are_prefixes_of_one_order(little, much):
 
 def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
     trace, model = gzip
-    plan = plan_contexts(model, "10s")
+    assert plan_contexts(model, "10s").advice.startswith("stop: ")  # the noise is much larger
+    plan = plan_contexts(model, "10s", whole_budget=True)
     known = {tuple(row) for row in model.distribution.contexts}
     assert plan.calibrated
     assert not known & {tuple(row) for row in plan.contexts}
@@ -68,33 +69,47 @@ def test_a_model_of_a_single_context_can_be_planned_from():
     assert np.all(np.ptp(plan.contexts, axis=0) > 0)
 
 
-def test_rows_are_worth_their_time_while_the_error_falls():
-    rows = np.arange(1, 201)
-
-    def plan(error):
-        return Plan(("a",), rows[:, None], rows, np.ones(200), np.append(1.0, error), 0.1, True)
-
-    assert plan(rows**-0.5).pays == 200  # well above the noise
-    assert plan(0.3 * rows**-1.0).pays < 60  # soon below it
-    assert plan(np.full(200, 1.0)).pays < 10
-    assert plan(rows**-0.5).advice == ""
-    few = plan(0.3 * rows**-1.0)
-    assert few.advice == (
-        f"after the first {few.pays} contexts ({few.pays} s) measuring 1 % longer lowers what a "
-        f"new run is off by, √(error² + noise²), by less than 0.05 %, the noise being what one run "
-        f"differs from the mean of its context"
+def test_a_plan_ends_where_noise_dominates_and_says_what_the_rest_would_lower(corners):
+    whole = plan_contexts(corners, "90s", levels=PLATFORM, whole_budget=True)
+    assert whole.seconds.sum() == pytest.approx(90, rel=0.05)
+    assert 0 < whole.pays < len(whole.runs)
+    ended = plan_contexts(corners, "90s", levels=PLATFORM)
+    n = len(ended.runs)
+    assert n == ended.pays < len(whole.runs)
+    np.testing.assert_array_equal(ended.contexts, whole.contexts[:n])
+    ((rest),) = ended.rest
+    assert ended.advice == (
+        f"stop after the first {n} contexts: {rest.seconds:.4g} s more in {rest.contexts} contexts "
+        f"would lower the expected error from {ended.error[-1]:.3g} to {rest.error:.3g} of the "
+        f"largest counts, where one run differs by {ended.noise:.3g} from the mean of its context; "
+        f"1 % more measuring time lowers √(error² + noise²) by less than 0.05 %"
     )
-    one = Plan(
-        ("a",), rows[:2, None], rows[:2], np.array([1.0, 2.0]), np.array([1.0, 1.0, 1.0]), 0.1, True
-    )
-    assert one.pays == 1
-    assert one.advice.startswith("after the first context (1 s) measuring 1 % longer lowers what")
-    assert few.advice in few.describe()
+    assert ended.advice in ended.describe()
+    assert ended.as_dict()["stop"]["error"] == rest.error
+    # a much larger budget hardly continues, and a smaller one is a beginning
+    assert n <= len(plan_contexts(corners, "10h", levels=PLATFORM).runs) <= 1.25 * n
+    little = plan_contexts(corners, "3s", levels=PLATFORM)
+    assert little.advice == ""
+    assert little.as_dict()["stop"] is None
+    np.testing.assert_array_equal(little.contexts, ended.contexts[: len(little.runs)])
 
 
-def test_rows_of_rising_cost_can_be_worth_their_time():
-    cost, error = np.array([1.0, 1.1, 1.2]), np.array([10.0, 5.0, 2.0, 0.3])
-    assert Plan(("a",), np.ones((3, 1)), np.ones(3, int), cost, error, 0.03, True).pays == 3
+def test_a_plan_without_a_useful_row_is_empty_and_says_stop(tmp_path):
+    rows = np.arange(4.0)[:, None]
+    error = np.full(5, 1e-3)
+    plan = Plan(("a",), rows, np.ones(4, int), np.ones(4), error, 0.1, True, spent=8.0)
+    assert plan.pays == 0
+    assert plan.advice.startswith("stop: 4 s more in 4 contexts would lower the expected error")
+    rest = (Rest(4, 4.0, 1e-3),)
+    none = replace(plan, contexts=rows[:0], runs=plan.runs[:0], seconds=plan.seconds[:0],
+                   error=error[:1], rest=rest)  # fmt: skip
+    assert none.advice == none.describe() == plan.advice
+    none.write(tmp_path / "none.csv")
+    assert (tmp_path / "none.csv").read_text().splitlines() == [
+        "a,runs,seconds,cumulative_seconds,expected_error"
+    ]
+    # before any measurement the noise is not known
+    assert replace(plan, calibrated=False).advice == ""
 
 
 def test_a_budget_of_contexts_has_no_repetitions():
@@ -103,10 +118,16 @@ def test_a_budget_of_contexts_has_no_repetitions():
     assert (plan.runs == 1).all()
 
 
-def test_plans_respect_the_largest_number_of_contexts():
+@pytest.fixture(scope="module")
+def corners():
+    """A model of the eight corners of the platform, with two runs each."""
     trace = read_trace(TRACES / "gzip.nc")
-    model = fit_profiles(replay_trace(trace, platform_contexts("grid:2x2x2"), 2))
-    plan = plan_contexts(model, "30s", most_contexts=10, levels=PLATFORM)
+    return fit_profiles(replay_trace(trace, platform_contexts("grid:2x2x2"), 2))
+
+
+def test_plans_respect_the_largest_number_of_contexts(corners):
+    model = corners
+    plan = plan_contexts(model, "30s", most_contexts=10, levels=PLATFORM, whole_budget=True)
     known = {tuple(row) for row in model.distribution.contexts}
     assert len(known | {tuple(row) for row in plan.contexts}) == 10
     assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
@@ -227,7 +248,7 @@ def test_faulty_contexts_are_repeated_first(gzip):
     levels = tuple(model.distribution.contexts[5].tolist())
     fault = SlowContext(contexts=(5,), factor=2.0, weight=0.5, log_odds=9.0, levels=(levels,))
     spoilt = replace(model, findings=Findings((fault,)))
-    some = {"levels": some_levels(model)}
+    some = {"levels": some_levels(model), "whole_budget": True}
     plan = plan_contexts(spoilt, 6, **some)
     assert plan.again == 1
     assert plan.contexts[0].tolist() == list(levels)
