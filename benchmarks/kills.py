@@ -19,11 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
-from tables import ROOT, parser
+from tables import RESULTS, ROOT, find, markdown, parser, publish, store, stored
 
 SIGNALS = {"SIGKILL": -9, "SIGTERM": 143, "SIGINT": 130}  # and the exit code after each
 LIMIT = 400.0  # of a verb [s]
@@ -48,6 +50,7 @@ VERBS = {
     "plan": Verb("plan {inputs}/gzip.nc -o out.csv --budget 20s"),
     "evaluate": Verb("evaluate {inputs}/gzip.nc -o out --leave-out 16 --methods default/mean"),
     "report": Verb(f"report {{inputs}}/gzip.nc -o out.html {GRID} --leave-out 16"),
+    "compare": Verb(f"compare {{inputs}}/gzip.nc {{inputs}}/again.nc -o out.csv {GRID}"),
     "batch": Verb(TO_BATCH, "--resume"),
     "batch, dask": Verb(f"{TO_BATCH} --scheduler local:2", "--resume"),
     "batch, zarr": Verb(f"{TO_BATCH} --scheduler local:2 --format zarr", "--resume"),
@@ -71,8 +74,7 @@ VERBS = {
 def make_inputs(folder: Path) -> None:
     """Write the small inputs of all verbs."""
     sys.path.insert(0, str(ROOT / "tests"))
-    import mutate_kernels
-    import mutate_machines
+    import mutate_originals
     import numpy as np
 
     import msbgen
@@ -80,12 +82,15 @@ def make_inputs(folder: Path) -> None:
     from msbgen.graphs.kinds import read_kinds
     from toy_board import CYCLES, GRAPHS, profiles_of, runs_of
 
-    mutate_kernels.make_originals(folder)
-    mutate_machines.make_originals(folder)
+    with chdir(folder):
+        mutate_originals.make_kernels()
+        mutate_originals.make_machines()
     measured = msbgen.read_profiles(msbgen.shipped_file("gzip.nc"))
     msbgen.write_profiles(
         measured.isel(context=slice(None, None, 4), run=slice(2)), folder / "gzip.nc"
     )
+    other = measured.isel(context=slice(None, None, 4), run=slice(2, 4))
+    msbgen.write_profiles(other, folder / "again.nc")
     (folder / "tasks.toml").write_text(
         '[defaults]\ncontexts = "grid:3x3x3"\nkinds = ["mean"]\nsteps = ["bound", "plan"]\n'
         '[[task]]\nmeasured = "gzip.nc"\n'
@@ -253,6 +258,30 @@ def study(names: list[str], count: int, seed: int, work: Path) -> list[dict]:
     return rows
 
 
+def tables() -> dict[str, str]:
+    """The table of the page."""
+    found = stored("kills")
+    return {"kills": kills_table(found)} if found else {}
+
+
+def kills_table(found: dict[str, Any]) -> str:
+    """A row for each verb, and one for all."""
+    rows = found["rows"]
+    lines = [_line(name, find(rows, verb=name)) for name in dict.fromkeys(r["verb"] for r in rows)]
+    return markdown(
+        ("verb", "undisturbed [s]", *(f"{name[3:]}" for name in SIGNALS), "ended before", "faults"),
+        [*lines, _line(f"all, seed {found['seed']}", rows)],
+    )
+
+
+def _line(name: str, rows: list[dict[str, Any]]) -> list[str]:
+    seconds = sum({row["verb"]: row["seconds"] for row in rows}.values())
+    each = [len(find(rows, signal=name)) for name in SIGNALS]
+    faulty = sum(bool(row["faults"]) for row in rows)
+    ended = sum(row["ended"] for row in rows)
+    return [name, f"{seconds:.1f}", *map(str, (*each, ended, faulty))]
+
+
 def main() -> int:
     options = parser(__doc__, VERBS)
     options.add_argument("--count", type=int, default=60)
@@ -260,6 +289,9 @@ def main() -> int:
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as work:
         rows = study(chosen.only, chosen.count, chosen.seed, Path(work))
+    if chosen.only == [*VERBS]:  # not the trial of a few
+        store(RESULTS / "kills.json", {"seed": chosen.seed, "rows": rows})
+        publish(tables())
     return int(any(row["faults"] for row in rows))
 
 

@@ -3,6 +3,7 @@
     python benchmarks/mutate.py --count 3000 --seed 0
     python benchmarks/mutate.py --seed 0 --only 1234     # that trial again, with its messages
     python benchmarks/mutate.py --of trace.nc plan.csv   # only trials of these originals
+    python benchmarks/mutate.py --seed 0 --store         # counts of the seed go onto the page
 
 Small files of every kind are damaged: bytes, texts, datasets, and models whose digest is renewed.
 The command that reads them runs in a fork, limited to 20 s of CPU and 2 GB.  A failure is a
@@ -27,7 +28,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
@@ -35,6 +36,7 @@ import numpy as np
 from mutate_answers import DoubtError, doubt_path, doubt_text, one_sentence
 from mutate_files import spoil_file
 from mutate_originals import Reader, make_originals, readers
+from tables import RESULTS, markdown, publish, store, stored
 
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli.main import main as command
@@ -47,6 +49,15 @@ MEMORY = 2 * 2**30  # that one trial may take [bytes]
 ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
 RECORDINGS = 0.08  # share of the trials with recordings, which are half of the readers
 OUT, ERR, HOW = "stdout.txt", "stderr.txt", "how.txt"
+
+
+class Trial(NamedTuple):
+    """The verdict of a trial, what was done and said, CPU [s] and memory [bytes]."""
+
+    verdict: str
+    why: str
+    seconds: float
+    peak: int
 
 
 @cache
@@ -65,8 +76,8 @@ def plan_trial(seed: int, index: int) -> tuple[Reader, np.random.Generator]:
     return some[rng.integers(len(some))], rng
 
 
-def try_one(originals: Path, seed: int, index: int) -> tuple[str, str]:
-    """Damage an input and have it read by a fork: verdict and reason.
+def try_one(originals: Path, seed: int, index: int) -> Trial:
+    """Damage an input and have it read by a fork.
 
     An index below 0 is the original of a reader, unspoilt, which must be answered.
     """
@@ -83,7 +94,14 @@ def try_one(originals: Path, seed: int, index: int) -> tuple[str, str]:
         why, messages = complaints(reader, folder, before, status, usage)
     code = os.waitstatus_to_exitcode(status)
     verdict = FAILED if why or (code and index < 0) else REFUSED if code else ANSWERED
-    return verdict, "\n".join([f"{reader}; {reader.original}: {how}", *why, messages[-3000:]])
+    lines = [f"{reader}; {reader.original}: {how}", *why, messages[-3000:]]
+    seconds, peak = used(usage)
+    return Trial(verdict, "\n".join(lines), seconds, peak)
+
+
+def used(usage: resource.struct_rusage) -> tuple[float, int]:
+    """CPU time [s] and largest memory [bytes] of a process."""
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def place(reader: Reader, original: Path, folder: Path, rng: np.random.Generator | None) -> str:
@@ -155,7 +173,7 @@ def complaints(
 ) -> tuple[list[str], str]:
     """What a process did that it must not do, and its messages."""
     code, found = os.waitstatus_to_exitcode(status), []
-    seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    seconds, peak = used(usage)
     messages = (folder / ERR).read_text(errors="replace")
     lines = messages.splitlines()
     if code < 0:
@@ -188,7 +206,9 @@ def _codes(reader: Reader) -> set[int]:
     # a sound file may be too small for the options, or lack a resource that they name
     if {"replay", "--leave-out", "--capacity"} & {*verb}:
         codes.add(2)
-    return codes | {5} if "batch" in verb else codes
+    if verb[:1] == ("choose",):  # a deadline or a total may become too small, too
+        codes |= {2, 6}
+    return codes | {5} if "batch" in verb or verb[:2] == ("machines", "predict") else codes
 
 
 def warm(originals: Path, reader: Reader) -> None:
@@ -210,10 +230,11 @@ def main() -> int:
     options.add_argument("--count", type=int, default=3000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", type=int, nargs="*", help="these trials, and what they print")
+    options.add_argument("--store", action="store_true", help="store the counts of this seed")
     options.add_argument("--of", nargs="*", metavar="NAME", help="only what spoils these originals")
     chosen = options.parse_args()
     indices = chosen.only or range(chosen.count)
-    started, found, warmed = time.perf_counter(), Counter[str](), set[str]()
+    started, warmed, trials = time.perf_counter(), set[str](), list[tuple[str, Trial]]()
     with tempfile.TemporaryDirectory(prefix="mutate-originals-") as name:
         make_originals(Path(name))
         for index in indices:
@@ -223,13 +244,56 @@ def main() -> int:
             if str(reader) not in warmed:
                 warm(Path(name), reader)
                 warmed.add(str(reader))
-            verdict, why = try_one(Path(name), chosen.seed, index)
-            found[verdict] += 1
-            if verdict == FAILED or chosen.only:
-                print(f"{verdict}: --seed {chosen.seed} --only {index}: {why}", flush=True)
+            trial = try_one(Path(name), chosen.seed, index)
+            trials.append((reader.kind, trial))
+            if trial.verdict == FAILED or chosen.only:
+                print(
+                    f"{trial.verdict}: --seed {chosen.seed} --only {index}: {trial.why}", flush=True
+                )
+    found = Counter(trial.verdict for _, trial in trials)
+    if chosen.store:
+        every = {**stored("mutate"), str(chosen.seed): counted(trials)}
+        store(RESULTS / "mutate.json", dict(sorted(every.items())))
+        publish(tables())
     counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in (ANSWERED, REFUSED, FAILED))
     print(f"{sum(found.values())} trials in {time.perf_counter() - started:.0f} s: {counts}")
     return 1 if found[FAILED] else 0
+
+
+def counted(trials: list[tuple[str, Trial]]) -> dict[str, dict[str, float]]:
+    """Verdicts, most CPU time [s] and largest memory [GB] by kind of input."""
+    found: dict[str, dict[str, float]] = {}
+    for kind in sorted({kind for kind, _ in trials}):
+        some = [trial for k, trial in trials if k == kind]
+        verdicts = Counter(trial.verdict for trial in some)
+        found[kind] = {
+            **{name.lower(): verdicts[name] for name in (ANSWERED, REFUSED, FAILED)},
+            "seconds": round(max(trial.seconds for trial in some), 2),
+            "memory": round(max(trial.peak for trial in some) / 1e9, 3),
+        }
+    return found
+
+
+def tables() -> dict[str, str]:
+    """The table of the page."""
+    found = stored("mutate")
+    return {"mutate": mutate_table(found)} if found else {}
+
+
+def mutate_table(found: dict[str, Any]) -> str:
+    """A row for each kind of input, and one for all; `found` holds the counts by seed and kind."""
+    kinds: dict[str, list[dict[str, float]]] = {}
+    for of_seed in found.values():
+        for kind, row in of_seed.items():
+            kinds.setdefault(kind, []).append(row)
+    kinds[f"all, seed {', '.join(found)}"] = [row for rows in kinds.values() for row in rows]
+    lines = []
+    for kind, rows in kinds.items():
+        sums = [sum(int(row[name]) for row in rows) for name in ("answered", "refused", "failed")]
+        most = [f"{max(row[name] for row in rows):.2g}" for name in ("seconds", "memory")]
+        lines.append([kind, str(sum(sums)), *map(str, sums), *most])
+    head = ("input", "trials", "answered", "refused", "failed", "slowest [s CPU]", "memory [GB]")
+    return markdown(head, lines)
 
 
 if __name__ == "__main__":

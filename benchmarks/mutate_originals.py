@@ -49,6 +49,11 @@ measured.nc: generate IN -o o.nc --contexts contexts.csv --kind mean --interval 
 measured.nc: generate IN -o o.nc --contexts contexts.csv --kind sample --samples 2 --preset paper
 energy.nc: generate energy-b.nc -o o.nc --contexts energy.nc --power-of IN energy-c.nc
 measured.nc: bound IN -o b.nc --contexts contexts.csv --miscoverage 0.4 --model m.nc
+model-calibrated.nc: choose IN --deadline 1h --cost cache_ways=1 --miscoverage 0.4 -o p.csv
+deadlines.csv: choose --deadlines IN --cost cache_ways=1 --miscoverage 0.4 --total cache_ways=9
+  -o p.csv
+measured.nc: export IN --format perfetto -o x.pftrace
+measured.nc: export IN --format openmetrics -o x.txt
 measured.nc: plan IN --budget 3s -o p.csv
 measured.nc: evaluate IN --truth truth.nc --methods default/mean,nearest_context,multilinear -o s
 measured.nc: report IN -o r.html --truth truth.nc --miscoverage 0.4 --contexts grid:2x2 --budget 2
@@ -99,6 +104,7 @@ model-kernels.nc: kernels predict IN --workload launches.csv --network n -o p.cs
 model-kernels.nc: kernels predict IN --workload launches.csv --network n --contexts grid:2
 launches.csv: kernels predict model-kernels.nc --workload IN --network n -o p.csv
 launches.nc: kernels predict model-kernels.nc --workload IN --network n -o p.csv
+tuned.json: kernels import IN -o k.nc
 costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv
 costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv --objective front --latency 1h
 costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv --program p0 --probes 1
@@ -128,6 +134,9 @@ sheet.toml: graph choose model-graph.nc graph.nc --device IN --contexts boards.c
 """
 
 
+_PROFILES = ("measured", "truth", "made", "energy", "grid", "trace")
+
+
 @dataclass(frozen=True)
 class Reader:
     """A command with IN for its damaged input, or a function, and the file that it reads."""
@@ -136,6 +145,20 @@ class Reader:
     verb: tuple[str, ...] = ()
     call: Callable[[Path], None] | None = None
     place: str = ""  # of the damaged copy; "": beside the original
+
+    @property
+    def kind(self) -> str:
+        """The kind of its input."""
+        name = Path(self.original).name
+        if "/" in self.original:
+            return "recordings"
+        if name.startswith("model-"):
+            return "models"
+        if name.startswith("graph") or name == "workflow.json":
+            return "task graphs and their runs"
+        if not name.endswith(".nc"):
+            return "tables and settings"
+        return "profiles and traces" if Path(name).stem in _PROFILES else "datasets of systems"
 
     @property
     def spoilt(self) -> str:
@@ -193,6 +216,9 @@ def make_originals(folder: Path) -> None:
     write_trace(trace, folder / "trace.nc")
     texts = {
         "contexts.csv": "cache_ways,frequency\n3,1.5\n6,2\n4,1\n",
+        "tuned.json": _TUNED,
+        "deadlines.csv": "file,deadline [s],weight\nmodel-calibrated.nc,900,1\n"
+        "model-calibrated.nc,800,2\n",
         "plan.csv": "cache_ways,bandwidth,frequency,runs,seconds,cumulative_seconds,expected_error"
         "\n2,70,1.2,2,0.1,0.1,0.3\n4,700,2.3,1,0.1,0.2,0.2\n3,1400,1.9,3,0.1,0.3,0.1\n",
         "tasks.toml": '[defaults]\ncontexts = "grid:2x2"\nkinds = ["mean"]\nsteps = "all"\n'
@@ -220,11 +246,11 @@ def make_originals(folder: Path) -> None:
             Path(name).write_bytes(Path("grid.nc").read_bytes())
         Path("tables/work.nc").write_bytes(Path("work.nc").read_bytes())
         Path("batch/small.nc").write_bytes(Path("measured.nc").read_bytes())
-        _make_runtimes()
-        _make_machines()
+        make_runtimes()
+        make_machines()
         _make_queues()
         _make_graphs()
-        _make_kernels()
+        make_kernels()
         _make_costs()
     mutate_recordings.make_originals(folder / "recordings")
 
@@ -260,7 +286,8 @@ def small_task(contexts: np.ndarray, units: str = "1", task: str = "small") -> x
     )  # fmt: skip
 
 
-def _make_runtimes() -> None:
+def make_runtimes() -> None:
+    """Write runtimes on four platforms, and a model of them, into this folder."""
     rng = np.random.default_rng(0)
     rows = ["workload,platform,beside,runtime [ms]"]
     for i, j, k in np.ndindex(5, 4, 5):
@@ -271,7 +298,8 @@ def _make_runtimes() -> None:
     _must("runtime fit rt.nc -o model-runtime.nc")
 
 
-def _make_machines() -> None:
+def make_machines() -> None:
+    """Write runs on three machines, and a model of them, into this folder."""
     rng, machines = np.random.default_rng(3), ("old", "new", "odd")
     work, share = np.exp(rng.normal(15, 1, 16)), np.repeat(rng.random(8), 2)
     times = work[:, None] * (np.array([2e-9, 1e-9, 5e-10]) + np.outer(share, [2e-9, 2e-10, 4e-9]))
@@ -369,7 +397,8 @@ def _workflow() -> dict[str, object]:
     return {"name": "small", "schemaVersion": "1.5", "workflow": both}
 
 
-def _make_kernels() -> None:
+def make_kernels() -> None:
+    """Write kernels in three clocks, launches and a model into this folder."""
     m, clock = (
         x.ravel().astype(float)
         for x in np.meshgrid([32, 48, 64, 96, 128, 192], _CLOCKS, indexing="ij")
@@ -406,6 +435,10 @@ def _make_costs() -> None:
 
 
 _CLOCKS = np.array([300.0, 600.0, 900.0])  # [MHz]
+_TUNED = """{"kernel_name": "k", "tune_params_keys": ["clock"], "cache": {
+"300": {"clock": 300, "time": 5.0, "times": [5.1, 4.9], "nvml_power": 20.0},
+"600": {"clock": 600, "time": 3.0, "times": [3.0, 3.0], "nvml_power": 50.0}}}
+"""
 _BOARDS = """cores_denver,clock_denver,cores_a57,clock_a57,cache_ways,bandwidth
 2,2.0352,4,2.0352,16,4200
 0,0.3456,1,0.3456,8,1050

@@ -34,6 +34,11 @@ OWN = ColumnMap(
     totals=("misses",),
     rates=("bytes",),
 )
+CYCLES = ColumnMap(
+    columns={"place": "core", "clock [MHz]": "MHz", "cycles": "CYCLES", "instructions": "INST"},
+    cycles="cycles",
+    clock="clock",
+)
 _CORE = ("Core1 (Socket 0)",)
 _OTHERS = {
     "likwid-events.txt": RecordingReader("likwid"),
@@ -42,6 +47,9 @@ _OTHERS = {
     "pcm.csv": RecordingReader("pcm", places=_CORE),
     "pcm-semicolon.csv": RecordingReader("pcm", places=_CORE),
     "own.csv": RecordingReader("table", columns=OWN),
+    "cycles.csv": RecordingReader("table", columns=CYCLES),
+    "sadf.csv": RecordingReader("sadf"),
+    "prometheus.json": RecordingReader("prometheus"),
 }
 
 
