@@ -149,8 +149,10 @@ def planned(task: str, seed: int, batches: Sequence[int] = BATCHES) -> Iterator[
                 LEVELS, f"{budget - spent}s", run_seconds=spent, candidates=here.allowed
             )
         else:
-            most = {"most_contexts": MOST_CONTEXTS, "most_runs": max(RUNS)}
-            plan = plan_contexts(model, f"{budget - spent}s", candidates=here.allowed, **most)
+            plan = plan_contexts(
+                model, f"{budget - spent}s", candidates=here.allowed, most_contexts=MOST_CONTEXTS,
+                most_runs=max(RUNS), whole_budget=True,
+            )  # fmt: skip
         for context, n in zip(plan.contexts, plan.runs):
             i = row_of[tuple(context.round(6))]
             n = min(n, cost.shape[1] - runs[i])

@@ -19,11 +19,13 @@ STUDIES = {
     "faults": "faults in the measurements: found, and excluded from fits",
     "partial": "counters in different runs, runs cut short, samples lost",
     "bounds": "coverage and margin of bounds",
+    "choose": "kept deadlines of the cheapest contexts, over fresh replays",
     "plans": "error against seconds of measuring, planned and not",
     "compare": "two versions of a program, beside other tests of the same runs",
     "speed": "the bridge and the generator, each figure beside its goal",
     "platform": "the virtual platform beside the shipped measurements",
     "measure": "a program measured on this machine, then generated",
+    "loop": "the whole loop over four knobs of this machine, and what is killed",
     "allocation": "allocating resources by generated and by measured profiles",
     "runtimes": "runtimes never measured, beside every peer",
     "machines": "which machine runs a program best, beside every peer",
@@ -49,7 +51,7 @@ def study(name: str) -> str:
 def tables() -> dict[str, str]:
     """All tables of all pages by name, from the stored JSON."""
     found: dict[str, str] = {}
-    modules = [study(name) for name in STUDIES if name not in ("measure", "kills", "mutate")]
+    modules = [study(name) for name in STUDIES if name != "measure"]
     for module in (*modules, "compare_real", *(f"bench_{name}" for name in TIMINGS)):
         found |= import_module(module).tables()
     return found

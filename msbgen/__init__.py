@@ -1,12 +1,13 @@
 """Time-resolved profiles of a task in every resource context, from measurements in a few.
 
 The loop: read profiles, fit a model, generate profiles of any context, bound execution times,
-plan the next measurements, score the result, compare versions::
+choose the cheapest context, plan the next measurements, score the result, compare versions::
 
     measured = msbgen.read_profiles("gzip.nc")
     model = msbgen.fit_profiles(measured)
     generated = model.generate(msbgen.all_contexts(measured), kind="mean")
-    bounds = msbgen.calibrate_model(model, measured).duration_bound([[11, 630, 1.7]], 0.05)
+    bounds = msbgen.calibrate_model(model, measured).bounds(msbgen.all_contexts(measured), 0.05)
+    choice = msbgen.choose_context(bounds, deadline=0.4, costs="cache_ways=1,bandwidth=0.01/MBps")
     plan = msbgen.plan_contexts(model, "60s")
     comparison = msbgen.compare_profiles(measured, msbgen.read_profiles("new/gzip.nc"))
 
@@ -27,6 +28,8 @@ __getattr__, __dir__, __all__ = public_names(
         "bounds.calibration": ("Calibration",),
         "bounds.model": ("Answer", "CalibratedModel", "calibrate_model"),
         "bridge.solve": ("NotConvergedError",),
+        "choose.allotment": ("share_resources",),
+        "choose.context": ("choose_context",),
         "compare.comparison": ("Comparison", "CompareSettings", "compare_profiles"),
         "core.errors": ("ArgumentError", "MeasurementError", "ProfileError"),
         "core.machine": ("OnProgress",),

@@ -328,3 +328,52 @@ def width(near, steps, rows, placed):
         growth = max(mean_near(near, more, count), 0.0) / mean_near(near, step, count)
         square += few * growth * steps[r]
     return square
+
+
+def shared_cache_run(programs, ways, grant, service, lookahead):
+    """Programs that share one cache of 64 sets and one pool of bandwidth, in whole units of time.
+
+    `programs` has for each (start, intervals, costs): an interval is (time between two requests,
+    requests), a request (line, prefetched).  `grant` misses are served per 100 units, or each miss
+    takes `service` units of a channel.  Returns, for each, its end, hits and misses.
+    """
+    clock = [start for start, _, _ in programs]
+    todo = [
+        [(gap, request) for gap, requests in intervals for request in requests]
+        for _, intervals, _ in programs
+    ]
+    counts = [[0, 0] for _ in programs]
+    sets: dict[int, list] = {}
+    served: dict[int, int] = {}
+    free = 0
+    looked_up = [False] * len(programs)
+    while any(todo):
+        i = min((i for i in range(len(programs)) if todo[i]), key=lambda i: clock[i])
+        gap, (line, prefetched) = todo[i][0]
+        demand_hit, prefetched_hit, demand_miss, prefetched_miss = programs[i][2]
+        held = sets.setdefault(line % 64, [])
+        if not looked_up[i] and (i, line) in held:
+            held.remove((i, line))
+            held.insert(0, (i, line))
+            counts[i][0] += 1
+            clock[i] += prefetched_hit if prefetched else demand_hit
+        else:
+            if not looked_up[i]:
+                held.insert(0, (i, line))
+                del held[ways:]
+            period = clock[i] // 100
+            if grant and served.get(period, 0) == grant:
+                looked_up[i] = True
+                clock[i] = 100 * (period + 1)
+                continue
+            served[period] = served.get(period, 0) + 1
+            looked_up[i] = False
+            counts[i][1] += 1
+            if service:
+                begin = max(clock[i], free)
+                free = begin + service
+                clock[i] += max(0, begin - clock[i] - (lookahead if prefetched else 0))
+            clock[i] += prefetched_miss if prefetched else demand_miss
+        clock[i] += gap
+        todo[i].pop(0)
+    return [(clock[i], *counts[i]) for i in range(len(programs))]

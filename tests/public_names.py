@@ -16,6 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen
+from msbgen.choose.allotment import Allotment
+from msbgen.choose.context import ContextChoice
 
 Floats = NDArray[np.float64]
 DONE: list[tuple[int, int]] = []
@@ -104,6 +106,23 @@ def bound(folder: Path, model: msbgen.ProfileModel, measured: xr.Dataset) -> Non
     calibrated.save(folder / "calibrated.nc", overwrite=True)
     loaded = msbgen.CalibratedModel.load(folder / "calibrated.nc")
     assert_type(loaded, msbgen.CalibratedModel)
+
+
+def choose(model: msbgen.ProfileModel, measured: xr.Dataset) -> None:
+    """The cheapest context of one task, and contexts of two that share the cache."""
+    calibrated = msbgen.calibrate_model(model, measured)
+    bounds = calibrated.bounds(msbgen.all_contexts(measured), miscoverage=0.2)
+    chosen = msbgen.choose_context(bounds, 0.5, "cache_ways=1", untested=True)
+    assert_type(chosen, ContextChoice)
+    assert_type(chosen.context, Floats)
+    assert_type(chosen.more[0].bound, float)
+    total = {"cache_ways": 12.0}
+    both = msbgen.share_resources(
+        [bounds, bounds], [0.5, 0.4], {"cache_ways": 1.0}, total, weights=[1, 2], untested=True
+    )
+    assert_type(both, Allotment)
+    assert_type(both.used, dict[str, float])
+    assert_type(both.choices[0].cost, float)
 
 
 def plan(folder: Path, model: msbgen.ProfileModel) -> None:
@@ -384,6 +403,7 @@ def main(folder: Path) -> list[str]:
     measured = files(folder)
     model = generate(folder, measured)
     bound(folder, model, measured)
+    choose(model, measured)
     plan(folder, model)
     score(measured)
     compare(measured)

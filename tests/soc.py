@@ -108,7 +108,7 @@ def play(graph, device, tables, context, *, keys=None, factors=None, start=None)
     peak = temperature
     waiting = {i: {s for s, t in edges if t == i} for i in range(n)}
     queue = [(0 if keys is None else keys[i], i) for i in range(n) if not waiting[i]]
-    running, times, done = {}, {}, set()
+    running, times, done, among = {}, {}, set(), {}
 
     def clock_of(c):
         levels = list(clusters[c].clocks)
@@ -130,6 +130,11 @@ def play(graph, device, tables, context, *, keys=None, factors=None, start=None)
             # what is left of it: dispatch, then its phases
             running[task] = [place, [1.0, *(share[kinds[task]] * work[task])], now]
         busy = [sum(r[0][0] == c for r in running.values()) for c in range(len(clusters))]
+        for task, (place, _, _) in running.items():
+            if device.shares == "partitioned":
+                among[task] = sum(cores), cores[place[0]]
+            elif device.shares == "renewed" or task not in among:
+                among[task] = sum(busy), busy[place[0]]
         speeds, watts = {}, device.base_power
         for task, (place, parts, _) in running.items():
             c = place[0]
@@ -139,10 +144,11 @@ def play(graph, device, tables, context, *, keys=None, factors=None, start=None)
                 speeds[task] = 1 / cost if cost else math.inf
                 watts += cluster.power * v2f(c)
             else:
-                sharers = sum(busy) if device.shared_by == "device" else busy[c]
+                everywhere, here = among[task]
+                sharers = everywhere if device.shared_by == "device" else here
                 phase = len(share[kinds[task]]) - len(parts)
                 speeds[task], drawn = found[kinds[task]](
-                    phase, cluster, clock_of(c), ways / sharers, flow / sum(busy)
+                    phase, cluster, clock_of(c), ways / sharers, flow / everywhere
                 )
                 watts += drawn
         for c, cluster in enumerate(clusters):

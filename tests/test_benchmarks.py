@@ -271,7 +271,7 @@ def originals(tmp_path_factory):
     """One small file of the kinds that are made quickly."""
     folder = tmp_path_factory.mktemp("originals")
     with pytest.MonkeyPatch.context() as patch:
-        for slow in ("_make_graphs", "_make_runtimes"):
+        for slow in ("_make_graphs", "make_runtimes"):
             patch.setattr(mutate_originals, slow, lambda: None)
         mutate.make_originals(folder)
     return folder
@@ -287,12 +287,16 @@ def test_damaged_inputs_are_refused_in_a_sentence_or_answered(originals, monkeyp
         and reader.original != "rt.nc"
     ]
     forms = {reader.call.__self__.reader.format for reader in quick if reader.call}
-    assert len(forms) == 5
+    assert len(forms) == 7
     monkeypatch.setattr(mutate, "every_reader", lambda: quick)
     verdicts = [mutate.try_one(originals, 0, index) for index in range(-len(quick), 40)]
-    assert [why for verdict, why in verdicts if verdict == mutate.FAILED] == []
-    assert {verdict for verdict, _ in verdicts[: len(quick)]} == {mutate.ANSWERED}
-    assert sum(verdict == mutate.REFUSED for verdict, _ in verdicts) > 16
+    assert [trial.why for trial in verdicts if trial.verdict == mutate.FAILED] == []
+    assert {trial.verdict for trial in verdicts[: len(quick)]} == {mutate.ANSWERED}
+    assert sum(trial.verdict == mutate.REFUSED for trial in verdicts) > 16
+    found = mutate.counted([(reader.kind, trial) for reader, trial in zip(quick, verdicts)])
+    assert len(found) == 5
+    total = mutate.mutate_table({"0": found, "1": found}).splitlines()[-1]
+    assert total.startswith(f"| all, seed 0, 1 | {2 * len(quick)} | {2 * len(quick)} | 0 | 0 | ")
 
 
 @pytest.mark.parametrize(
@@ -317,9 +321,9 @@ def test_what_a_command_must_not_do_is_a_failure(originals, monkeypatch, deed, w
     monkeypatch.setattr(mutate, "MEMORY", 2**30)
     monkeypatch.setattr(mutate, "command", misbehave)
     monkeypatch.setattr(mutate, "every_reader", lambda: mutate.readers()[:1])
-    verdict, why = mutate.try_one(originals, 0, 0)
-    assert verdict == mutate.FAILED
-    assert wanted in why
+    trial = mutate.try_one(originals, 0, 0)
+    assert trial.verdict == mutate.FAILED
+    assert wanted in trial.why
 
 
 def test_a_forged_model_is_refused_for_what_it_holds(originals, tmp_path):
@@ -477,15 +481,19 @@ def test_a_kill_is_tried_and_another_result_is_a_fault(tmp_path):
     for expected, faults in ((wanted, []), ({}, ["called again, another result"])):
         row = kills.try_kill(verb, "SIGKILL", 0.02, tmp_path, tmp_path, expected)
         assert (row["ended"], row["faults"]) == (False, faults)
+        table = kills.kills_table({"seed": 0, "rows": [{"verb": "plan", "seconds": 2.0, **row}]})
+        assert f"| plan | 2.0 | 1 | 0 | 0 | 0 | {len(faults)} |" in table
 
 
 def test_a_program_that_is_the_same_raises_no_alarm(tmp_path):
     """Both files exist, so that nothing is measured."""
     old = msbgen.read_profiles(msbgen.shipped_file("gzip.nc")).isel(context=slice(None, None, 12))
     old["load"] = 0.5 * old["duration"].notnull()
-    for name in ("old", "new"):
+    began = np.arange(float(old["duration"].size)).reshape(old["duration"].shape)
+    for name, delay in (("old", 0.0), ("new", 0.4)):
+        old["started"] = ("context", "run"), began + delay, {"units": "s"}
         msbgen.write_profiles(old.assign_attrs(sweep="a"), tmp_path / f"out-{name}.nc")
-    row = compare_real.compared(tmp_path, "-6", 0)
+    row = compare_real.compared(tmp_path, "-6", 0, 6)
     assert (row["verdict"], row["value"], row["alarm"]) == ("same", 1.0, False)
     assert not row["drift_noted"]
     assert 0.99 * 5000 < len(compare_real.text(5000)) <= 5000

@@ -33,6 +33,8 @@ MAY_IMPORT = {
     # beside the generator: they meet it through the dataset schema
     **dict.fromkeys(("platform", "measure", "report", "learn", "phases"), SHARED),
     **dict.fromkeys(SYSTEMS, SHARED | {"learn", "phases"}),
+    # choices meet models through their bounds, exports through the profiles
+    **dict.fromkeys(("choose", "export"), SHARED),
     # kernels are timed by the sweep of `measure`, with a recorder of their own
     "kernels": SHARED | {"learn", "measure"},
     # everything of a task, its report too, is one job of a batch as of a command
@@ -41,7 +43,7 @@ MAY_IMPORT = {
     | ENGINE
     | MODELS
     | SYSTEMS
-    | {"batch", "learn", "measure", "phases", "platform", "report"},
+    | {"batch", "choose", "export", "learn", "measure", "phases", "platform", "report"},
     "__main__": {"cli"},
     "__init__": {"core"},
 }
@@ -169,7 +171,7 @@ def test_kernels_are_called_from_their_own_folder_only(module):
 
 
 # Wings that users address by themselves: each says in its folder what it is for, and its limits.
-ADDRESSED = SYSTEMS | {"compare", "measure", "platform", "report", "batch"}
+ADDRESSED = SYSTEMS | {"choose", "compare", "export", "measure", "platform", "report", "batch"}
 
 
 def test_a_wing_that_users_address_has_a_page():

@@ -59,7 +59,7 @@ def test_the_readmes_commands_run_one_after_another(few, monkeypatch):
             subprocess.run(["sh", "-c", line], check=True)
         tried.append(words)
     verbs = {words[1] for words in tried if words[0] == "msbgen"}
-    assert verbs == {"check", "generate", "bound", "evaluate", "plan", "platform"}
+    assert verbs == {"check", "generate", "bound", "choose", "evaluate", "plan", "platform"}
     assert (few / "bounds.csv").read_text().count("\n") == 3
     assert msbgen.read_profiles(few / "all.nc").sizes["context"] == 4560
 

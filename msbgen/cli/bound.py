@@ -18,6 +18,7 @@ def add(verbs: Verbs) -> None:
     shared.add_miscoverage(verb, "probability that a new run takes longer", 0.05)
     text = "also save the calibrated model here"
     verb.add_argument("--model", type=shared.output, metavar="MODEL.nc", help=text)
+    shared.add_keep_all(verb)
     shared.add_force(verb)
 
 
@@ -32,7 +33,9 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import store, tables
     from msbgen.generate import model as generate
 
-    measured, calibrated = shared.read_measured(options.measured, calibrate.CalibratedModel)
+    measured, calibrated = shared.read_measured(
+        options.measured, calibrate.CalibratedModel.load, keep_all=options.keep_all
+    )
     contexts = shared.contexts_like(measured, options.contexts)
     if calibrated is None:
         with Progress("fitting") as step:

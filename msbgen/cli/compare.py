@@ -45,6 +45,7 @@ def add(verbs: Verbs) -> None:
     text = "write a page on two files here"
     verb.add_argument("--report", type=shared.output, metavar="FILE.html", help=text)
     shared.add_seed(verb)
+    shared.add_keep_all(verb)
     shared.add_force(verb)
 
 
@@ -63,7 +64,6 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.compare.comparison import CompareSettings, compare_profiles
     from msbgen.compare.limits import check_limit, hold_false_discoveries
-    from msbgen.data import store
     from msbgen.report import comparison as words
     from msbgen.report import comparison_page
 
@@ -72,7 +72,9 @@ def run(options: argparse.Namespace) -> None:
     settings = CompareSettings(tolerance=options.tolerance, confidence=options.confidence)
     found: dict[str, Any] = {}
     for old_file, new_file in pairs:
-        old, new = store.read_profiles(old_file), store.read_profiles(new_file)
+        old, new = (
+            shared.read_runs(file, keep_all=options.keep_all) for file in (old_file, new_file)
+        )
         weights = None if options.weights is None else _weights(options.weights, old)
         contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
         with Progress(f"comparing {new_file.name}") as step:

@@ -21,6 +21,7 @@ def add(verbs: Verbs) -> None:
     )
     shared.add_out(verb, "DIR", "folder for scores.nc (each context) and scores.json (means)")
     shared.add_seed(verb)
+    shared.add_keep_all(verb)
     shared.add_force(verb)
 
 
@@ -45,11 +46,11 @@ def run(options: argparse.Namespace) -> None:
     unknown = [name for name in names if name not in evaluate.METHODS]
     if unknown:
         raise UsageError(f"no method '{unknown[0]}'; choose from {', '.join(evaluate.METHODS)}.")
-    measured = store.read_profiles(options.measured)
+    measured = shared.read_runs(options.measured, keep_all=options.keep_all)
     warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)
     with Progress("scoring methods") as step:
         if options.truth:
-            truth = store.read_profiles(options.truth)
+            truth = shared.read_runs(options.truth, keep_all=options.keep_all)
             every = evaluate.methods()
             chosen = {name: every[name] for name in names}
             chosen |= {

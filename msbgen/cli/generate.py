@@ -45,6 +45,7 @@ def add(verbs: Verbs) -> None:
         "--model", type=shared.output, metavar="MODEL.nc", help="also save the fitted model here"
     )
     shared.add_seed(verb)
+    shared.add_keep_all(verb)
     shared.add_force(verb)
 
 
@@ -61,7 +62,9 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import model as generate
     from msbgen.generate.size import expected_size
 
-    measured, model = shared.read_measured(options.measured, generate.ProfileModel)
+    measured, model = shared.read_measured(
+        options.measured, generate.ProfileModel.load, keep_all=options.keep_all
+    )
     if model and (options.preset or options.epsilon or options.power_of):
         raise UsageError(
             f"{options.measured} is a fitted model; --preset, --epsilon and --power-of need the "

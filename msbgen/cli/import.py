@@ -19,10 +19,11 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--names", metavar="PATTERN", help=text)
     verb.add_argument(
         "--form",
-        choices=("perf", "likwid", "pqos", "pcm", "table"),
+        choices=("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "table"),
         default="perf",
         help="format: perf stat -I as CSV or JSON lines, likwid-perfctr -t, pqos -u csv, "
-        "pcm -csv, or a table with the columns of --columns (%(default)s)",
+        "pcm -csv, sadf -d, a range query of Prometheus (JSON), or a table with the columns of "
+        "--columns (%(default)s)",
     )
     verb.add_argument(
         "--events", type=names, metavar="E;...", help="events to take, as recorded (all)"
@@ -32,6 +33,10 @@ def add(verbs: Verbs) -> None:
     )
     text = "columns of a table: 'time [ms]' = 'header' in [columns], totals, rates, separator"
     verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
+    text = "without --columns: column of a table whose cycles measure the time"
+    verb.add_argument("--cycles", metavar="COLUMN", help=text)
+    text = "clock of --cycles, such as 2.4GHz, or the resource that is the clock"
+    verb.add_argument("--at", metavar="CLOCK", help=text)
     text = "polling interval of pqos or PCM, such as 100ms"
     verb.add_argument("--step", type=shared.duration, metavar="TIME", help=text)
     text = "sampling interval of the profiles (as recorded)"
@@ -60,10 +65,13 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("name either recordings or a --manifest.")
     if options.manifest and options.names:
         raise UsageError("--names is for recordings without --manifest; drop one of the two.")
+    if bool(options.cycles) != bool(options.at) or (options.cycles and options.columns):
+        raise UsageError("--cycles and --at go together, in the place of --columns.")
     inputs = [*options.recordings, options.manifest, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 
     from msbgen.data import partial, schema, store
+    from msbgen.data.columns import ColumnMap
     from msbgen.measure import imports, manifest, progress_counters
     from msbgen.measure.readers.formats import RecordingReader
 
@@ -75,6 +83,8 @@ def run(options: argparse.Namespace) -> None:
         planned, levels=options.levels or {}, task=options.task or ""
     )
     columns = manifest.read_columns(options.columns) if options.columns else planned.columns
+    if options.cycles:
+        columns = ColumnMap(cycles=options.cycles, clock=options.at)
     reader = RecordingReader(
         options.form, options.events or (), options.places or (), options.step, columns
     )

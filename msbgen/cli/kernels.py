@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import Progress, Verbs
+from msbgen.cli.options import Progress, UsageError, Verbs
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
 PARTS: tuple[str, ...] = ("kernels_measure", "kernels_choose")
@@ -21,9 +21,10 @@ def add(verbs: Verbs) -> None:
         import_module(f"msbgen.cli.{name}").add(parts)
 
     verb = shared.new_verb(parts, "import", run_import, "read measurements of kernels")
-    verb.add_argument("source", type=Path, metavar="TABLE.csv")
-    text = "names of columns: resources = ['clock'], counters, kind, [columns]"
-    verb.add_argument("--columns", type=Path, required=True, metavar="MAP.toml", help=text)
+    text = "a table, or the cache or T4 results (.json) of an auto-tuner"
+    verb.add_argument("source", type=Path, metavar="TABLE.csv|TUNED.json", help=text)
+    text = "of a table, names of columns: resources = ['clock'], counters, kind, [columns]"
+    verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
     shared.add_out(verb, "KERNELS.nc", "measurements to write", required=True)
     shared.add_force(verb)
 
@@ -56,13 +57,20 @@ def add(verbs: Verbs) -> None:
 
 def run_import(options: argparse.Namespace) -> None:
     """Read measurements of kernels and write them as one dataset."""
+    tuned = options.source.suffix == ".json"
+    if tuned == bool(options.columns):
+        raise UsageError("a table needs --columns, and the results of an auto-tuner have none.")
     shared.check_files([options.source, options.columns], [options.out], force=options.force)
 
     from msbgen.kernels import dataset as kernels
     from msbgen.kernels import readers as kernels_readers
+    from msbgen.kernels import tuning
 
-    columns = kernels_readers.read_column_map(options.columns)
-    runs = kernels_readers.read_table(options.source, columns)
+    if tuned:
+        runs = tuning.read_tuning(options.source)
+    else:
+        columns = kernels_readers.read_column_map(options.columns)
+        runs = kernels_readers.read_table(options.source, columns)
     kernels.write(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}:\n{kernels.describe(runs)}")
 

@@ -26,7 +26,8 @@ def add(verbs: Verbs) -> None:
         nargs="+",
         metavar="TABLE",
         help="programs measured over contexts: kernels (.nc), profiles with a counter in joules "
-        "(.nc, one program each, measured or generated), or a CSV with columns kind, runtime [s], "
+        "(.nc, one program each, measured or generated), the cache or T4 results (.json) of an "
+        "auto-tuner, or a CSV with columns kind, runtime [s], "
         "power [W] and the --resources",
     )
     text = "columns of a CSV with the settings of the machine"
@@ -123,7 +124,7 @@ def _choice_rows(
     yield ["program", *costs.columns, *figures]
     for number in numbers:
         known = costs.take([number])
-        view = _predictions(chooser, known, options)
+        view = _predictions(chooser, known, limits, options)
         if options.objective == "front":
             chosen = _front(view, limits)
         else:
@@ -139,13 +140,24 @@ def _choice_rows(
                 f"{1.0 - view.energy[at] / view.energy[top]:.4f}",
                 int(known.measured[0, at]),
             ]
+    # measured everywhere, a program has values for bounds
+    rate = max((chooser.supported_rate(costs.take([i])) for i in numbers), default=0.0)
+    if options.bounds is None and rate > options.miscoverage:
+        shared.print_message(
+            f"warning: bounds are for a miscoverage of {rate:g}, not of {options.miscoverage:g}: "
+            f"the families of other programs support no smaller one."
+        )
 
 
-def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
+def _predictions(
+    chooser: Chooser, known: Costs, limits: Limits, options: argparse.Namespace
+) -> ContextPredictions:
+    from msbgen.kernels.choice import Limits
     from msbgen.kernels.choice.chooser import bounded_predictions
 
     if options.bounds is None:
-        return chooser.predictions(known)
+        # without limits bounds decide nothing: those that are supported are shown
+        return chooser.predictions(known, supported=limits == Limits())
     from msbgen.data import store
 
     bounds = store.load_netcdf(options.bounds)
@@ -167,6 +179,7 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
     from msbgen.data.check import validate_profiles
     from msbgen.kernels import dataset as kernels
     from msbgen.kernels import readers as kernels_readers
+    from msbgen.kernels import tuning
     from msbgen.kernels.choice import costs
 
     found = []
@@ -179,6 +192,8 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
             whole = validate_profiles(dataset, source=path.name)
             with shared.errors_from(path.name):
                 found.append(kernels_readers.from_profiles([whole]))
+        elif path.suffix == ".json":
+            found.append(tuning.read_tuning(path))
         elif resources is None:
             raise UsageError(f"{path}: is a table; name its columns of resources with --resources.")
         else:

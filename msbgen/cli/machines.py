@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 PARTS: tuple[str, ...] = ("machines_queue",)
 
 
+# Programs of runs left out that a message names.
+_NAMED = 5
+
+
 def add(verbs: Verbs) -> None:
     """Add the verb's parts and their options."""
     text = "predict which machine runs a program best, from one run on one of them"
@@ -130,7 +134,10 @@ def run_predict(options: argparse.Namespace) -> None:
     predictor.check_source(options.source)
     if predictor.boosting_:
         extras.load_library("xgboost")
-    runs = _read(options.runs)
+    every = _read(options.runs)
+    timed = predictor.timed_on(every, options.source)
+    # without any, the predictor names the first
+    runs = every.isel(run=timed.nonzero()[0]) if timed.any() else every
     with shared.errors_from(options.runs.name):
         seconds = predictor.predict(runs, options.source)
     with shared.errors_from(options.model.name):  # refuses rates that the model does not support
@@ -158,6 +165,14 @@ def run_predict(options: argparse.Namespace) -> None:
 
     summary = f"{len(seconds)} runs on {len(predictor.machines_)} machines"
     shared.write_or_show_table(rows(), options.out, summary, force=options.force)
+    if not timed.all():
+        left = every["program"].values[~timed]
+        some = ", ".join(f"'{name}'" for name in dict.fromkeys(map(str, left[:_NAMED])))
+        raise shared.PartialResultError(
+            f"{options.runs.name}: {len(left)} of {len(timed)} runs have no time on "
+            f"{','.join(options.source)} and are left out, the first of program {some}; run them "
+            f"there or name another source."
+        )
 
 
 def run_evaluate(options: argparse.Namespace) -> None:

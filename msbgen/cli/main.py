@@ -25,8 +25,8 @@ INTERRUPTED, TERMINATED = 130, 143
 # The verbs in groups; each is a module of this folder with `add` and `run`.
 GROUPS = {
     "the loop": (
-        *("measure", "import", "check", "plan", "generate", "bound", "evaluate", "report"),
-        *("compare", "platform", "batch", "demo"),
+        *("measure", "import", "check", "plan", "generate", "bound", "choose", "evaluate"),
+        *("report", "compare", "export", "platform", "batch", "demo"),
     ),
     "systems": ("realtime", "runtime", "machines", "kernels", "graph"),
 }
@@ -38,6 +38,7 @@ CODES = {
     "msbgen.core.errors.MeasurementError": BAD_DATA,
     "msbgen.core.errors.ArgumentError": USAGE,
     "msbgen.cli.options.messages.UsageError": USAGE,
+    "msbgen.cli.options.messages.PartialResultError": PARTIAL,
     "msbgen.platform.record.RecordError": USAGE,
     "msbgen.measure.actuators.actuator.SettingError": USAGE,
     "msbgen.measure.sweep.requirements.RequirementError": USAGE,
@@ -45,6 +46,7 @@ CODES = {
     "msbgen.batch.run.BatchIncompleteError": PARTIAL,
     "msbgen.batch.pool.ClusterError": PARTIAL,
     "msbgen.compare.limits.SlowerError": SLOWER,
+    "msbgen.choose.context.InfeasibleError": SLOWER,
     "msbgen.compare.limits.UndecidedError": UNDECIDED,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,

@@ -55,6 +55,11 @@ def add(verbs: Verbs) -> None:
         help="counter of progress, in every group, or 'time' (that of MEASURED.nc; "
         "instructions, else CPU time)",
     )
+    text = "plan all of the budget, also where noise dominates and more runs change little"
+    verb.add_argument("--whole-budget", action="store_true", help=text)
+    text = "also write the plan, its errors and where to stop here, as JSON"
+    verb.add_argument("--json", type=shared.output, metavar="FILE.json", help=text)
+    shared.add_keep_all(verb)
     shared.add_force(verb)
 
 
@@ -72,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("one of --budget and --compare is wanted.")
     if options.noise is not None and options.compare is None:
         raise UsageError("--noise needs --compare.")
-    shared.check_files([options.measured], [options.out], force=options.force)
+    shared.check_files([options.measured], [options.out, options.json], force=options.force)
     if options.compare is not None:
         _plan_comparison(options)
         return
@@ -85,7 +90,9 @@ def run(options: argparse.Namespace) -> None:
     if options.measured:
         from msbgen.generate import model as generate
 
-        measured, source = shared.read_measured(options.measured, generate.ProfileModel)
+        measured, source = shared.read_measured(
+            options.measured, generate.ProfileModel.load, keep_all=options.keep_all
+        )
         if source is None:
             with Progress("fitting") as step:
                 source = generate.fit_profiles(measured, progress=step)
@@ -95,8 +102,10 @@ def run(options: argparse.Namespace) -> None:
             source, options.budget, levels=levels if options.measured else None,
             overhead=options.overhead, run_seconds=options.run_seconds,
             least_runs=options.least_runs, most_runs=max(options.least_runs, 20),
-            groups=groups, progress=step,
+            groups=groups, whole_budget=options.whole_budget, progress=step,
         )  # fmt: skip
+    if options.json:
+        shared.write_json(planned.as_dict(), options.json, force=options.force)
     _show(planned, options)
     if measured is not None and options.at_once is None:
         _hint_at_groups(measured, options.measured.name)
@@ -104,15 +113,17 @@ def run(options: argparse.Namespace) -> None:
 
 def _plan_comparison(options: argparse.Namespace) -> None:
     """Plan the runs of two versions."""
-    others = ["at_once", "counters", "clock", "overhead", *(["levels"] if options.measured else [])]
+    others = [
+        "at_once", "counters", "clock", "overhead", "whole_budget", "json",
+        *(["levels"] if options.measured else []),
+    ]  # fmt: skip
     if used := [name.replace("_", "-") for name in others if getattr(options, name)]:
         raise UsageError(f"--compare takes no --{used[0]} here; drop it.")
 
-    from msbgen.data import store
     from msbgen.plan import comparing
 
     if options.measured:
-        source: Any = store.read_profiles(options.measured)
+        source: Any = shared.read_runs(options.measured, keep_all=options.keep_all)
     else:
         source = shared.levels(options.levels)
     planned = comparing.plan_comparison(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
+CHANNELS = ("regulator", "queue")
+
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
@@ -30,12 +32,20 @@ def add(verbs: Verbs) -> None:
     replay.add_argument("--interval", type=shared.duration, default=0.01, metavar="TIME", help=text)
     text = "earlier replay of the same trace: its runs are added"
     replay.add_argument("--with", dest="onto", type=Path, metavar="FIRST.nc", help=text)
+    text = "TRACE.nc and these are streams of programs that share the cache and the bandwidth"
+    replay.add_argument("--beside", type=Path, nargs="+", metavar="STREAM.nc", help=text)
+    text = "how they share the bandwidth (%(default)s)"
+    replay.add_argument("--channel", choices=CHANNELS, default=CHANNELS[0], help=text)
+    text = "programs start again until the slowest has ended"
+    replay.add_argument("--loop", action="store_true", help=text)
     shared.add_seed(replay)
     shared.add_force(replay)
     record = shared.new_verb(
         parts, "record", run_record, "record a program's trace under qemu-user"
     )
     shared.add_out(record, "TRACE.nc", "the trace to write", required=True)
+    text = "write every request, too, for 'platform replay --beside'"
+    record.add_argument("--stream", type=shared.output, metavar="STREAM.nc", help=text)
     record.add_argument("--stdin", type=Path, metavar="FILE", help="input of the program (none)")
     record.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="program and arguments"
@@ -47,8 +57,11 @@ def add(verbs: Verbs) -> None:
 def run_replay(options: argparse.Namespace) -> None:
     """Replay a trace in contexts and write the profiles."""
     contexts_file = shared.file_of_contexts(options.contexts)
-    inputs = [options.trace, contexts_file, options.onto]
+    inputs = [options.trace, contexts_file, options.onto, *(options.beside or [])]
     shared.check_files(inputs, [options.out], force=options.force)
+    if options.beside:
+        _replay_beside(options)
+        return
 
     import numpy as np
 
@@ -78,6 +91,38 @@ def run_replay(options: argparse.Namespace) -> None:
         each = f"{runs[0]} runs each"
     store.write_profiles(profiles, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {n} contexts, {each}")
+
+
+def _replay_beside(options: argparse.Namespace) -> None:
+    """Replay streams that share each context, and write the profiles of the first program."""
+    if options.onto:
+        raise UsageError("--with is for programs alone; leave it out, or leave out --beside.")
+
+    from msbgen import platform
+    from msbgen.data import store
+    from msbgen.data.schema import join_profiles
+    from msbgen.data.sharing import shared_by_all
+    from msbgen.platform.config import exact_contexts
+
+    streams = [platform.read_stream(path) for path in (options.trace, *options.beside)]
+    config = platform.PlatformConfig()
+    contexts = shared.contexts(options.contexts, config.levels)
+    with shared.errors_of_contexts(options.contexts):
+        contexts = exact_contexts(contexts, config)
+    blocks = []
+    with Progress("replaying") as step:
+        for done, (ways, bandwidth, clock) in enumerate(contexts.tolist(), start=1):
+            sharing = shared_by_all(
+                len(streams), ways=ways, bandwidth=bandwidth, frequency=clock,
+                channel=options.channel, afterwards="loop" if options.loop else "idle",
+            )  # fmt: skip
+            runs = options.runs or 10
+            found = platform.replay_beside(streams, sharing, runs, options.interval, options.seed)
+            blocks.append(found[0].drop_vars("held_ways"))
+            step(done, len(contexts))
+    store.write_profiles(join_profiles(blocks), options.out, overwrite=options.force)
+    many = f"{len(contexts)} contexts" if len(contexts) > 1 else "1 context"
+    shared.show(f"{options.out}: {many}, {options.runs or 10} runs each")
 
 
 def _joined(
@@ -111,7 +156,7 @@ def run_record(options: argparse.Namespace) -> None:
     command = options.command[options.command[:1] == ["--"] :]
     if not command:
         raise UsageError("no command to record; write it after '--'.")
-    shared.check_files([options.stdin], [options.out], force=options.force)
+    shared.check_files([options.stdin], [options.out, options.stream], force=options.force)
 
     from msbgen import platform
 
@@ -120,6 +165,7 @@ def run_record(options: argparse.Namespace) -> None:
         options.out,
         stdin=options.stdin or os.devnull,
         rng=options.seed,
+        stream=options.stream,
         overwrite=options.force,
     )
     total = float(trace["instructions"].sum())

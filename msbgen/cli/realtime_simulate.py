@@ -93,3 +93,9 @@ def run(options: argparse.Namespace) -> None:
         f"response {float(ratio.max()):.3f} of its deadline, energy that of "
         f"{float(result['energy'].sum()):.4g} s at the highest clock{clock}"
     )
+    if result.attrs["load"] > 1:
+        shared.print_message(
+            f"warning: the cores are overloaded: the last job ends after "
+            f"{result.attrs['load']:.2f} times the time until the last deadline; lower the "
+            f"utilisation of the set, or choose another --allocator."
+        )

@@ -31,7 +31,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--cores", type=shared.count, default=4, metavar="M", help="number of cores (%(default)s)"
     )
-    shared.add_capacity(verb)
+    shared.add_capacity(verb, "the highest level in the files of every resource but the clock")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -50,10 +50,11 @@ def run(options: argparse.Namespace) -> None:
 
     read = {path.stem: store.read_profiles(path) for path in options.measured}
     wcet = {name: tasksets.reference_wcet(profiles) for name, profiles in read.items()}
+    capacity = options.capacity or tasksets.highest_levels([*read.values()])
     for path, profiles in zip(options.measured, read.values()):
-        _check_capacity(options.capacity, options.cores, path, profiles)
+        _check_capacity(capacity, options.cores, path, profiles)
     drawn = tasksets.draw_task_set(
-        wcet, options.utilisation, cores=options.cores, capacity=options.capacity, rng=options.seed
+        wcet, options.utilisation, cores=options.cores, capacity=capacity, rng=options.seed
     )
     drawn.write(options.out, overwrite=options.force)
     shared.show(f"{options.out}: {len(drawn.tasks)} tasks, utilisation {drawn.utilisation:.6g}")

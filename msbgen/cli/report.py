@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import Progress, Verbs
+from msbgen.cli.options import Progress, UsageError, Verbs
 
 
 def add(verbs: Verbs) -> None:
@@ -15,7 +15,8 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(
         verbs, "report", run, "write a page on the accuracy of generated profiles"
     )
-    verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    text = "measured profiles, or a saved model (--model), which needs no fit"
+    verb.add_argument("measured", type=Path, metavar="MEASURED.nc|MODEL.nc", help=text)
     text = "the page to write; its numbers are written beside it, to REPORT.json"
     shared.add_out(verb, "REPORT.html", text, required=True)
     shared.add_held_out(verb, "(a quarter)")
@@ -31,6 +32,7 @@ def add(verbs: Verbs) -> None:
         "(%(default)s)",
     )
     shared.add_seed(verb)
+    shared.add_keep_all(verb)
     shared.add_force(verb)
 
 
@@ -47,10 +49,20 @@ def run(options: argparse.Namespace) -> None:
     page.check_extra()
 
     from msbgen.batch import report_data
+    from msbgen.bounds.model import CalibratedModel
     from msbgen.data import store
 
-    measured = store.read_profiles(options.measured)
-    truth = store.read_profiles(options.truth) if options.truth else None
+    measured, model = shared.read_measured(
+        options.measured, CalibratedModel.load_any, keep_all=options.keep_all
+    )
+    if model and (options.truth or options.leave_out):
+        raise UsageError(
+            f"{options.measured} is a fitted model; --truth and --leave-out need the measured "
+            f"profiles."
+        )
+    truth = None
+    if options.truth:
+        truth = shared.read_runs(options.truth, keep_all=options.keep_all)
     shared.check_leave_out(options, measured)
     wanted = None
     if options.contexts and options.contexts != "all":
@@ -59,8 +71,9 @@ def run(options: argparse.Namespace) -> None:
         data = report_data.collect_report_data(
             measured, source=options.measured.name, path=str(options.measured), truth=truth,
             generated={name: store.read_profiles(path) for name, path in generated.items()},
-            leave_out=options.leave_out, contexts=wanted, miscoverage=options.miscoverage,
-            budget=options.budget, seed=options.seed, command=_command(options), progress=step,
+            leave_out=options.leave_out, contexts=wanted, model=model, has_runs=model is None,
+            miscoverage=options.miscoverage, budget=options.budget, seed=options.seed,
+            command=_command(options), progress=step,
         )  # fmt: skip
     written = page.write_report(options.out, data, overwrite=options.force)
     for sentence in page.verdict(data):
@@ -80,4 +93,5 @@ def _command(options: argparse.Namespace) -> str:
             flag = f"--{name.replace('_', '-')}"
             several = value if isinstance(value, list) else [value]
             words += [word for one in several for word in (flag, str(one))]
+    words += ["--keep-all"] if options.keep_all else []
     return shlex.join([*words, "--seed", str(options.seed), "-o", str(options.out)])

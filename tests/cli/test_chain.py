@@ -82,8 +82,11 @@ def test_what_one_verb_writes_every_verb_reads(kind, msbgen, tmp_path):
         assert "left out" not in succeed("realtime", "phases", name, "-o", table).stderr
         succeed("realtime", "allocate", table, table, "--progress", "0,.5",
                 "--capacity", "cache_ways=8", "--objective", "progress")  # fmt: skip
-    succeed("plan", "all.nc", "--budget", "1s", "-o", "next.csv")
-    succeed("bound", "all.nc", "--contexts", "next.csv")
+    succeed("plan", "all.nc", "--budget", "1s", "--whole-budget", "-o", "next.csv")
+    succeed("bound", "all.nc", "--contexts", "next.csv", "--model", "b.nc")
+    succeed("choose", "b.nc", "--deadline", "1h", "--cost", "cache_ways=1")
+    succeed("export", "all.nc", "x.nc", "--format", "perfetto", "-o", "x.pftrace")
+    succeed("export", "all.nc", "x.nc", "--format", "openmetrics", "-o", "x.txt")
     succeed("evaluate", "all.nc", "--leave-out", 2, "--methods", "default/mean,multilinear")
     if kind in REPORTED:
         succeed("report", "all.nc", "-o", "all.html")

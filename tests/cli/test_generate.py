@@ -127,12 +127,6 @@ def test_no_convergence_exits_with_4(folder, msbgen):
     assert not (folder / "o.nc").exists()
 
 
-def test_too_many_measured_contexts_are_refused(folder, monkeypatch, refused):
-    monkeypatch.setattr("msbgen.generate.model.MOST_KNOWN", 3)
-    done = refused(3, "measured.nc: 6 contexts; fitting takes", *GENERATE, "all")
-    assert "slice(None, None, 2)" in done.stderr
-
-
 def test_a_file_written_in_blocks_is_the_same(folder, monkeypatch, msbgen):
     arguments = ["generate", "measured.nc", "--contexts", "all", "--kind", "sample", "--seed", "2"]
     assert msbgen(*arguments, "-o", "one.nc").returncode == 0

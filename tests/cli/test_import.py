@@ -101,3 +101,18 @@ def test_a_recording_that_is_gone_or_no_file_is_refused(sweep, refused):
     (sweep / "runs.csv").write_text("file,q\n.,40\n")
     refused(3, "is a folder; a regular file is wanted", "import", "--manifest", "runs.csv",
             "-o", "o.nc")  # fmt: skip
+
+
+def test_cycles_at_the_clock_of_the_context_are_the_time(tmp_path, msbgen):
+    for clock in (1, 2):
+        text = "CYCLES,INST\n" + "10000000,9000000\n" * 20
+        (tmp_path / f"t__frequency={clock}GHz__run=0.csv").write_text(text)
+    names = sorted(path.name for path in tmp_path.glob("*.csv"))
+    arguments = ("import", *names, "--form", "table", "-o", "t.nc", "--clock", "INST")
+    done = msbgen(*arguments, "--cycles", "CYCLES", "--at", "frequency")
+    assert done.returncode == 0, done.stderr
+    profiles = read_profiles(tmp_path / "t.nc")
+    np.testing.assert_allclose(profiles["duration"].values[:, 0], [0.2, 0.1])
+    lone = msbgen(*arguments, "--cycles", "CYCLES", "--force")
+    assert lone.returncode == 2
+    assert "--cycles and --at go together" in lone.stderr

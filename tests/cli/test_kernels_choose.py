@@ -1,6 +1,7 @@
 """``msbgen kernels choose``."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -51,6 +52,9 @@ def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     assert float(row["time bound [s]"]) <= limit
     (row,) = rows(msbgen(*CHOOSE, "--objective", "time").stdout)
     assert (row["clock [GHz]"], row["measured"], row["saving"]) == ("2", "1", "0.0000")
+    done = msbgen(*CHOOSE, "--miscoverage", "0.05")
+    assert (done.returncode, rows(done.stdout)[0]["clock [GHz]"]) == (0, f"{CLOCKS[at]:g}")
+    assert "bounds are for a miscoverage of 0.091, not of 0.05" in done.stderr
     done = msbgen(*CHOOSE, "-o", "c.csv")
     assert (done.returncode, done.stdout) == (0, "c.csv: 1 rows\n")
 
@@ -78,7 +82,11 @@ def test_what_to_measure_next_is_a_list_of_contexts(folder, msbgen, table):
 
 ERRORS = [
     (["--program", "q10"], 2, "program is 'q10'; did you mean 'p10'?"),
-    (["--miscoverage", "0.01"], 3, "at least 99 runs of as many different families"),
+    (
+        ["--miscoverage", "0.01", "--latency", "1h"],
+        3,
+        "at least 99 runs of as many different families",
+    ),
     (["--latency", "1us"], 3, "what the fastest (clock=2 GHz) takes at most"),
     (["--work", "batch"], 2, "work is 'batch'; one of the resources clock is wanted"),
     (["--resources", "volts"], 3, "a column 'volts' is wanted"),
@@ -146,3 +154,20 @@ def test_a_schema_of_several_words_is_refused(folder, msbgen):
     done = msbgen("kernels", "choose", "odd.nc")
     assert done.returncode == 3
     assert "odd.nc: attribute 'schema' is" in done.stderr
+
+
+def test_the_cache_of_a_tuner_is_chosen_from_and_imported(folder, msbgen, refused):
+    entries = {
+        f"{clock}": {"nvml_gr_clock": clock, "time": 6e3 / clock, "nvml_power": clock / 10}
+        | ({"time": "CompilationFailedConfig"} if clock == 300 else {})
+        for clock in (300, 600, 1200)
+    }
+    cache = {"kernel_name": "k", "tune_params_keys": ["nvml_gr_clock"], "cache": entries}
+    (folder / "t.json").write_text(json.dumps(cache))
+    done = msbgen("kernels", "choose", "t.json", "--latency", "7ms")
+    (row,) = rows(done.stdout)
+    assert (row["program"], row["nvml_gr_clock [MHz]"], row["time [s]"]) == ("k", "1200", "0.005")
+    done = msbgen("kernels", "import", "t.json", "-o", "k.nc")
+    assert done.returncode == 0, done.stderr
+    assert "nvml_gr_clock [MHz]: 600 to 1200" in done.stdout
+    refused(2, "a table needs --columns", "kernels", "import", "measured.nc", "-o", "o.nc")

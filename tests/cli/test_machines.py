@@ -88,6 +88,22 @@ def test_from_a_table_to_times_on_every_machine(fitted, msbgen):
     assert (fitted / "o.csv").read_text() == done.stdout
 
 
+def test_runs_without_a_time_on_the_source_are_left_out_and_named(fitted, msbgen, refused):
+    whole = msbgen("machines", "predict", "model.nc", "--runs", "new.csv", "--source", "old")
+    lines = (fitted / "new.csv").read_text().splitlines()
+    lines[1] = lines[1].replace(",old,", ",odd,")
+    (fitted / "some.csv").write_text("\n".join(lines) + "\n")
+    done = msbgen("machines", "predict", "model.nc", "--runs", "some.csv", "--source", "old")
+    program = str(words_of(NEW, "program")[0])
+    assert done.returncode == 5
+    assert "some.csv: 1 of 8 runs have no time on old and are left out, the first" in done.stderr
+    assert f"of program '{program}'; run them there" in done.stderr
+    wanted = whole.stdout.splitlines()
+    assert done.stdout.splitlines() == [wanted[0], *wanted[4:]]
+    arguments = ("machines", "predict", "model.nc", "--runs", "new.csv", "--source", "new")
+    refused(3, "run 0, of program", *arguments)
+
+
 def test_two_machines_measured_and_an_interval(fitted, msbgen):
     arguments = ["--runs", "two.csv", "--source", "new,old", "--miscoverage", "0.1"]
     done = msbgen("machines", "predict", "model.nc", *arguments)

@@ -1,5 +1,6 @@
 """``msbgen plan``, and what is measured next by it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_measure_plan_measure(tmp_path, msbgen):
     assert "expected error of profiles" in done.stdout
     planned = read_plan(tmp_path / "next.csv", RESOURCES).contexts
     assert not {tuple(r) for r in planned} & {tuple(r) for r in context_table(measured)}
+    done = msbgen("plan", "measured.nc", "--budget", "1h", "-o", "-", "--json", "plan.json")
+    assert done.returncode == 0, done.stderr
+    stop = json.loads((tmp_path / "plan.json").read_text())["stop"]
+    assert stop["sentence"].startswith("stop after the first ")
+    assert stop["sentence"] in done.stderr
+    every = msbgen("plan", "measured.nc", "--budget", "3min", "--whole-budget", "-o", "every.csv")
+    assert every.returncode == 0, every.stderr
+    whole = read_plan(tmp_path / "every.csv", RESOURCES)
+    assert len(whole.contexts) >= done.stdout.count("\n") - 1
 
 
 def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen):

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msbgen.data.schema import context_table, count_array
+from msbgen.data.schema import context_table, count_array, counter_names, mean_duration
 from msbgen.data.store import read_profiles, write_profiles
+from msbgen.platform import write_stream
+from streams import random_stream
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 GZIP, OPENSSL = TRACES / "gzip.nc", TRACES / "openssl.nc"
@@ -131,3 +133,19 @@ def test_what_cannot_be_recorded_says_why(refused, monkeypatch):
 
     monkeypatch.setattr(record, "check_recording_needs", missing)
     refused(2, "recording needs gcc", "platform", "record", "-o", "o.nc", "--", "true")
+
+
+def test_programs_are_replayed_beside_others(tmp_path, msbgen, refused):
+    for seed, name in enumerate(("a.nc", "b.nc")):
+        write_stream(random_stream(seed), tmp_path / name)
+    context = "cache_ways,bandwidth,frequency\n4,700,2.0\n20,700,2.0\n"
+    (tmp_path / "c.csv").write_text(context)
+    replaying = ["platform", "replay", "a.nc", "--contexts", "c.csv", "--runs", 2]
+    done = msbgen(*replaying, "--beside", "b.nc", "--loop", "-o", "out.nc")
+    assert "out.nc: 2 contexts, 2 runs each" in done.stdout, done.stderr
+    beside = read_profiles(tmp_path / "out.nc")
+    assert counter_names(beside)[-1] == "prefetched_misses"
+    few, many = mean_duration(beside)
+    assert few > 1.02 * many
+    refused(3, "a.nc: attribute 'schema' is 'msbgen-stream/1'", *replaying, "-o", "d.nc")
+    refused(2, "--with is", *replaying, "--beside", "b.nc", "--with", "out.nc", "-o", "d.nc")

@@ -21,6 +21,12 @@ def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):
     assert read_task_set(decisions / "new.toml") == drawn
 
 
+def test_without_a_capacity_the_highest_levels_are_shared(msbgen, decisions):
+    done = msbgen(*ASKED[:-2], "--utilisation", "2.5")
+    assert done.returncode == 0, done.stderr
+    assert read_task_set(decisions / "new.toml").capacity == {"cache_ways": 8.0}
+
+
 @pytest.mark.parametrize(
     ("message", "arguments"),
     [

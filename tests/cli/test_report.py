@@ -48,6 +48,31 @@ def test_generated_files_are_judged(files, msbgen, tmp_path):
     assert numbers["held_out"]["method"] == "all.nc"
 
 
+def test_a_saved_model_is_reported_without_a_fit(files, msbgen, refused, tmp_path, monkeypatch):
+    bounding = ("bound", "task.nc", "--contexts", "grid:2x2", "--miscoverage", 0.2)
+    assert msbgen(*bounding, "--model", "m.nc").returncode == 0
+    fitting = ("generate", "task.nc", "--contexts", "grid:2x2", "--kind", "mean", "-o", "g.nc")
+    assert msbgen(*fitting, "--model", "f.nc").returncode == 0
+    monkeypatch.setattr("msbgen.batch.report_data.fit_profiles", None)
+    monkeypatch.setattr("msbgen.batch.held_out.calibrate_model", None)
+    numbers = {}
+    for name in ("m", "f"):
+        done = msbgen("report", f"{name}.nc", "--contexts", "grid:2x2", "--miscoverage", 0.2,
+                      "--budget", "2s", "-o", f"{name}.html")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        numbers[name] = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+        assert "holds no measured runs" in numbers[name]["held_out"]["missing"]
+        assert numbers[name]["next"]["commands"][0].startswith(f"msbgen plan {name}.nc ")
+    done = msbgen("bound", "m.nc", "--contexts", "grid:2x2", "--miscoverage", 0.2)
+    assert done.returncode == 0, done.stderr
+    bounds = [float(row.split(",")[2]) for row in done.stdout.splitlines()[1:]]
+    assert numbers["m"]["everywhere"]["bound"] == pytest.approx(bounds, rel=1e-4)
+    assert "the model was not calibrated" in numbers["f"]["everywhere"]["bounds"]["missing"]
+    refused(
+        2, "need the measured profiles", "report", "m.nc", "--truth", "truth.nc", "-o", "a.html"
+    )
+
+
 def test_what_makes_no_report_is_refused(files, refused, monkeypatch):
     out = ("-o", "r.html")
     refused(2, "--generated needs --truth", "report", "task.nc", "--generated", "a", *out)

@@ -5,7 +5,7 @@ import pytest
 
 from conftest import MEASURED, synthetic_task
 from msbgen.cli.main import main
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
 from msbgen.data.quality import note_design
 from msbgen.data.schema import describe_context, describe_profiles
@@ -67,11 +67,6 @@ def test_words_that_a_model_cannot_know_are_refused(two):
     for code, text in ((3.0, "frequency=fastest"), (1.5, "frequency=1.5")):
         with pytest.raises(ArgumentError, match=f"{text}, a word without runs in the meas"):
             model.generate([[3.0, code]])
-    contexts = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0, 3.0)])
-    three = with_words(synthetic_task(contexts), "a", "b", "c")
-    with pytest.raises(MeasurementError, match="more than two words, which have no order; fit one"):
-        fit_profiles(three)
-    fit_profiles(three.isel(context=three["frequency"].isin([1, 3])))
 
 
 def test_words_are_shown_and_checked(two):

@@ -12,6 +12,7 @@ from msbgen.cli.options.flags import (
     add_folds,
     add_force,
     add_held_out,
+    add_keep_all,
     add_limits,
     add_miscoverage,
     add_out,
@@ -38,12 +39,14 @@ from msbgen.cli.options.inputs import (
     levels_of,
     profile_file,
     read_measured,
+    read_runs,
     write_json,
     write_or_show_table,
     write_scores,
 )
 from msbgen.cli.options.messages import (
     Messages,
+    PartialResultError,
     Progress,
     UsageError,
     flush,

@@ -91,6 +91,12 @@ def add_force(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
+def add_keep_all(verb: argparse.ArgumentParser) -> None:
+    """``--keep-all``: whether every measured run is trusted."""
+    text = "trust every run: look for no faults, correct and leave out nothing"
+    verb.add_argument("--keep-all", action="store_true", help=text)
+
+
 def add_seed(verb: argparse.ArgumentParser) -> None:
     """``--seed``: seed of all random draws."""
     text = "seed of all random draws (%(default)s)"
@@ -157,11 +163,15 @@ def add_contexts(
     )
 
 
-def add_capacity(verb: argparse.ArgumentParser) -> None:
-    """``--capacity``: total of each shared resource."""
+def add_capacity(verb: argparse.ArgumentParser, default: str = "") -> None:
+    """``--capacity``: total of each shared resource; required unless a text names the default."""
     text = "total of each shared resource, as cache_ways=20,bandwidth=1400"
     verb.add_argument(
-        "--capacity", type=values.amounts, required=True, metavar="NAME=X,...", help=text
+        "--capacity",
+        type=values.amounts,
+        required=not default,
+        metavar="NAME=X,...",
+        help=f"{text} ({default})" if default else text,
     )
 
 

@@ -69,19 +69,36 @@ def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
         return near_contexts(found, context_table(measured), resource_attrs(measured))
 
 
-def read_measured(path: Path, kind: type[Model]) -> tuple[xr.Dataset, Model | None]:
-    """Measured profiles and None; or of a saved model of a kind its known contexts, and the model.
+def read_runs(path: Path, *, keep_all: bool) -> xr.Dataset:
+    """Measured profiles, all of whose runs are trusted with `keep_all`.
 
-    Errors as :func:`msbgen.data.store.read_profiles` and :meth:`ProfileModel.load`.
+    Errors as :func:`msbgen.data.store.read_profiles`.
     """
-    from msbgen.data import check, store
+    from msbgen.data import schema, store
+
+    dataset = store.read_profiles(path)
+    return schema.trusting(dataset) if keep_all else dataset
+
+
+def read_measured(
+    path: Path, load: Callable[[Path], Model], *, keep_all: bool = False
+) -> tuple[xr.Dataset, Model | None]:
+    """Measured profiles and None; or the known contexts of a saved model, and the model.
+
+    `load` reads the model.  With `keep_all` all measured runs are trusted; a model was fitted with
+    or without it.  Errors as :func:`msbgen.data.store.read_profiles` and those of `load`.
+    """
+    from msbgen.data import check, schema, store
     from msbgen.generate.model import MODEL_SCHEMA
 
     dataset = store.load_netcdf(path)
     if str(dataset.attrs.get("schema")) == MODEL_SCHEMA:
-        model = kind.load(path)
+        if keep_all:
+            raise UsageError(f"{path} is a fitted model; --keep-all needs the measured profiles.")
+        model = load(path)
         return model.known, model
-    return check.validate_profiles(dataset, source=path.name), None
+    measured = check.validate_profiles(dataset, source=path.name)
+    return (schema.trusting(measured) if keep_all else measured), None
 
 
 @contextmanager

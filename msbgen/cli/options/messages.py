@@ -21,6 +21,10 @@ class UsageError(Exception):
     """The command line is inconsistent or impossible; the message names the change."""
 
 
+class PartialResultError(Exception):
+    """Some results are written and others are missing; the message names those."""
+
+
 def show(text: object) -> None:
     """Print a result, to stdout; names from files do not control the terminal."""
     from msbgen.core.errors import printable

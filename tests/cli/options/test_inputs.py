@@ -128,6 +128,12 @@ READING = {
     "measure contexts": "measure measured.nc -o o.nc --contexts X",
     "measure onto": "measure spec.toml -o o.nc --with X",
     "measure restore": "measure --restore X",
+    "choose files": "choose X --deadline 1s --cost cache_ways=1",
+    "choose deadlines": "choose --deadlines X --cost cache_ways=1 --total cache_ways=20",
+    "choose contexts": "choose measured.nc --deadline 1s --cost cache_ways=1 --contexts X",
+    "export files": "export X --format perfetto -o o.pftrace",
+    "export contexts": "export measured.nc --format perfetto -o o.pftrace --contexts X",
+    "replay beside": "platform replay measured.nc -o o.nc --contexts all --beside X",
     "record stdin": "platform record -o o.nc --stdin X -- true",
 }
 
