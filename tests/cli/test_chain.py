@@ -8,7 +8,7 @@ from msbgen.data.energy import add_energy
 from msbgen.data.store import read_profiles, write_profiles
 from partials import in_groups
 
-WAYS, CLOCKS = (2.0, 4.0, 8.0), (1.0, 1.5, 2.0)
+WAYS, CLOCKS = (2.0, 4.0, 8.0), (1.0, 2.0)
 GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
 
 
