@@ -68,6 +68,7 @@ def rebin_in_proportion(position, amounts, edges, prior, out):
     """
     n, intervals, k = amounts.shape
     end = out.shape[1] - 1
+    expected = np.empty(k)
     for r in range(n):
         out_r = out[r]
         prior_r = prior[r]
@@ -88,21 +89,23 @@ def rebin_in_proportion(position, amounts, edges, prior, out):
                 last = j
                 while last < end and edges[last + 1] < stop:
                     last += 1
-                for q in range(k):
-                    amount = amounts[r, i, q]
-                    expected = 0.0
-                    for b in range(j, last + 1):
-                        overlap = min(stop, edges[b + 1]) - max(start, edges[b])
-                        if overlap > 0.0:
-                            expected += prior_r[b, q] * overlap / (edges[b + 1] - edges[b])
-                    for b in range(j, last + 1):
-                        overlap = min(stop, edges[b + 1]) - max(start, edges[b])
-                        if overlap > 0.0:
-                            if expected > 0.0:
-                                part = prior_r[b, q] * overlap / (edges[b + 1] - edges[b])
-                                out_r[b, q] += amount * (part / expected)
+                expected[:] = 0.0
+                for b in range(j, last + 1):
+                    overlap = min(stop, edges[b + 1]) - max(start, edges[b])
+                    if overlap > 0.0:
+                        own = edges[b + 1] - edges[b]
+                        for q in range(k):
+                            expected[q] += prior_r[b, q] * overlap / own
+                for b in range(j, last + 1):
+                    overlap = min(stop, edges[b + 1]) - max(start, edges[b])
+                    if overlap > 0.0:
+                        own, share = edges[b + 1] - edges[b], overlap / width
+                        for q in range(k):
+                            if expected[q] > 0.0:
+                                share_q = prior_r[b, q] * overlap / own / expected[q]
                             else:
-                                out_r[b, q] += amount * (overlap / width)
+                                share_q = share
+                            out_r[b, q] += amounts[r, i, q] * share_q
                 j = last
             else:
                 for q in range(k):

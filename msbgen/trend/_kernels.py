@@ -200,14 +200,19 @@ def add_normal(products, jacobian, out):
     """
     n, bins, most = products.shape
     p = jacobian.shape[2]
-    for c in range(n):
-        for j in range(bins):
-            for o in range(min(most, bins - j)):
+    block = np.empty((p, p))  # of one pair of bins: it stays in the nearest cache
+    for j in range(bins):
+        for o in range(min(most, bins - j)):
+            block[:] = 0.0
+            for c in range(n):
                 product = products[c, j, o]
                 if product > 0.0:
-                    other = jacobian[c, j + o]
+                    own, other = jacobian[c, j], jacobian[c, j + o]
                     for a in range(p):
-                        factor = product * jacobian[c, j, a]
-                        row = out[j * p + a]
-                        for b in range(a if o == 0 else 0, p):
-                            row[o * p + b - a] += factor * other[b]
+                        factor = product * own[a]
+                        row = block[a]
+                        for b in range(p):
+                            row[b] += factor * other[b]
+            for a in range(p):
+                for b in range(a if o == 0 else 0, p):
+                    out[j * p + a, o * p + b - a] += block[a, b]
