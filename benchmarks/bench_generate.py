@@ -1,4 +1,4 @@
-"""Speed of whole jobs: fit and generate, single contexts, growth, the start of the command.
+"""Speed of whole jobs: fit and generate, single contexts, growth, fits, the start of the command.
 
     python benchmarks/bench_generate.py [--quick] [--output benchmarks/results/generate.json]
 
@@ -24,11 +24,12 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from bench_fits import bench_fits
 from tables import PROFILES, renew
 from timing import CORES, interleaved, on_cores, run_python, seconds_of, slope, standing_in
 
 KINDS = ("max_likelihood", "mean", "sample")
-PARTS = ("job", "model", "growth", "start")
+PARTS = ("job", "model", "growth", "fits", "start")
 HERE = Path(__file__).resolve()
 
 
@@ -272,6 +273,7 @@ def main() -> None:
         "job": partial(bench_job, options.task, n, repeats),
         "model": partial(bench_model, options.task, n, repeats),
         "growth": partial(bench_growth, options.task, sizes, 2 if options.quick else 3),
+        "fits": partial(bench_fits, quick=options.quick),
         "start": partial(bench_start, options.task, 3 if options.quick else 9),
     }
     renew(options.output, {part: parts[part] for part in options.parts})

@@ -95,6 +95,8 @@ def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
             if isinstance(row, dict):
                 what = f"growth with the contexts, {kind}, exponent"
                 yield Figure(what, row["slope"], 1.1, False, "")
+    if "fits" in generate:
+        yield from _fit_figures(generate["fits"])
     if "start" in generate:
         start = generate["start"]
         yield Figure("`msbgen --help`", start["help_seconds"], 0.15, False, "s")
@@ -105,6 +107,27 @@ def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure(what, start["later_start_seconds"], 1.3, False, "s")
         what = "`msbgen demo` of a fresh install, all contexts generated"
         yield Figure(what, start["demo_seconds"], 40.0, False, "s")
+
+
+def _fit_figures(fits: Mapping[str, Any]) -> Iterator[Figure]:
+    goals = {  # seconds of fit, calibration and plan, gigabytes
+        (4560, 3): {"fit": 60.0, "calibrate": 60.0, "plan": 20.0, "peak": 4.0},
+        (20_000, 1): {"fit": 300.0, "peak": 8.0},
+    }
+    for row in fits["sizes"]:
+        size = f"{row['contexts']} contexts × {row['runs']}"
+        for part, goal in goals.get((row["contexts"], row["runs"]), {}).items():
+            if part == "peak":
+                yield Figure(f"{size}: peak memory", row["peak_bytes"] / 1e9, goal, False, "GB")
+            else:
+                yield Figure(f"{size}: {part}", row[f"{part}_seconds"], goal, False, "s")
+    for row in fits["counters"]:
+        if row["counters"] == 20:
+            what = f"{row['contexts']} contexts × {row['runs']}, 20 counters: fit"
+            yield Figure(what, row["fit_seconds"], 10.0, False, "s")
+    for part, goal in (("fit", 1.3), ("calibrate", 1.3), ("counters", 1.2)):
+        what = "fit with the counters" if part == "counters" else f"{part} with the contexts"
+        yield Figure(f"growth of {what}, exponent", fits["slopes"][part], goal, False, "")
 
 
 def kernel_figures(found: Mapping[str, Any]) -> Iterator[Figure]:

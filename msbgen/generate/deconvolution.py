@@ -81,11 +81,11 @@ def deconvolved_trend(
     together.
 
     Of many contexts, representative ones decide on the form of the trend, its parameters, caps and
-    time model.  All contexts are then deconvolved and fitted with these.
+    time model.  All contexts are then deconvolved and fitted with these, step by step once more.
     """
     if are_many(runs.contexts):
         part = runs.of_contexts(choosing_contexts(runs.contexts))
-        chosen = deconvolved_trend(part, segments, deconvolutions, lambda: None, counters=counters)
+        chosen = deconvolved_trend(part, segments, deconvolutions, step, counters=counters)
         return _trend_like(chosen[0], runs, deconvolutions, step)
     means = runs.amounts(runs.state)
     everywhere = np.isfinite(means).all(axis=(0, 2))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from msbgen.bridge.paths import Chain
 from msbgen.core.arrays import StoredArrays
-from msbgen.core.contexts import in_tiles
+from msbgen.core.contexts import are_many, in_tiles
 from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.data.schema import NEGLIGIBLE
@@ -127,7 +127,7 @@ class ProgressDistribution:
         solver that couples groups of counters raises NotConvergedError.
         """
         lost = measurements.is_lost
-        fits = 2 if lost.any() else 1
+        fits = (2 if lost.any() else 1) * (2 if are_many(measurements.contexts) else 1)
         stages = 2 + fits * (1 + settings.deconvolutions)
         done = iter(range(1, stages + 1))
 

@@ -34,7 +34,9 @@ def exact(many, quick):
 
 
 def test_many_contexts_are_fitted_as_few(few_are_many, many, quick, exact, between, tmp_path):
-    model = fit_profiles(many, quick)
+    seen = []
+    model = fit_profiles(many, quick, progress=lambda *step: seen.append(step))
+    assert seen == [(k, len(seen)) for k in range(1, len(seen) + 1)]
     assert "LowRank" in type(model.distribution.centre.trend._smoother).__name__
     found, wanted = (m.generate(between, kind="mean") for m in (model, exact))
     np.testing.assert_allclose(found["duration"], wanted["duration"], rtol=0.004)
