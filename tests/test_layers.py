@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 SHARED = {"core", "data"}
 ENGINE = {"bridge", "trend", "faults", "generate"}
 MODELS = {"bounds", "plan", "evaluate", "compare"}
-SYSTEMS = {"realtime", "runtimes", "machines", "kernels", "graphs"}
+SYSTEMS = {"beside", "realtime", "runtimes", "machines", "kernels", "graphs"}
 MAY_IMPORT = {
     "core": set(),
     "data": {"core"},

@@ -1,0 +1,371 @@
+"""The course of programs that share caches and memory bandwidth, in steps between events."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from msbgen.core.compiled import cached
+
+# Windows of a cache that are followed at most, and shares of the youngest one's age that are added.
+_MOST_WINDOWS = 400
+_YOUNGER = 8
+# Windows nearer to each other than this part of their lines, and these ways, are thinned out.
+_NEAR, _NEAR_WAYS = 0.03, 0.02
+
+
+def _kernel(function: Callable[..., Any]) -> Any:
+    """Compile lazily, cache on disk where a place for the cache can be found."""
+    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    return cached(njit, function, options)
+
+
+@_kernel
+def _grow(lines, amount, k, tail, distances, sets):
+    """Footprint [ways] after a share `amount` of a segment, from `lines`, and its bin of distances.
+
+    A footprint grows by the requests whose reuse distance is larger: ``tail[k]`` per segment.
+    """
+    while distances[k] <= lines:
+        k += 1
+    while amount > 0.0 and tail[k] > 0.0:
+        rate = tail[k] / sets
+        if lines + rate * amount < distances[k]:
+            lines += rate * amount
+            break
+        amount -= (distances[k] - lines) / rate
+        lines = distances[k]
+        k += 1
+    return lines, k
+
+
+@_kernel
+def _interpolated(row, place):
+    """Linear interpolation in a row at a place counted in its elements."""
+    left = min(np.int64(place), row.size - 2)
+    share = min(place - left, 1.0)
+    return row[left] * (1.0 - share) + row[left + 1] * share
+
+
+@_kernel
+def _seconds(table, ways, per_miss, slowness, missed):
+    """Time of a segment with ways and with `per_miss` seconds of the channel for each miss.
+
+    `slowness` (b,) are those of the table's columns, ascending; beyond the last one, each further
+    second is one of each miss.
+    """
+    b = 0
+    while b < slowness.size - 2 and slowness[b + 1] < per_miss:
+        b += 1
+    left = min(np.int64(ways), table.shape[0] - 2)
+    share = min(ways - left, 1.0)
+    first = table[left, b] * (1.0 - share) + table[left + 1, b] * share
+    if slowness.size == 1 or per_miss <= slowness[0]:
+        return first + missed * max(per_miss - slowness[0], 0.0) * (slowness.size == 1)
+    second = table[left, b + 1] * (1.0 - share) + table[left + 1, b + 1] * share
+    if per_miss >= slowness[b + 1]:
+        return second + missed * (per_miss - slowness[b + 1])
+    part = (per_miss - slowness[b]) / (slowness[b + 1] - slowness[b])
+    return first * (1.0 - part) + second * part
+
+
+@_kernel
+def _missed(i, reuse, windows, n_windows, mates, distances, overflow):
+    """Requests of a segment of program i that miss, by what its mates used since each was used."""
+    total = 0.0
+    last = windows.shape[0] - n_windows
+    j = last  # windows from `last` on, the youngest first
+    own, others = 0.0, 0.0  # of the window before j
+    top = overflow.shape[0] - 1
+    for k in range(distances.size - 1):
+        x = distances[k]
+        if reuse[k] == 0.0:
+            continue
+        while j < windows.shape[0] and windows[j, i] <= x:
+            own, others = windows[j, i], 0.0
+            for m in range(mates.size):
+                if mates[m] and m != i:
+                    others += windows[j, m]
+            j += 1
+        beside = others
+        if j < windows.shape[0]:
+            after = 0.0
+            for m in range(mates.size):
+                if mates[m] and m != i:
+                    after += windows[j, m]
+            beside += (after - others) * (x - own) / (windows[j, i] - own)
+        place = min((x + beside) * 20.0, top - 1.0)
+        at = np.int64(place)
+        total += reuse[k] * (overflow[at] * (1.0 - place + at) + overflow[at + 1] * (place - at))
+    return total + reuse[distances.size - 1]
+
+
+@_kernel
+def _waits(mine, service, lookahead, think, demanded, rate, wait):
+    """Waits of misses for a channel that serves one after another [s], into `wait`.
+
+    Of each program of the channel (`mine`), ``think`` is the time from a miss to the next one
+    without waits [s], inf without misses, and ``demanded`` the share of its misses that no
+    prefetcher made early; ``rate`` receives the misses per second.  A miss waits for half of a
+    service by others, and for what is queued: so long that the channel serves all misses.
+    """
+    n = think.size
+    for m in range(n):
+        rate[m] = 1.0 / max(think[m], service) if mine[m] else 0.0
+    for _ in range(8):
+        busy = 0.0
+        for m in range(n):
+            busy += service * rate[m]
+        low, high = 0.0, n * (service + lookahead)
+        for turn in range(24):
+            queued = 0.5 * (low + high) if turn > 0 else 0.0
+            total = 0.0
+            for m in range(n):
+                if mine[m]:
+                    one = queued + 0.5 * service * min(max(busy - service * rate[m], 0.0), 1.0)
+                    late = max(one - lookahead, 0.0)
+                    wait[m] = demanded[m] * one + (1.0 - demanded[m]) * late
+                    total += 1.0 / (think[m] + wait[m])
+            if total * service > 1.0:
+                low = queued
+            else:
+                high = queued
+                if turn == 0:
+                    break
+        for m in range(n):
+            if mine[m]:
+                rate[m] = 0.5 * rate[m] + 0.5 / (think[m] + wait[m])
+
+
+@_kernel
+def _held(windows, n_windows, mates, ways, lines):
+    """Lines of each program in the cache, into `lines`: those of the window that fills it."""
+    before = 0.0
+    first = windows.shape[0] - n_windows
+    for j in range(first, windows.shape[0]):
+        total = 0.0
+        for m in range(mates.size):
+            if mates[m]:
+                total += windows[j, m]
+        if total >= ways or j == windows.shape[0] - 1:
+            share = 1.0 if total <= ways else (ways - before) / (total - before)
+            for m in range(mates.size):
+                if mates[m]:
+                    less = windows[j - 1, m] if j > first else 0.0
+                    lines[m] = less + share * (windows[j, m] - less)
+            return
+        before = total
+
+
+@_kernel
+def play_programs(programs, places, resources, law, interval, readings, segment_time, ends):
+    """Play programs that share caches and pools of bandwidth.
+
+    ``programs`` is (instructions, requests, misses, early, seconds, reuse, mixed): (n, s) the
+    instructions and requests of each segment; (n, s, w) misses with 0 to w - 1 ways, and those
+    that were prefetched; (n, s, w, b) the time; (n, s, k) requests by reuse distance, and
+    (n, s, w) the misses that these give.  ``places`` is (cache, memory, starts, loop): the cache
+    and the pool of each program, its start [s], and whether it starts again.  ``resources`` is
+    (ways, overflow, pools, slowness): (c,) ways of each cache; (c, x) probability that its sets
+    overflow, over lines [1/20 way]; (p,) seconds per miss of each pool; (b,) those of the columns
+    of the table.  ``law`` is (distances, sets, step, period, queue, lookahead): distances [ways],
+    lines of a way, the longest step [s], the regulator's period [s], 1.0 where a channel serves
+    misses one after another, and the time by which prefetches are ahead [s].
+
+    ``readings`` (n, capacity, 5) receives instructions, requests, misses, prefetched misses since
+    the start, and the ways held, at the end of each `interval` [s]; ``segment_time`` (n, s) the
+    time of each segment of the first run, and ``ends`` (n,) their ends.  Returns the number of
+    readings, or -1 where they are more than the capacity.
+    """
+    instructions, requests, misses, early, seconds, reuse, mixed = programs
+    cache, memory, starts, loop = places
+    ways, overflow, pools, slowness = resources
+    distances, sets, longest, period, queue, lookahead = law
+    n, n_segments = requests.shape
+    n_ways = misses.shape[2]
+    tails = np.empty(reuse.shape)
+    for i in range(n):
+        for s in range(n_segments):
+            total = 0.0
+            for k in range(distances.size - 1, -1, -1):
+                total += reuse[i, s, k]
+                tails[i, s, k] = total
+    # windows of each cache, the youngest first, at the end of the array
+    windows = np.zeros((ways.size, _MOST_WINDOWS + _YOUNGER, n))
+    n_windows = np.zeros(ways.size, np.int64)
+    ages = np.zeros(ways.size)
+    mates = np.zeros((ways.size, n), np.bool_)
+    for i in range(n):
+        mates[cache[i], i] = True
+    now = 0.0
+    segment = np.zeros(n, np.int64)
+    left = np.ones(n)  # of the current segment
+    lasts = np.zeros(n)  # seconds of a segment at the present speed
+    count = np.zeros((n, 4))
+    missed, demand, place = np.zeros(n), np.zeros(n), np.zeros(n)
+    unlimited, rate, wait = np.zeros(n), np.zeros(n), np.zeros(n)
+    think, demanded, mine = np.zeros(n), np.zeros(n), np.zeros(n, np.bool_)
+    held = np.zeros(n)
+    live = np.zeros(n, np.bool_)
+    ended = np.zeros(n, np.bool_)
+    n_readings = 0
+    running = n
+    for i in range(n):
+        lasts[i] = seconds[i, 0, n_ways - 1, 0]
+    while running > 0:
+        # invariant: `windows` hold the footprints of windows that end now
+        step = longest
+        for i in range(n):
+            live[i] = starts[i] <= now and (loop or not ended[i])
+            if starts[i] > now:
+                step = min(step, starts[i] - now)
+        for i in range(n):
+            if not live[i]:
+                demand[i] = 0.0
+                continue
+            s, c = segment[i], cache[i]
+            table = windows[c]
+            first = table.shape[0] - n_windows[c]
+            many = n_windows[c]
+            if many > 0:
+                # younger windows than the youngest one
+                age = ages[c]
+                for j in range(_YOUNGER):
+                    age *= 0.5
+                    for m in range(n):
+                        if mates[c, m]:
+                            table[first - 1 - j, m] = 0.0
+                            if live[m]:
+                                table[first - 1 - j, m], _ = _grow(
+                                    0.0, age / lasts[m], 0, tails[m, segment[m]], distances, sets
+                                )
+                many += _YOUNGER
+            found = _missed(i, reuse[i, s], table, many, mates[c], distances, overflow[c])
+            # ways with which the program alone misses as often
+            low, high = 0, n_ways - 1
+            if found <= mixed[i, s, high]:
+                place[i] = float(high)
+            else:
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    if mixed[i, s, middle] >= found:
+                        low = middle
+                    else:
+                        high = middle
+                fall = mixed[i, s, low] - mixed[i, s, high]
+                place[i] = low + ((mixed[i, s, low] - found) / fall if fall > 0.0 else 0.0)
+                place[i] = min(max(place[i], 0.0), n_ways - 1.0)
+            missed[i] = _interpolated(misses[i, s], place[i])
+            unlimited[i] = _seconds(seconds[i, s], place[i], slowness[0], slowness, missed[i])
+            demand[i] = missed[i] / unlimited[i]
+        for i in range(n):
+            if not live[i]:
+                continue
+            s, p = segment[i], memory[i]
+            lasts[i] = unlimited[i]
+            if pools[p] > 0.0 and queue > 0.0:
+                if missed[i] > 0.0:
+                    for m in range(n):
+                        mine[m] = live[m] and memory[m] == p and missed[m] > 0.0
+                        if mine[m]:
+                            think[m] = unlimited[m] / missed[m]
+                            soon = _interpolated(early[m, segment[m]], place[m])
+                            demanded[m] = 1.0 - min(soon / missed[m], 1.0)
+                    _waits(mine, pools[p], lookahead, think, demanded, rate, wait)
+                    alone = _seconds(seconds[i, s], place[i], pools[p], slowness, missed[i])
+                    lasts[i] = max(unlimited[i] + missed[i] * wait[i], alone)
+            elif pools[p] > 0.0:
+                wanted = 0.0
+                for m in range(n):
+                    if memory[m] == p:
+                        wanted += demand[m]
+                granted = min(1.0, 1.0 / (pools[p] * wanted)) if wanted > 0.0 else 1.0
+                own = 1.0 / pools[p] - granted * (wanted - demand[i])
+                if missed[i] > 0.0:
+                    lasts[i] = _seconds(seconds[i, s], place[i], 1.0 / own, slowness, missed[i])
+                if granted < 1.0 and demand[i] > 0.0:
+                    # a program waits from its next miss on, not from the instant of the last grant
+                    rest = 1.0 - granted
+                    runs = granted - np.expm1(-demand[i] * rest * period) / (demand[i] * period)
+                    lasts[i] = max(lasts[i] * granted / runs, unlimited[i])
+            step = min(step, max(left[i] * lasts[i], 1e-9))
+        reading = (n_readings + 1) * interval
+        step = min(step, max(reading - now, 1e-9))
+        for c in range(ways.size):
+            table = windows[c]
+            table_first = table.shape[0] - n_windows[c]
+            # a window that begins now
+            table[table_first - 1] = 0.0
+            n_windows[c] += 1
+            table_first -= 1
+            ages[c] = step
+            for m in range(n):
+                if mates[c, m] and live[m]:
+                    k = 0
+                    for j in range(table_first, table.shape[0]):
+                        table[j, m], k = _grow(
+                            table[j, m], step / lasts[m], k, tails[m, segment[m]], distances, sets
+                        )
+            n_windows[c] = _thinned(table, n_windows[c], mates[c], 2.0 * ways[c] + 12.0)
+        now += step
+        for i in range(n):
+            if live[i]:
+                s = segment[i]
+                share = min(step / lasts[i], left[i])
+                left[i] -= share
+                if not ended[i]:
+                    count[i, 0] += share * instructions[i, s]
+                    count[i, 1] += share * requests[i, s]
+                    count[i, 2] += share * missed[i]
+                    count[i, 3] += share * _interpolated(early[i, s], place[i])
+                    segment_time[i, s] += step
+                if left[i] <= 1e-9:
+                    left[i] = 1.0
+                    segment[i] += 1
+                    if segment[i] == n_segments:
+                        segment[i] = 0
+                        if not ended[i]:
+                            ended[i] = True
+                            ends[i] = now
+                            running -= 1
+        if now >= reading - 1e-12 or running == 0:
+            if n_readings == readings.shape[1]:
+                return -1
+            for c in range(ways.size):
+                _held(windows[c], n_windows[c], mates[c], ways[c], held)
+            for i in range(n):
+                readings[i, n_readings, :4] = count[i]
+                readings[i, n_readings, 4] = held[i]
+            n_readings += 1
+    return n_readings
+
+
+@_kernel
+def _thinned(windows, n_windows, mates, most):
+    """Number of windows kept, at the end of the array: not too many, too old or too near."""
+    size = windows.shape[0]
+    first = size - n_windows
+    total = np.empty(n_windows)
+    for j in range(n_windows):
+        total[j] = 0.0
+        for m in range(mates.size):
+            if mates[m]:
+                total[j] += windows[first + j, m]
+    kept = 0
+    wide = 1.0 if n_windows < _MOST_WINDOWS // 2 else 4.0
+    order = np.empty(n_windows, np.int64)
+    for j in range(n_windows):
+        if j > 0 and j < n_windows - 1 and kept > 0:
+            gap = total[j + 1] - total[order[kept - 1]]
+            if gap < wide * (_NEAR_WAYS + _NEAR * total[j]):
+                continue
+        order[kept] = j
+        kept += 1
+        if total[j] > most:
+            break
+    for j in range(kept - 1, -1, -1):
+        for m in range(mates.size):
+            windows[size - kept + j, m] = windows[first + order[j], m]
+    return kept

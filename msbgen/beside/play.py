@@ -1,0 +1,295 @@
+"""How programs run that share a cache and memory bandwidth, from tables of each alone.
+
+The law, in steps of at most 1 ms:
+
+- **Footprint.** In a window of time that ends now, a program used some lines.  This footprint D
+  grows as ``dD/dt`` = the rate at which the program alone misses with D ways, as every such miss
+  is a line that the window did not have (higher-order theory of locality, Xiang et al., 2013).
+  All programs of a cache are followed over the same windows.
+- **Misses.** A line with a reuse distance of x ways was last used at the begin of the window in
+  which its program's footprint is x.  Since then the others used the lines of their footprints
+  over that window, D.  The line was displaced if W or more lines came into its set: with
+  probability P(Poisson(x + D) ≥ W).
+- **Time.** The table has the time of a segment with so many misses.
+- **Bandwidth.** A regulator grants misses in proportion to demand: what a program is left is the
+  pool less what the others take.  The table has the time with that bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.beside._kernels import play_programs
+from msbgen.beside.table import (
+    DISTANCES,
+    UNREGULATED,
+    ProgramTable,
+    miss_probability,
+    with_bandwidths,
+)
+from msbgen.core.draws import generator
+from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.data.sharing import Sharing
+
+Floats = NDArray[np.float64]
+
+# Lines of overflow tables [ways]: 20 entries a way, as far as a set may be asked for.
+_PER_WAY, _FAR = 20, 4.0
+_MOST_PROGRAMS, _MOST_READINGS, _FIRST_READINGS = 16, 1 << 22, 512
+
+
+@dataclass(frozen=True)
+class LawSettings:
+    """Constants of the law.
+
+    Attributes
+    ----------
+    step : float
+        Longest step [s].
+    regulator_period : float
+        Period in which a regulator grants misses [s].
+    lookahead : float
+        Time by which a prefetcher is ahead of the core [s].
+    doubt : float
+        Standard deviation of the logarithm of predicted slowdowns about true ones [1].
+    """
+
+    step: float = 1e-3
+    regulator_period: float = 1e-3
+    lookahead: float = 200e-9
+    doubt: float = 0.012
+
+    def __post_init__(self) -> None:
+        check_positive(self, "step", "regulator_period")
+
+
+_LAW = LawSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """How programs ran side by side; n programs, from the instant 0 on.
+
+    Attributes
+    ----------
+    tasks : tuple of str
+        Names.
+    durations, alone : ndarray, (n,)
+        Durations of the first runs from their starts [s], side by side and with all resources of
+        their groups for themselves.
+    interval : float
+        Length of the intervals [s].
+    counts : ndarray, (n, n_intervals, 4)
+        Instructions, requests, misses and prefetched misses of the first run in each interval.
+    ways : ndarray, (n, n_intervals)
+        Lines in the cache, in ways, at the end of each interval.
+    bandwidth : ndarray, (n, n_intervals)
+        Traffic of the misses of the first run [MB/s].
+    segment_seconds, segment_alone : ndarray, (n, n_segments)
+        Time of each segment of progress [s], side by side and alone.
+    sharing : Sharing
+        What they shared.
+    """
+
+    tasks: tuple[str, ...]
+    durations: Floats
+    alone: Floats
+    interval: float
+    counts: Floats
+    ways: Floats
+    bandwidth: Floats
+    segment_seconds: Floats
+    segment_alone: Floats
+    sharing: Sharing
+
+    @property
+    def slowdown(self) -> Floats:
+        """Durations over those alone, (n,)."""
+        return self.durations / self.alone
+
+    @property
+    def slowdown_by_progress(self) -> Floats:
+        """Time of each segment over that alone, (n, n_segments)."""
+        return self.segment_seconds / self.segment_alone
+
+
+def play(
+    tables: Sequence[ProgramTable],
+    sharing: Sharing,
+    *,
+    interval: float = 0.01,
+    law: LawSettings = _LAW,
+) -> Course:
+    """The course of programs that run side by side.
+
+    Parameters
+    ----------
+    tables : sequence of ProgramTable
+        What each of 1 to 16 programs does alone, at its clock.
+    sharing : Sharing
+        Caches [ways], pools of bandwidth [MB/s], clocks and starts [s].
+    interval : float
+        Length of the intervals of the result [s].
+    law : LawSettings
+        Constants.
+
+    Returns
+    -------
+    Course
+
+    Raises
+    ------
+    ArgumentError
+        Tables and sharing do not fit: another number, another clock, more ways than the cache.
+    MeasurementError
+        The tables are of different caches or numbers of segments, or the programs do not end.
+
+    Notes
+    -----
+    5 to 10 ms for two programs of a second.  A program with itself suffers alike in both roles.
+
+    Sources: footprints, Xiang, Ding, Luo and Bao, HOTL: a higher order theory of locality, ASPLOS
+    2013; shared reuse, Chandra, Guo, Kim and Solihin, HPCA 2005.
+    """
+    _check(tables, sharing, interval)
+    together = _played(tables, sharing, interval, law)
+    alone = [
+        _played(tables[i : i + 1], replace(sharing.only([i]), starts=(0.0,)), math.inf, law)
+        for i in range(len(tables))
+    ]
+    counts, ways, seconds, ends = together
+    traffic = counts[:, :, 2] * tables[0].columns.line_size / interval / 1e6
+    return Course(
+        tuple(table.task for table in tables), ends - np.array(sharing.starts),
+        np.concatenate([one[3] for one in alone]), interval, counts, ways, traffic, seconds,
+        np.concatenate([one[2] for one in alone]), sharing,
+    )  # fmt: skip
+
+
+def duration_bounds(
+    tables: Sequence[ProgramTable],
+    sharing: Sharing,
+    level: float = 0.95,
+    *,
+    draws: int = 40,
+    rng: np.random.Generator | int = 0,
+    law: LawSettings = _LAW,
+) -> Floats:
+    """Lower and upper bounds of each duration [s], (n, 2), that hold with probability `level`.
+
+    Each draw plays the programs at other speeds: each one's times are multiplied by a factor with
+    the deviation of its table's `doubt`, and its slowdown is raised to a power with that of
+    ``law.doubt``.  Bounds are normal quantiles of the logarithms over `draws`.
+    """
+    if not 0 < level < 1:
+        raise ArgumentError(f"level is {level}; a probability between 0 and 1 is wanted.")
+    if not 2 <= draws <= 10_000:
+        raise ArgumentError(f"draws is {draws}; a number from 2 to 10,000 is wanted.")
+    _check(tables, sharing, 1.0)
+    drawn = generator(rng)
+    n = len(tables)
+    found = np.empty((draws, n))
+    for d in range(draws):
+        factors = np.exp([t.doubt * z for t, z in zip(tables, drawn.standard_normal(n))])
+        faster = [replace(t, seconds=t.seconds * f) for t, f in zip(tables, factors)]
+        ends = _played(faster, sharing, math.inf, law)[3] - np.array(sharing.starts)
+        found[d] = np.log(ends) + law.doubt * drawn.standard_normal(n)
+    from scipy.stats import norm  # slow to import
+
+    middle, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
+    return np.exp(middle[:, None] + norm.ppf([(1 - level) / 2, (1 + level) / 2]) * spread[:, None])
+
+
+def _check(tables: Sequence[ProgramTable], sharing: Sharing, interval: float) -> None:
+    if not 1 <= len(tables) <= _MOST_PROGRAMS or len(tables) != sharing.size:
+        raise ArgumentError(
+            f"{len(tables)} tables are given for {sharing.size} programs; one each, up to "
+            f"{_MOST_PROGRAMS}, is wanted."
+        )
+    if not 0 < interval < math.inf:
+        raise ArgumentError(f"interval is {interval} s; more than 0 s is wanted.")
+    first = tables[0]
+    for table, clock in zip(tables, sharing.frequency):
+        if not math.isnan(table.frequency) and abs(table.frequency / clock - 1) > 1e-6:
+            raise ArgumentError(
+                f"{table.task}: its table is at a clock of {table.frequency:g}, and the sharing "
+                f"has {clock:g}; equal clocks are wanted: make the table at {clock:g}."
+            )
+        sizes = [(t.most_ways, t.columns.way_size, t.columns.line_size) for t in (first, table)]
+        if sizes[0] != sizes[1]:
+            raise MeasurementError(
+                f"{table.task}: was measured with a cache of {sizes[1][0]} ways of "
+                f"{sizes[1][1] / 1024:g} KiB, and {first.task} with {sizes[0][0]} of "
+                f"{sizes[0][1] / 1024:g} KiB; programs of one machine are wanted."
+            )
+        if len(table.requests) != len(first.requests):
+            raise MeasurementError(
+                f"{table.task}: has {len(table.requests)} segments, and {first.task} "
+                f"{len(first.requests)}; equal numbers are wanted."
+            )
+    if max(sharing.ways) > first.most_ways:
+        raise ArgumentError(
+            f"ways are {max(sharing.ways):g}; at most the {first.most_ways} of the tables are "
+            f"wanted."
+        )
+
+
+def _played(
+    tables: Sequence[ProgramTable], sharing: Sharing, interval: float, law: LawSettings
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Counts (n, t, 4), ways (n, t), time of segments (n, s) and instants of ends (n,)."""
+    columns = tables[0].columns
+    levels = tables[0].bandwidth
+    if any(not np.array_equal(levels, t.bandwidth) for t in tables):
+        levels = np.unique(np.concatenate([t.bandwidth for t in tables]))
+        tables = [with_bandwidths(t, levels) for t in tables]
+    n = len(tables)
+    whole = np.arange(tables[0].most_ways + 1)
+    mixed = miss_probability(DISTANCES, whole).T
+    lines = np.arange(int(_PER_WAY * _FAR * tables[0].most_ways) + 2) / _PER_WAY
+    programs = (
+        *(np.stack([getattr(t, name) for t in tables]) for name in
+          ("instructions", "requests", "misses", "prefetched")),
+        np.ascontiguousarray(np.stack([t.seconds for t in tables])[..., ::-1]),
+        np.stack([t.reuse for t in tables]),
+        np.stack([t.reuse @ mixed for t in tables]),
+    )  # fmt: skip
+    per_miss = columns.line_size / 1e6
+    resources = (
+        np.array(sharing.ways, dtype=float),
+        miss_probability(lines, sharing.ways),
+        np.array([0.0 if b >= UNREGULATED else per_miss / b for b in sharing.bandwidth]),
+        np.ascontiguousarray(per_miss / levels[::-1]),
+    )
+    queue = 1.0 if sharing.channel == "queue" else 0.0
+    sets = columns.way_size / columns.line_size
+    segment_time, ends = np.zeros((n, len(tables[0].requests))), np.empty(n)
+    capacity = 1 if math.isinf(interval) else _FIRST_READINGS
+    while True:
+        readings = np.zeros((n, capacity, 5))
+        segment_time[:] = 0.0
+        many = play_programs(
+            programs,
+            (
+                np.array(sharing.cache), np.array(sharing.memory), np.array(sharing.starts),
+                sharing.afterwards == "loop",
+            ),
+            resources,
+            (DISTANCES, sets, law.step, law.regulator_period, queue, law.lookahead),
+            interval, readings, segment_time, ends,
+        )  # fmt: skip
+        if many >= 0:
+            break
+        capacity *= 8
+        if capacity > _MOST_READINGS:
+            raise MeasurementError(
+                f"the programs take more than {capacity // 8} intervals of {interval:g} s; a "
+                f"longer interval is wanted."
+            )
+    sums = readings[:, :many, :4]
+    return np.diff(sums, axis=1, prepend=0), readings[:, :many, 4], segment_time, ends

@@ -1,0 +1,200 @@
+"""Programs that share, played from tables of each alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from msbgen.beside.play import Course, duration_bounds, play
+from msbgen.beside.table import (
+    DISTANCES,
+    Columns,
+    miss_probability,
+    program_table,
+    reuse_distances,
+    with_bandwidths,
+)
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.data.schema import join_profiles
+from msbgen.data.sharing import Sharing, shared_by_all
+from msbgen.platform import PlatformConfig, replay_beside
+from streams import random_lines, stream_of
+
+QUIET = replace(PlatformConfig().without_noise(), random_phases=True)
+WAYS, BANDWIDTHS = (1, 2, 3, 4, 6, 8), (50.0, 100.0, 1e6)
+
+
+def measured(stream, ways=WAYS):
+    """Profiles of a program alone over ways and bandwidths."""
+    alone = [
+        replay_beside([stream], shared_by_all(1, ways=w, bandwidth=b), 1, 0.002, config=QUIET)[0]
+        for w in ways
+        for b in BANDWIDTHS
+    ]
+    return join_profiles([one.drop_vars("held_ways") for one in alone])
+
+
+@pytest.fixture(scope="module")
+def streams():
+    """Random reads in 3 and in 5 MiB, at the same pace."""
+    lines = random_lines(3, 200_000), random_lines(5, 200_000, seed=1)
+    return tuple(stream_of(one, cycles=2e6) for one in lines)
+
+
+@pytest.fixture(scope="module")
+def tables(streams):
+    return tuple(program_table(measured(stream)) for stream in streams)
+
+
+def missed(course: Course):
+    return course.counts[:, :, 2].sum(axis=1)
+
+
+def test_a_table_has_what_was_measured(streams, tables):
+    profiles = measured(streams[0], (3, 8))
+    for c, ways in enumerate((3, 3, 3, 8, 8, 8)):
+        bandwidth = BANDWIDTHS[c % 3]
+        true = float(profiles["duration"][c, 0])
+        assert abs(tables[0].duration(ways, bandwidth) / true - 1) < 1e-6
+        misses = float(profiles["cache_misses"][c].sum())
+        # the mean over bandwidths, each with other page colours
+        assert abs(tables[0].misses[:, ways].sum() / misses - 1) < 0.03
+    np.testing.assert_allclose(tables[0].misses[:, 0], tables[0].requests)
+    assert np.all(np.diff(tables[0].misses, axis=1) <= 1e-6)
+
+
+def test_reuse_distances_explain_the_misses_of_every_number_of_ways():
+    true = np.zeros((1, len(DISTANCES)))
+    true[0, [10, 25, -1]] = 500.0, 300.0, 200.0
+    misses = true @ miss_probability(DISTANCES, np.arange(2, 21)).T
+    found = reuse_distances(np.array([1000.0]), misses, np.arange(2, 21))
+    np.testing.assert_allclose(found.sum(), 1000.0)
+    np.testing.assert_allclose(
+        found @ miss_probability(DISTANCES, [1.5, 7.5]).T,
+        true @ miss_probability(DISTANCES, [1.5, 7.5]).T,
+        rtol=0.03,
+    )
+
+
+def test_a_program_alone_runs_as_its_table_says(tables):
+    for ways, bandwidth in ((8, 1e6), (4, 50.0), (6, 50.0)):
+        course = play(tables[:1], shared_by_all(1, ways=ways, bandwidth=bandwidth))
+        np.testing.assert_allclose(course.durations, tables[0].duration(ways, bandwidth), rtol=0.01)
+        np.testing.assert_allclose(missed(course), tables[0].misses[:, ways].sum(), rtol=0.01)
+        np.testing.assert_allclose(course.slowdown, 1.0)
+
+
+@pytest.mark.parametrize(("channel", "within"), [("regulator", 0.03), ("queue", 0.05)])
+def test_a_pair_runs_as_its_requests_do_in_one_cache(streams, tables, channel, within):
+    sharing = shared_by_all(2, ways=8, bandwidth=100.0, channel=channel)
+    true = replay_beside(streams, sharing, 2, config=QUIET)
+    course = play(tables, sharing)
+    for n, profiles in enumerate(true):
+        duration = float(profiles["duration"].mean())
+        assert abs(course.durations[n] / duration - 1) < within
+        total = float(profiles["cache_misses"].sum("time").mean())
+        assert abs(missed(course)[n] / total - 1) < 0.04
+        held = float(profiles["held_ways"].isel(run=0, time=2).item())
+        assert abs(course.ways[n, 2] / held - 1) < 0.15
+    assert np.all(course.slowdown > 1.02)
+
+
+def test_a_program_with_itself_suffers_alike_and_order_has_no_effect(tables):
+    sharing = shared_by_all(2, ways=6, bandwidth=70.0)
+    one, two = play([tables[1]] * 2, sharing).durations
+    assert one == two
+    forth, back = play(tables, sharing), play(tables[::-1], sharing)
+    np.testing.assert_allclose(forth.durations, back.durations[::-1], rtol=1e-9)
+    np.testing.assert_allclose(forth.ways, back.ways[::-1], atol=1e-9)
+
+
+def test_partitions_and_pools_of_their_own_keep_programs_apart(tables):
+    apart = Sharing((5, 3), (0, 1), (50.0, 1e6), (0, 1), (1.0, 1.0), (0.0, 0.0))
+    course = play(tables, apart)
+    np.testing.assert_allclose(course.slowdown, 1.0, rtol=1e-9)
+    shared = replace(apart, memory=(0, 0))
+    assert play(tables, shared).slowdown.max() > 1.1  # both use the 50 MB/s
+
+
+def test_programs_that_do_not_overlap_do_not_slow_each_other(tables):
+    late = shared_by_all(2, ways=8, bandwidth=50.0, starts=[0.0, 5.0])
+    np.testing.assert_allclose(play(tables, late).slowdown, 1.0, rtol=0.02)
+    alone = tables[0].duration(8, 50.0)
+    some = shared_by_all(2, ways=8, bandwidth=50.0, starts=[0.0, 0.7 * alone])
+    by_progress = play(tables, some).slowdown_by_progress[0]
+    np.testing.assert_allclose(by_progress[:50], 1.0, rtol=1e-6)
+    assert by_progress[90:].mean() > 1.02
+
+
+def test_a_loop_disturbs_until_the_slowest_ends(tables):
+    short = replace(tables[1], seconds=tables[1].seconds / 4)
+    idle, loop = (
+        play([tables[0], short], shared_by_all(2, ways=6, bandwidth=100.0, afterwards=afterwards))
+        for afterwards in ("idle", "loop")
+    )
+    assert loop.durations[0] > 1.05 * idle.durations[0]
+    np.testing.assert_allclose(idle.counts[1, :, 0].sum(), loop.counts[1, :, 0].sum())
+
+
+def test_a_third_program_hurts_and_a_regulator_keeps_its_bandwidth(tables):
+    two = play(tables, shared_by_all(2, ways=8, bandwidth=70.0))
+    three = play([*tables, tables[0]], shared_by_all(3, ways=8, bandwidth=70.0))
+    assert np.all(three.durations[:2] > two.durations)
+    assert three.durations[0] == three.durations[2]
+    assert three.bandwidth.sum(axis=0)[1:-1].max() < 1.05 * 70
+    assert three.ways.sum(axis=0).max() <= 8 + 1e-9
+
+
+def test_bounds_widen_with_the_doubt_and_contain_the_duration(tables):
+    sharing = shared_by_all(2, ways=8, bandwidth=100.0)
+    duration = play(tables, sharing).durations
+    widths = []
+    for doubt in (0.0, 0.03):
+        doubtful = [replace(table, doubt=doubt) for table in tables]
+        low, high = duration_bounds(doubtful, sharing, draws=20, rng=1).T
+        assert np.all((low < duration) & (duration < high))
+        widths.append(float((high / low).mean()))
+    assert widths[0] < 1.08 < widths[1] < 1.25
+
+
+def test_tables_at_other_bandwidths_interpolate_and_wait_below_the_least(tables):
+    other = with_bandwidths(tables[0], np.array([25.0, 50.0, 70.0, 100.0, 1e6]))
+    np.testing.assert_allclose(other.seconds[:, :, [1, 3, 4]], tables[0].seconds)
+    more = other.seconds[:, :, 0] - other.seconds[:, :, 1]
+    np.testing.assert_allclose(more, tables[0].misses * 64 / 1e6 * (1 / 25 - 1 / 50))
+    mixed = play([other, tables[1]], shared_by_all(2, ways=8, bandwidth=100.0))
+    same = play(tables, shared_by_all(2, ways=8, bandwidth=100.0))
+    np.testing.assert_allclose(mixed.durations, same.durations, rtol=0.01)
+
+
+def test_what_gives_no_table_is_refused(streams):
+    profiles = measured(streams[0], (2, 8))
+    other = profiles.assign_coords(frequency=profiles["frequency"].copy(data=[1.0, 1, 1, 2, 2, 2]))
+    for broken, clock, message in (
+        (profiles.isel(context=[0]), None, "has 1 context at this clock, all with 2 ways; two"),
+        (profiles.isel(context=[0, 1, 2, 3, 4]), None, "lacks 8 ways with 1e.06 MB/s"),
+        (profiles.drop_vars("cache_misses"), None, "has no counter 'cache_misses'; measure it"),
+        (profiles.drop_vars("cache_ways"), None, "has no resource 'cache_ways'"),
+    ):
+        with pytest.raises(MeasurementError, match=message):
+            program_table(broken, clock)
+    with pytest.raises(ArgumentError, match="has the clocks 1, 2; name one"):
+        program_table(other)
+    with pytest.raises(
+        ArgumentError, match=r"frequency is 1\.5; a clock of p, one of 1, is wanted"
+    ):
+        program_table(profiles, 1.5)
+    with pytest.raises(ArgumentError, match="way_size is 0; bytes above 0"):
+        Columns(way_size=0)
+
+
+def test_tables_that_do_not_fit_are_refused(tables):
+    sharing = shared_by_all(2, ways=8)
+    small = replace(tables[1], misses=tables[1].misses[:, :5])
+    with pytest.raises(MeasurementError, match="cache of 4 ways of 1024 KiB, and p with 8"):
+        play([tables[0], small], sharing)
+    for ways, clock, message in ((9, 1.0, "ways are 9; at most the 8"), (8, 2.0, "equal clocks")):
+        with pytest.raises(ArgumentError, match=message):
+            play(tables, shared_by_all(2, ways=ways, frequency=clock))
+    with pytest.raises(ArgumentError, match="1 tables are given for 2 programs"):
+        play(tables[:1], sharing)
