@@ -23,6 +23,8 @@ SIZES = ((125, 10), (250, 3), (500, 3), (1000, 3), (2000, 3), (4560, 3), (20_000
 COUNTERS = (3, 5, 10, 20)
 # Growth at three runs a context is measured from here on.
 MANY = 500
+# Plans are made for so many measured contexts at most.
+MOST_PLANNED = 4560
 # Bandwidths of a platform with more contexts than the shipped one has [MB/s].
 FINE_BANDWIDTHS = tuple(70.0 + 14.0 * p for p in range(96))
 
@@ -50,8 +52,9 @@ def one_fit(trace: str, contexts: int, runs: int, counters: int) -> dict[str, An
     seconds = {"fit_seconds": seconds_of(fit)}
     model = found["model"]
     seconds["calibrate_seconds"] = seconds_of(lambda: calibrate_model(model, measured))
-    if counters == COUNTERS[0]:
-        seconds["plan_seconds"] = seconds_of(lambda: plan_contexts(model, 20))
+    if counters == COUNTERS[0] and contexts <= MOST_PLANNED:
+        fine = PlatformConfig(bandwidths=FINE_BANDWIDTHS[::2]).levels
+        seconds["plan_seconds"] = seconds_of(lambda: plan_contexts(model, 20, levels=fine))
     return {"contexts": contexts, "runs": runs, "counters": counters, **seconds}
 
 

@@ -190,13 +190,13 @@ class Trend:
         refitted = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
         trend = _assemble(problem, known, self.coordinates, self.parameters, caps, refitted)
         trend = replace(trend, time_model=self.time_model)
-        models = tuple(refit_time_model(model, trend._time_problem()) for model in self.time_model)
+        models = tuple(refit_time_model(one, trend._time_problem(one)) for one in self.time_model)
         return replace(trend, time_model=models)
 
-    def _time_problem(self) -> TimeProblem:
+    def _time_problem(self, model: TimeModel) -> TimeProblem:
         """The problem of a time model, with one window per bin."""
         windows, counts = Windows.of_bins(self.states[..., 0]), self.predict(self.contexts)[..., 1:]
-        return TimeProblem(windows, self.contexts, counts, self.caps, self.weights)
+        return TimeProblem(windows, self.contexts, counts, self.caps, self.weights, model.costly)
 
     def with_time_model(self, windows: Windows) -> Trend:
         """The trend with a time model that is fitted to windows of progress.
@@ -215,9 +215,9 @@ class Trend:
 
         errors = square(plain), square(of_sums)
         summed = errors[0] / np.maximum(errors[0] + errors[1], 1e-300)
-        state = plain.predict(self.contexts)
-        _scale_sums(state[..., 1:], of_sums.predict(self.contexts)[..., 1:], summed)
-        problem = TimeProblem(windows, self.contexts, state[..., 1:], self.caps, self.weights)
+        counts = plain.predict(self.contexts)[..., 1:]
+        _scale_sums(counts, of_sums.predict(self.contexts)[..., 1:], summed)
+        problem = TimeProblem(windows, self.contexts, counts, self.caps, self.weights)
         return replace(self, sums=(of_sums,), time_model=(fit_time_model(problem, summed),))
 
     def with_time_model_of(self, other: Trend, windows: Windows, rows: Indices) -> Trend:
@@ -228,9 +228,10 @@ class Trend:
         sums = self.states.sum(axis=1, keepdims=True)
         of_sums = other.sums[0].refit(sums, weights=self.weights, contexts=self.contexts)
         (model,), levels = other.time_model, self.contexts[rows]
-        state = replace(self, sums=(), time_model=()).predict(levels)
-        _scale_sums(state[..., 1:], of_sums.predict(levels)[..., 1:], model.summed)
-        problem = TimeProblem(windows, levels, state[..., 1:], self.caps, self.weights[rows])
+        counts = replace(self, sums=(), time_model=()).predict(levels)[..., 1:]
+        _scale_sums(counts, of_sums.predict(levels)[..., 1:], model.summed)
+        weights = self.weights[rows]
+        problem = TimeProblem(windows, levels, counts, self.caps, weights, model.costly)
         return replace(self, sums=(of_sums,), time_model=(refit_time_model(model, problem),))
 
     @cached_property
@@ -250,7 +251,7 @@ class Trend:
         if self.time_model:
             (model,), (sums,) = self.time_model, self.sums
             _scale_sums(left_out[..., 1:], sums.left_out(folds)[..., 1:], model.summed)
-            times = left_out_times(model, self._time_problem(), folds, left_out[..., 1:])
+            times = left_out_times(model, self._time_problem(model), folds, left_out[..., 1:])
             left_out[..., 0] = times
             return left_out
         times = [held_out_time(problem, self.contexts, cap, left_out) for cap in self.caps]

@@ -25,14 +25,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, solveh_banded
+from scipy.linalg import LinAlgError, qr, solveh_banded
 
 from msbgen.trend import _kernels
 from msbgen.trend.caps import Cap, throttled
 from msbgen.trend.folds import Folds
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
+
+# The most counters whose events cost time: more say little that these do not.
+_MOST_COUNTERS = 8
 
 # Shrinkage of a bin's logarithms to those that all bins share, per window and bin.
 _RIDGE = 0.01
@@ -135,6 +139,11 @@ class TimeModel:
     common: Floats  # (m + k + 1,): the parts and the width that all bins share
     summed: Floats  # (k − 1,): weight of the sums' own trend in the predicted sums, 0 to 1
 
+    @property
+    def costly(self) -> Bools:
+        """The counters whose events cost time, (k − 1,)."""
+        return self.common[-2 - len(self.summed) : -2] > 0
+
     def time(self, levels: Floats, counts: Floats, caps: tuple[Cap, ...]) -> tuple[Floats, Floats]:
         """Time at contexts [s] and its derivative by the free time, in logarithms, (q, bins) each.
 
@@ -155,6 +164,20 @@ class TimeModel:
 def least_time(cap: Cap, levels: Floats, counts: Floats) -> Floats:
     """Least time under a cap of counts (q, bins, k − 1), (q, bins) [s]."""
     return counts[..., cap.counter - 1] / (cap.rate * levels[:, cap.resource, None])
+
+
+def costly_counters(counts: Floats) -> Bools:
+    """The counters (k − 1,) of counts (n, bins, k − 1) that vary most and least alike.
+
+    All of a few; of many those of a QR decomposition with pivoting of the logarithms.
+    """
+    costly = np.ones(counts.shape[2], dtype=bool)
+    if len(costly) > _MOST_COUNTERS:
+        logs = np.log(np.maximum(counts, 1e-6 * counts.mean(axis=(0, 1)) + 1e-300))
+        logs = (logs - logs.mean(axis=(0, 1))).reshape(-1, len(costly))
+        factors: Any = qr(logs, mode="r", pivoting=True, check_finite=False)
+        costly[factors[1][_MOST_COUNTERS:]] = False
+    return costly
 
 
 def fit_time_model(problem: TimeProblem, summed: Floats) -> TimeModel:
@@ -210,7 +233,8 @@ class TimeProblem:
     """Least squares in the logarithms (bins, P) of the parts and, under a cap, the width.
 
     `levels` (n, m) and `weights` (n,) are of the contexts, `counts` (n, bins, k − 1) of each bin
-    there; the rate of the cap, if there is one, is kept.
+    there; the rate of the cap, if there is one, is kept.  The events of the `costly` counters
+    (k − 1,), by default :func:`costly_counters`, take time; P counts only these.
     """
 
     def __init__(
@@ -220,13 +244,17 @@ class TimeProblem:
         counts: Floats,
         caps: tuple[Cap, ...],
         weights: Floats,
+        costly: Bools | None = None,
     ) -> None:
         self.levels, self.caps = levels, caps
+        costly = costly_counters(counts) if costly is None else costly
+        self._used = np.concatenate([np.ones(levels.shape[1], dtype=bool), costly, [True]])
         self._windows, self._weights = windows, weights[windows.context]
         n, bins = windows.shape
         self._varies = np.array([np.ptp(level) > 0 and level.min() > 0 for level in levels.T])
         inverse = np.where(self._varies, 1.0 / np.where(self._varies, levels, 1.0), 0.0)
-        terms = [np.broadcast_to(inverse[:, None], (n, bins, levels.shape[1])), counts]
+        steady = np.broadcast_to(inverse[:, None], (n, bins, levels.shape[1]))
+        terms = [steady, counts[..., costly]]
         self._terms = np.concatenate([*terms, np.ones((n, bins, 1))], axis=2)
         self._capped = bool(caps)
         self._least = np.zeros((n, bins))
@@ -245,8 +273,9 @@ class TimeProblem:
 
     def parameters(self, model: TimeModel) -> tuple[Floats, Floats]:
         """Logarithms (bins, P) of a model: of each bin, and those that all bins share."""
-        parts = np.log(np.maximum(model.parts.T, np.exp(_LOWEST)))
-        shared = np.log(np.maximum(model.common, np.exp(_LOWEST)))
+        parts = np.log(np.maximum(model.parts[self._used].T, np.exp(_LOWEST)))
+        common = np.append(model.common[:-1][self._used], model.common[-1])
+        shared = np.log(np.maximum(common, np.exp(_LOWEST)))
         if not self._capped:
             return parts, np.tile(shared[:-1], (len(parts), 1))
         logs = np.concatenate([parts, np.log(model.width)[:, None]], axis=1)
@@ -254,11 +283,10 @@ class TimeProblem:
 
     def model(self, logs: Floats, common: Floats, summed: Floats) -> TimeModel:
         """The model of given logarithms; the inverse of :meth:`parameters`."""
-        parts, width = self._split(logs)
-        shared, shared_width = self._split(common)
-        return TimeModel(
-            np.ascontiguousarray(parts.T), width, np.append(shared[0], shared_width[0]), summed
-        )
+        (own, width), (shared, shared_width) = self._split(logs), self._split(common)
+        parts, every = np.zeros((len(self._used), len(own))), np.zeros(len(self._used))
+        parts[self._used], every[self._used] = own.T, shared[0]
+        return TimeModel(parts, width, np.append(every, shared_width[0]), summed)
 
     def _split(self, logs: Floats) -> tuple[Floats, Floats]:
         parts = np.exp(logs[:, : self._terms.shape[2]])

@@ -9,6 +9,7 @@ from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import (
     TimeProblem,
     Windows,
+    costly_counters,
     fit_time_model,
     left_out_times,
     refit_time_model,
@@ -187,3 +188,27 @@ def test_a_resource_that_does_not_vary_or_may_be_zero_has_no_part():
     assert not model.parts[0].any()
     found = model.time(levels, misses[..., None], ())[0]
     np.testing.assert_allclose(found, times, rtol=1e-3)
+
+
+def test_of_many_counters_those_that_differ_cost_time():
+    rng = np.random.default_rng(5)
+    own = np.exp(rng.standard_normal((20, 6, 8)))
+    copies = own[..., [0, 3, 3]] * [2.0, 0.5, 7.0] * np.exp(1e-3 * rng.standard_normal((20, 6, 3)))
+    counts = np.concatenate([own[..., :4], copies, own[..., 4:]], axis=2)
+    costly = costly_counters(counts)
+    assert costly.sum() == 8
+    # one of each that is alike, and all others
+    assert costly[[0, 4]].sum() == costly[[3, 5, 6]].sum() == 1
+    assert costly[[1, 2, 7, 8, 9, 10]].all()
+    assert costly_counters(counts[..., :8]).all()
+    # those that cost nothing stay so where the model is refitted
+    times = counts @ np.where(costly, 0.1, 0.0) + 0.01
+    windows, levels = Windows.of_bins(times), np.linspace(1.0, 2.0, 20)[:, None]
+    problem = TimeProblem(windows, levels, counts, (), np.ones(20))
+    model = fit_time_model(problem, np.zeros(11))
+    np.testing.assert_array_equal(model.costly, costly)
+    assert not model.parts[1:-1][~costly].any()
+    np.testing.assert_allclose(model.time(levels, counts, ())[0], times, rtol=0.02)
+    problem = TimeProblem(windows, levels, counts, (), np.ones(20), model.costly)
+    again = refit_time_model(model, problem)
+    np.testing.assert_allclose(again.parts, model.parts, rtol=0.05, atol=1e-9)
