@@ -6,13 +6,15 @@
     python benchmarks/mutate.py --seed 0 --store         # counts of the seed go onto the page
 
 Small files of every kind are damaged: bytes, texts, datasets, and models whose digest is renewed.
-The command that reads them runs in a fork, limited to 20 s of CPU and 2 GB.  A failure is a
+The command that reads them runs in a fork, each trial limited to 20 s of CPU and 2 GB.  Up to 25
+trials of a command share a fork, and what fails is tried again in its own.  A failure is a
 traceback, a signal, more time or memory, a wrong exit code, a warning with a source line, a file
 left behind, or a figure that is negative or not a number.  The script then exits with 1, after
 printing the recipe.
 """
 
 import argparse
+import json
 import os
 import re
 import resource
@@ -24,6 +26,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
@@ -38,6 +41,7 @@ from mutate_files import spoil_file
 from mutate_originals import Reader, make_originals, readers
 from tables import RESULTS, markdown, publish, store, stored
 
+import msbgen
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli.main import main as command
 from msbgen.cli.options.messages import Messages
@@ -48,7 +52,9 @@ PATIENCE = 300  # on the clock, on a busy machine [s]
 MEMORY = 2 * 2**30  # that one trial may take [bytes]
 ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
 RECORDINGS = 0.08  # share of the trials with recordings, which are half of the readers
-OUT, ERR, HOW = "stdout.txt", "stderr.txt", "how.txt"
+TOGETHER = 25  # trials that share a fork
+BINS = 50  # of progress in the models that are fitted here, not 400: a tenth of the time
+OUT, ERR, HOW, DONE = "stdout.txt", "stderr.txt", "how.txt", "done.json"
 
 
 class Trial(NamedTuple):
@@ -81,27 +87,65 @@ def try_one(originals: Path, seed: int, index: int) -> Trial:
 
     An index below 0 is the original of a reader, unspoilt, which must be answered.
     """
-    reader, rng = plan_trial(seed, index)
+    return try_some(originals, seed, [index])[0]
+
+
+def try_some(originals: Path, seed: int, indices: Sequence[int]) -> list[Trial]:
+    """Trials of one reader in one fork; what fails among others is tried again alone."""
     with tempfile.TemporaryDirectory(prefix="mutate-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        shutil.copytree(originals, folder, copy_function=os.link, dirs_exist_ok=True)
-        before = {path.name for path in folder.iterdir()} | {OUT, ERR, HOW, reader.spoilt}
         pid = os.fork()
         if not pid:
-            _become(reader, originals / reader.original, folder, rng if index >= 0 else None)
+            _become(originals, seed, indices, Path(name))
         _, status, usage = os.wait4(pid, 0)
-        how = (folder / HOW).read_text() if (folder / HOW).exists() else "not placed"
-        why, messages = complaints(reader, folder, before, status, usage)
-    code = os.waitstatus_to_exitcode(status)
+        folders = [Path(name, str(index)) for index in indices]
+        begun = [folder for folder in folders if folder.exists()]
+        for folder in begun:
+            if not (folder / DONE).exists():  # it ended the fork
+                seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+                code = os.waitstatus_to_exitcode(status)
+                (folder / DONE).write_text(json.dumps([code, seconds, peak]))
+        trials = [
+            _verdict(originals, folder, seed, index)
+            for folder, index in zip(begun, indices, strict=False)
+        ]
+    if len(indices) > 1:
+        trials = [
+            _alone(originals, seed, index, trial) if trial.verdict == FAILED else trial
+            for index, trial in zip(indices, trials, strict=False)
+        ]
+    left = indices[max(len(begun), 1) :]
+    return [*trials, *(try_some(originals, seed, left) if left else [])]
+
+
+def _alone(originals: Path, seed: int, index: int, among: Trial) -> Trial:
+    """The trial in a fork of its own; one that fails after others only has failed, too."""
+    alone = try_one(originals, seed, index)
+    if alone.verdict == FAILED:
+        return alone
+    return among._replace(why=f"only after other trials: {among.why}")
+
+
+def _verdict(originals: Path, folder: Path, seed: int, index: int) -> Trial:
+    """What a trial in a folder came to."""
+    reader, _ = plan_trial(seed, index)
+    code, seconds, peak = json.loads((folder / DONE).read_text())
+    how = (folder / HOW).read_text() if (folder / HOW).exists() else "not placed"
+    before = {path.name for path in originals.iterdir()}
+    before |= {OUT, ERR, HOW, DONE, reader.spoilt}
+    why, messages = complaints(reader, folder, before, code, seconds, peak)
     verdict = FAILED if why or (code and index < 0) else REFUSED if code else ANSWERED
     lines = [f"{reader}; {reader.original}: {how}", *why, messages[-3000:]]
-    seconds, peak = used(usage)
     return Trial(verdict, "\n".join(lines), seconds, peak)
 
 
-def used(usage: resource.struct_rusage) -> tuple[float, int]:
-    """CPU time [s] and largest memory [bytes] of a process."""
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+def used() -> tuple[float, int]:
+    """CPU time [s] of this process and its ended children, and its largest memory [bytes]."""
+    seconds = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        seconds += usage.ru_utime + usage.ru_stime
+    (peak,) = re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return seconds, int(peak) * 1024
 
 
 def place(reader: Reader, original: Path, folder: Path, rng: np.random.Generator | None) -> str:
@@ -115,31 +159,50 @@ def place(reader: Reader, original: Path, folder: Path, rng: np.random.Generator
     return "nothing"
 
 
-def _become(
-    reader: Reader, original: Path, folder: Path, rng: np.random.Generator | None
-) -> NoReturn:
-    """Be the process of a trial, within its limits; never returns."""
+def _become(originals: Path, seed: int, indices: Sequence[int], work: Path) -> NoReturn:
+    """Be the process of some trials, within the limits of each; never returns."""
     code = 1
     try:
         os.setsid()
-        for number, stream in ((1, OUT), (2, ERR)):
-            os.dup2(os.open(folder / stream, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
-        sys.stdout, sys.stderr = (
-            os.fdopen(n, "w", buffering=1, errors="backslashreplace") for n in (1, 2)
-        )
-        (folder / HOW).write_text(place(reader, original, folder, rng))
-        sys.stderr.flush()
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS + 1, SECONDS + 9))
-        (held,) = re.findall(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())
-        most = int(held) * 1024 + MEMORY
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-        signal.alarm(PATIENCE)
-        code = read(reader, folder)
+        for index in indices:
+            code = _try_here(originals, seed, index, work / str(index))
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
         os._exit(code)
+
+
+def _try_here(originals: Path, seed: int, index: int, folder: Path) -> int:
+    """Do a trial in this process, and write its code, CPU time and memory into the folder."""
+    reader, rng = plan_trial(seed, index)
+    shutil.copytree(originals, folder, copy_function=os.link)
+    for number, stream in ((1, OUT), (2, ERR)):
+        file = os.open(folder / stream, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdout, sys.stderr = (
+        os.fdopen(n, "w", buffering=1, errors="backslashreplace", closefd=False) for n in (1, 2)
+    )
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the largest memory
+    started, _ = used()
+    how = place(reader, originals / reader.original, folder, rng if index >= 0 else None)
+    (folder / HOW).write_text(how)
+    sys.stderr.flush()
+    never = resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + SECONDS + 2, never))
+    (held,) = re.findall(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())
+    resource.setrlimit(resource.RLIMIT_DATA, (int(held) * 1024 + MEMORY, never))
+    signal.alarm(PATIENCE)
+    try:
+        code = read(reader, folder)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    signal.alarm(0)
+    sys.stdout.flush()
+    ended, peak = used()
+    (folder / DONE).write_text(json.dumps([code, ended - started, peak]))
+    return code
 
 
 def read(reader: Reader, folder: Path) -> int:
@@ -169,11 +232,10 @@ def read(reader: Reader, folder: Path) -> int:
 
 
 def complaints(
-    reader: Reader, folder: Path, before: set[str], status: int, usage: resource.struct_rusage
+    reader: Reader, folder: Path, before: set[str], code: int, seconds: float, peak: int
 ) -> tuple[list[str], str]:
-    """What a process did that it must not do, and its messages."""
-    code, found = os.waitstatus_to_exitcode(status), []
-    seconds, peak = used(usage)
+    """What a trial did that it must not do, and its messages."""
+    found = []
     messages = (folder / ERR).read_text(errors="replace")
     lines = messages.splitlines()
     if code < 0:
@@ -233,23 +295,25 @@ def main() -> int:
     options.add_argument("--store", action="store_true", help="store the counts of this seed")
     options.add_argument("--of", nargs="*", metavar="NAME", help="only what spoils these originals")
     chosen = options.parse_args()
-    indices = chosen.only or range(chosen.count)
-    started, warmed, trials = time.perf_counter(), set[str](), list[tuple[str, Trial]]()
+    started, trials = time.perf_counter(), list[tuple[str, Trial]]()
+    groups: dict[str, list[int]] = {}
+    for index in chosen.only or range(chosen.count):
+        reader, _ = plan_trial(chosen.seed, index)
+        if not chosen.of or reader.original in chosen.of:
+            groups.setdefault(str(reader), []).append(index)
+    object.__setattr__(msbgen.DEFAULT, "bins", BINS)
     with tempfile.TemporaryDirectory(prefix="mutate-originals-") as name:
         make_originals(Path(name))
-        for index in indices:
-            reader, _ = plan_trial(chosen.seed, index)
-            if chosen.of and reader.original not in chosen.of:
-                continue
-            if str(reader) not in warmed:
-                warm(Path(name), reader)
-                warmed.add(str(reader))
-            trial = try_one(Path(name), chosen.seed, index)
-            trials.append((reader.kind, trial))
-            if trial.verdict == FAILED or chosen.only:
-                print(
-                    f"{trial.verdict}: --seed {chosen.seed} --only {index}: {trial.why}", flush=True
-                )
+        for indices in groups.values():
+            reader, _ = plan_trial(chosen.seed, indices[0])
+            warm(Path(name), reader)
+            for first in range(0, len(indices), TOGETHER):
+                some = indices[first : first + TOGETHER]
+                for index, trial in zip(some, try_some(Path(name), chosen.seed, some), strict=True):
+                    trials.append((reader.kind, trial))
+                    if trial.verdict == FAILED or chosen.only:
+                        recipe = f"--seed {chosen.seed} --only {index}"
+                        print(f"{trial.verdict}: {recipe}: {trial.why}", flush=True)
     found = Counter(trial.verdict for _, trial in trials)
     if chosen.store:
         every = {**stored("mutate"), str(chosen.seed): counted(trials)}
