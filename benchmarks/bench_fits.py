@@ -54,7 +54,9 @@ def one_fit(trace: str, contexts: int, runs: int, counters: int) -> dict[str, An
     seconds["calibrate_seconds"] = seconds_of(lambda: calibrate_model(model, measured))
     if counters == COUNTERS[0] and contexts <= MOST_PLANNED:
         fine = PlatformConfig(bandwidths=FINE_BANDWIDTHS[::2]).levels
-        seconds["plan_seconds"] = seconds_of(lambda: plan_contexts(model, 20, levels=fine))
+        seconds["plan_seconds"] = seconds_of(
+            lambda: plan_contexts(model, 20, levels=fine, whole_budget=True)
+        )
     return {"contexts": contexts, "runs": runs, "counters": counters, **seconds}
 
 

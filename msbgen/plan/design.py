@@ -42,9 +42,11 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.stats import qmc
 
+from msbgen.core.contexts import are_many
 from msbgen.core.machine import OnProgress
 from msbgen.plan.prior import Quantity, all_points
 from msbgen.trend.covariance import line, matern, prior_covariance, prior_variance
+from msbgen.trend.low_rank import low_rank_updates
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -74,7 +76,7 @@ class Posterior:
     """
 
     def __init__(self, quantity: Quantity) -> None:
-        axes, lengths, points = quantity.axes, quantity.lengths, quantity.points
+        axes, lengths = quantity.axes, quantity.lengths
         ends = np.cumsum([a[0].size for a in axes])[:-1]
         self._factors = [
             matern(column[:, None] - column[None], own).prod(axis=2)
@@ -82,11 +84,10 @@ class Posterior:
         ]
         self._z = all_points(axes)
         self._weight = quantity.weight
-        self._n = len(points)
-        self._rows = np.empty((max(64, 2 * self._n), len(self._z)))
-        if self._n:
-            noise = quantity.measured_noise
-            self._rows[: self._n] = _updates(points, noise, self._z, lengths)
+        known = _updates(quantity, self._z)
+        self._n = len(known)
+        self._rows = np.empty((64 + self._n, len(self._z)))
+        self._rows[: self._n] = known
         explained = np.einsum("ij,ij->j", self._observed, self._observed)
         self.variance = np.maximum(prior_variance(self._z) - explained, 0.0)
         # Covariances of some contexts to all, which lack the updates from row `_first` on.
@@ -373,23 +374,25 @@ def _errors(
     square = np.zeros(1 + len(index))
     for quantity in quantities:
         z = all_points(quantity.axes)
-        noise = np.concatenate(
-            [
-                quantity.measured_noise,
-                quantity.step_noise(before, runs, index),
-            ]
-        )
-        points = np.concatenate([quantity.points, z[index]])
-        explained = _updates(points, noise, z, quantity.lengths) ** 2 @ quantity.weight
-        prior = prior_variance(z) @ quantity.weight
-        left = prior - np.cumsum(np.append(0.0, explained))[len(quantity.points) :]
+        known = _updates(quantity, z)
+        across = prior_covariance(z[index], z, quantity.lengths) - known[:, index].T @ known
+        among = across[:, index] + np.diag(quantity.step_noise(before, runs, index))
+        rows = solve_triangular(np.linalg.cholesky(among), across, lower=True)
+        prior = (prior_variance(z) - (known**2).sum(axis=0)) @ quantity.weight
+        left = prior - np.cumsum(np.append(0.0, rows**2 @ quantity.weight))
         # every context has an independent misfit
         square += quantity.importance * (np.maximum(left, 0.0) / len(z) + quantity.misfit)
     return np.sqrt(square)
 
 
-def _updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) -> Floats:
-    """Rows ℓ of the updates by observations of `points`, one after the other, (n, N)."""
+def _updates(quantity: Quantity, z: Floats) -> Floats:
+    """Rows ℓ of the updates of points (N, m) by the earlier measurements, (n, N).
+
+    Of many measurements the fewer rows of an approximation of low rank.
+    """
+    points, noise, lengths = quantity.points, quantity.measured_noise, quantity.lengths
+    if are_many(points):
+        return low_rank_updates(points, noise, z, lengths)
     among = prior_covariance(points, points, lengths) + np.diag(noise)
     across = prior_covariance(points, z, lengths)
     return solve_triangular(np.linalg.cholesky(among), across, lower=True)

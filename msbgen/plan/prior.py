@@ -22,12 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.contexts import are_many
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import same_level
 from msbgen.generate.distribution import ProfileDistribution
 from msbgen.generate.words import NUMBERS, WordColumns
 from msbgen.trend.covariance import prior_covariance
 from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.low_rank import LowRankVariance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -252,11 +254,8 @@ def _fitted_quantities(
         factor, point_factor = (
             1.0 / np.maximum(s, _LEAST_INFORMATION) for s in (share, point_share)
         )
-        covariance = prior_covariance(points, points, lengths)
-        covariance += np.diag(nugget * point_factor / weights)
-        # variance of a known context given all others, with its noise
-        left_out = 1.0 / np.diag(np.linalg.inv(covariance))
-        predicted = point_share * (left_out - nugget * point_factor / weights) + nugget / weights
+        left_out = _left_out_variance(points, lengths, nugget * point_factor / weights)
+        predicted = point_share * left_out + nugget / weights
         observed = (squared[..., k] @ importance[:, k]).mean()
         amplitude = float(max(observed, 1e-12) / predicted.mean())
         # without repeated runs the whole nugget may be noise
@@ -277,6 +276,15 @@ def _fitted_quantities(
             )
         )
     return quantities, float(np.sqrt(noise))
+
+
+def _left_out_variance(points: Floats, lengths: Floats, noise: Floats) -> Floats:
+    """Variance of each point (n, m) given observations of all others with noise (n,)."""
+    if are_many(points):
+        process = LowRankVariance(points, lengths, noise)
+        return process.left_out([np.array([i]) for i in range(len(points))])
+    covariance = prior_covariance(points, points, lengths) + np.diag(noise)
+    return 1.0 / np.diag(np.linalg.inv(covariance)) - noise
 
 
 def _coordinates(

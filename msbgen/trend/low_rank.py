@@ -82,6 +82,11 @@ class Factor:
         return self.rows[self.pivots]
 
 
+def _negligible(nugget: float) -> float:
+    """The variance at which a factorisation ends beside noise of the variance `nugget`."""
+    return max(_NEGLIGIBLE * float(nugget), _LEAST)
+
+
 class LowRankProcess:
     """The smoother :class:`msbgen.trend.smooth.GaussianProcess` for many points (n, m).
 
@@ -135,7 +140,7 @@ class LowRankProcess:
         return out
 
     def _factor(self, lengths: Floats, nugget: float) -> Factor:
-        negligible = max(_NEGLIGIBLE * nugget, _LEAST)
+        negligible = _negligible(nugget)
         key = (*map(float, lengths), negligible)
         with self._lock:
             factor = self._factors.get(key)
@@ -147,14 +152,15 @@ class LowRankProcess:
 
 
 class LowRankVariance:
-    """Posterior variances without the noise, given known points (n, m) of equal noise.
+    """Posterior variances without the noise, given known points (n, m).
 
-    See :class:`msbgen.bounds.deviations.Variance`.
+    `nugget` is the variance of the noise of all points, or of each, (n,).  See
+    :class:`msbgen.bounds.deviations.Variance`.
     """
 
-    def __init__(self, known: Floats, lengths: Floats, nugget: float) -> None:
+    def __init__(self, known: Floats, lengths: Floats, nugget: float | Floats) -> None:
         self._known, self._lengths = known, lengths
-        self._factor = Factor.of(known, lengths, max(_NEGLIGIBLE * nugget, _LEAST))
+        self._factor = Factor.of(known, lengths, _negligible(np.min(nugget)))
         self._noise = nugget + self._factor.rest
         self._system = _System.of(self._factor, self._noise, np.empty((len(known), 0)))
 
@@ -177,6 +183,21 @@ class LowRankVariance:
                 part = without.leverage(rows[group])
             parts.append(part + self._factor.rest[group])
         return np.concatenate(parts)
+
+
+def low_rank_updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) -> Floats:
+    """Rows (u, q) whose products are what observations explain of the covariance of z (q, m).
+
+    Observations of points (n, m) with the noise variances (n,).  With Fᵀ N⁻¹ F = V Λ Vᵀ the rows
+    are (Λ / (1 + Λ))^½ Vᵀ times those of F at z.
+    """
+    factor = Factor.of(points, lengths, _negligible(noise.min()))
+    weighted = factor.rows / (noise + factor.rest)[:, None]
+    values, vectors = np.linalg.eigh(weighted.T @ factor.rows)
+    values = np.maximum(values, 0.0)
+    across = prior_covariance(points[factor.pivots], z, lengths)
+    rows = solve_triangular(factor.lower, across, lower=True)
+    return (vectors * np.sqrt(values / (1.0 + values))).T @ rows
 
 
 @dataclass(frozen=True, eq=False)

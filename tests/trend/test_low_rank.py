@@ -10,7 +10,12 @@ from msbgen.core.errors import MeasurementError
 from msbgen.trend import low_rank
 from msbgen.trend.covariance import prior_covariance
 from msbgen.trend.folds import Folds
-from msbgen.trend.low_rank import Factor, LowRankProcess, LowRankVariance
+from msbgen.trend.low_rank import (
+    Factor,
+    LowRankProcess,
+    LowRankVariance,
+    low_rank_updates,
+)
 from msbgen.trend.smooth import GaussianProcess
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -101,3 +106,18 @@ def test_noise_below_rounding_is_refused():
     z, values, noise, lengths = drawn(2)
     with pytest.raises(MeasurementError, match="so close that they determine no trend"):
         LowRankProcess(z).coefficients(values, noise, lengths, -1.0)
+
+
+@settings(max_examples=10)
+@given(SEEDS)
+def test_what_observations_explain_is_that_of_the_exact_process(seed):
+    z, _, noise, lengths = drawn(seed)
+    noise, query = 0.01 * noise[:, 0], np.random.default_rng(seed).uniform(-0.6, 0.6, (9, 2))
+    rows = low_rank_updates(z, noise, query, lengths)
+    among = prior_covariance(z, z, lengths) + np.diag(noise)
+    across = prior_covariance(z, query, lengths)
+    wanted = across.T @ np.linalg.solve(among, across)
+    np.testing.assert_allclose(rows.T @ rows, wanted, atol=2e-3)
+    # each point has noise of its own
+    found = LowRankVariance(z, lengths, noise).left_out([np.array([i]) for i in range(len(z))])
+    np.testing.assert_allclose(found, 1 / np.diag(np.linalg.inv(among)) - noise, atol=1e-3)
