@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from msbgen.graphs.forecast import Forecast
+    from msbgen.graphs.predictor.predictor import GraphPredictor
+
+# Of bounds, where none is given and the model supports it.
+_MISCOVERAGE = 0.05
 
 
 def add(verbs: Verbs) -> None:
@@ -31,8 +35,11 @@ def add(verbs: Verbs) -> None:
     )
     shared.add_limits(verb)
     verb.add_argument("--cap", type=shared.degrees, metavar="T", help="highest temperature in °C")
-    text = "probability that a graph of a new family is outside its interval"
-    shared.add_miscoverage(verb, text, 0.05)
+    text = (
+        "probability that a graph of a new family is outside its interval (0.05, or the least that "
+        "the model supports; a model without intervals is taken by its predictions)"
+    )
+    shared.add_miscoverage(verb, text)
     shared.add_table_out(verb, "OUT.csv", "the row")
     shared.add_seed(verb)
     shared.add_force(verb)
@@ -49,8 +56,13 @@ def run(options: argparse.Namespace) -> None:
 
     predictor = storage.load(options.model)
     device = graph_options.read_device(options.device)
-    with shared.errors_from("--miscoverage"):
-        forecaster = GraphForecaster(predictor, device, options.miscoverage)
+    if options.miscoverage is None:
+        rate, warning = _supported(predictor)
+        forecaster = GraphForecaster(predictor, device, rate)
+    else:
+        rate, warning = options.miscoverage, ""
+        with shared.errors_from("--miscoverage"):
+            forecaster = GraphForecaster(predictor, device, rate)
     graph, table = graph_options.read_graph_in_contexts(options, device)
     start = device.ambient if options.temperature is None else options.temperature
     with shared.errors_from(options.device):
@@ -74,11 +86,32 @@ def run(options: argparse.Namespace) -> None:
     beyond = bool(predictor.extrapolated(graph, device, chosen[None])[0])
     rows = [_header(device.columns), [*_row(chosen, forecast, found.context), int(beyond)]]
     shared.write_or_show_table(rows, options.out, describe(found.context), force=options.force)
+    if warning:
+        shared.print_message(f"warning: {options.model.name}: {warning}")
     if beyond:
         shared.print_message(
             "warning: tasks may get contexts outside of their profiles; the bounds do not cover "
             "that."
         )
+
+
+def _supported(predictor: GraphPredictor) -> tuple[float | None, str]:
+    """The usual miscoverage, or what the model supports, and a warning of what differs."""
+    from msbgen.core.conformal import supported_rate
+
+    if not predictor.residual_:
+        return None, (
+            "has no intervals, so that limits are kept by predictions, not by bounds; fit it "
+            "without --schedule-only on runs of 19 families for bounds."
+        )
+    families = len(predictor.families_)
+    rate = supported_rate(_MISCOVERAGE, families)
+    if rate == _MISCOVERAGE:
+        return rate, ""
+    return rate, (
+        f"has {families} families, so that bounds are at a miscoverage of {rate:g}; fit it on 19 "
+        f"or more for {_MISCOVERAGE:g}."
+    )
 
 
 def _header(columns: tuple[str, ...]) -> list[str]:

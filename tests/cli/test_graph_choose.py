@@ -1,6 +1,7 @@
 """``msbgen graph choose``: a model and a graph in, one context out, or what is within reach."""
 
 import csv
+from copy import copy
 
 import numpy as np
 import pytest
@@ -83,3 +84,23 @@ def test_what_is_out_of_reach_is_said_with_what_is_not(msbgen, refused, here):
     refused(3, "--miscoverage: miscoverage is 0.01; at least 99 runs", *CHOOSE[:-1], "0.01")
     other = ("graph", "choose", "m.nc", "g.json", "--contexts", "grid:2x2x1x1")
     refused(3, "no run is of the device 'orin-nx'", *other, "--device", "orin-nx")
+
+
+def test_a_rate_that_nobody_gave_is_one_that_the_model_supports(msbgen, here, model):
+    limit = ("--latency", "100s", "--temperature", "40")
+    done = msbgen("graph", "choose", *ASKED, *limit)  # six families support 1 in 7
+    given = msbgen("graph", "choose", *ASKED, *limit, "--miscoverage", "0.1429")
+    assert (done.returncode, done.stdout) == (0, given.stdout)
+    assert "has 6 families, so that bounds are at a miscoverage of 0.1429" in done.stderr
+
+
+def test_a_schedule_alone_chooses_by_its_predictions(msbgen, refused, here, model):
+    schedule = copy(model)
+    schedule.residual, schedule.residual_, schedule.calibration_ = False, [], []
+    save(schedule, here / "m.nc", overwrite=True)
+    done = msbgen("graph", "choose", *ASKED, "--objective", "time", "--temperature", "40")
+    assert (done.returncode, "has no intervals" in done.stderr) == (0, True)
+    (row,) = rows_of(done.stdout)
+    table = rows_of(msbgen("graph", "predict", *ASKED, "--temperature", "40").stdout)
+    assert row["time [s]"] == row["time at most [s]"] == min(one["time [s]"] for one in table)
+    refused(3, "--miscoverage: the model is a schedule alone", *CHOOSE)

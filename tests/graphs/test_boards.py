@@ -10,6 +10,7 @@ from msbgen.graphs.dataset import edges_of
 from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import SHARES
 from msbgen.graphs.kinds import read_kinds
+from msbgen.graphs.simulator import Simulator
 from toy_board import CYCLES, MOVED, device_of, layered, profiles_of, seconds_of
 
 LARGEST = [2, 2.0, 2, 1.0, 8, 800]
@@ -214,3 +215,20 @@ def test_a_resource_that_no_device_has_and_no_profiles_at_all_are_refused(profil
         read_kinds({"busy": more})
     with pytest.raises(ProfileError, match="one kind at least"):
         read_kinds({})
+
+
+def test_more_bandwidth_never_slows_a_chain_but_may_reorder_a_graph(profiles, kinds):
+    """Graham's anomaly: one task ends earlier, so that the long one gets a core later."""
+    device = device_of(bandwidth=(400.0, 800.0), cache_ways=(8.0,))
+    board, simulator = Board(device, kinds), Simulator(device, profiles)
+    contexts = np.array([[2, 2.0, 0, 0.5, 8, b] for b in device.bandwidth])
+    work = [5.0, 2.4, 5.0, 5.0, 10.0]
+    for edges, change in (
+        ([(i, i + 1) for i in range(4)], (0.9, 0.99)),
+        ([(0, 2), (0, 3), (1, 4)], (1.1, 1.3)),
+    ):
+        graph = make_graph(["stream"] + ["busy"] * 4, work, edges)
+        predicted = np.array([time_of(board, graph, context) for context in contexts])
+        truth = simulator.run(graph, contexts, noise=False).makespan[:, 0]
+        assert predicted == pytest.approx(truth, rel=0.02)
+        assert change[0] < predicted[1] / predicted[0] < change[1]
