@@ -8,6 +8,14 @@ from msbgen.cli.options import Progress, Verbs
 
 _NAMES = ("queue.csv", "queue.json", "queue.png")
 _SCHEMA = "msbgen-queue/1"
+# Columns of the table that are no words.
+_TITLES = {
+    "makespan": "makespan [s]",
+    "bound": "least makespan [s]",
+    "makespan_over_bound": "makespan / least",
+    "slowdown_against_fastest": "slowdown against the fastest machine",
+    "wait": "mean wait [s]",
+}
 
 
 def add(verbs: Verbs) -> None:
@@ -52,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for name, log in written.items():
         workload.write_workload(log, options.out / name, overwrite=options.force)
-    content = [list(rows[0]), *(list(row.values()) for row in rows)]
+    content = [[_TITLES.get(name, name) for name in rows[0]], *(list(row.values()) for row in rows)]
     tables.write_table(content, options.out / _NAMES[0], overwrite=options.force)
     summary = {"schema": _SCHEMA, "machines": setup.machines, "jobs": len(setup.jobs), "rows": rows}
     shared.write_json(summary, options.out / _NAMES[1], force=options.force)

@@ -146,7 +146,7 @@ def test_scores_are_a_table_and_leaks_are_told_of(table, msbgen):
     assert (done.returncode, done.stderr) == (0, "")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [r["source"] for r in rows] == [*MACHINES, "all"] * 3
-    error = {r["method"]: float(r["error"]) for r in rows if r["source"] == "all"}
+    error = {r["method"]: float(r["relative error"]) for r in rows if r["source"] == "all"}
     assert error["default"] < error["median per source"] < error["mean"]
     leaky = msbgen(*arguments, "--split", "rows", "-o", "s.csv")
     assert leaky.returncode == 0

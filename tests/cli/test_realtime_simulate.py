@@ -31,6 +31,20 @@ def test_jobs_misses_and_energy(msbgen, decisions):
     assert message["simulated"] < message["highest"]
 
 
+def test_a_set_that_needs_more_than_the_cores_have_is_said_to_be_overloaded(msbgen, decisions):
+    done = msbgen(*ASKED)
+    assert (done.returncode, done.stderr) == (0, "")
+    path = decisions / "set.toml"
+    path.write_text(path.read_text().replace("period = 0.", "period = 0.0"))
+    done = msbgen(*ASKED, "--force")
+    result = load_netcdf(decisions / "result.nc")
+    assert (done.returncode, result["late"].values.all()) == (0, True)
+    assert result.attrs["load"] > 1
+    assert f"the cores are overloaded: the last job ends after {result.attrs['load']:.2f}" in (
+        done.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "message", "old", "new"),
     [

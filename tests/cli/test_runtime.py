@@ -76,7 +76,7 @@ def test_scores_are_a_table(prepared, msbgen):
     assert [(r["replicate"], r["neighbours"]) for r in rows] == [
         ("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"),
     ]  # fmt: skip
-    assert all(float(r["error"]) < 0.2 for r in rows)
+    assert all(float(r["relative error"]) < 0.2 for r in rows)
     assert msbgen(*arguments).stdout == done.stdout
 
 

@@ -285,14 +285,42 @@ def write_scores(
     options: argparse.Namespace,
     **settings: Any,
 ) -> None:
-    """Score a predictor on held-out runs; write or print the table, floats with four decimals."""
+    """Score a predictor on held-out runs; write or print the table, floats with four decimals.
+
+    Its header has names with units for the keys of the scores.
+    """
     with Progress("evaluating") as step, errors_from(options.runs.name):
         scores = evaluate(runs, **settings, progress=step)
     rows = [
         [f"{value:.4f}" if isinstance(value, float) else value for value in row.values()]
         for row in scores
     ]
-    write_or_show_table([list(scores[0]), *rows], options.out, force=options.force)
+    header = [_score_title(name) for name in scores[0]]
+    write_or_show_table([header, *rows], options.out, force=options.force)
+
+
+# Columns of scores: what a share is of, and what a number counts.
+_SCORE_TITLES = {
+    "error": "relative error",
+    "error_elsewhere": "relative error on other machines",
+    "same_order": "all in order [share of rows]",
+    "factor": "error factor on other machines",
+    "best_found": "fastest found [share of rows]",
+    "time_lost": "time lost [share of the fastest]",
+    "tenfold": "off tenfold [runs]",
+}
+
+
+def _score_title(name: str) -> str:
+    """Header of a key of scores; `coverage_0.05` is `coverage at 0.05 [share of runs]`."""
+    what, _, at = name.partition("_")
+    if what == "within":
+        return f"within {at} % [share of rows]"
+    if what == "coverage":
+        return f"coverage at {at} [share of runs]"
+    if what == "margin":
+        return f"relative margin at {at}"
+    return _SCORE_TITLES.get(name, name)
 
 
 def write_json(content: Any, path: Path, *, force: bool) -> None:

@@ -198,10 +198,14 @@ def test_scores_have_four_digits_and_a_header(tmp_path):
     def evaluate(runs, folds, progress):
         assert (runs, folds) == ("runs", 2)
         return [
-            {"method": "mean", "rows": 3, "error": 1 / 3},
-            {"method": "b", "rows": 4, "error": 2.0},
+            {"method": "mean", "rows": 3, "error": 1 / 3, "tenfold": 0, "coverage_0.05": 1.0},
+            {"method": "b", "rows": 4, "error": 2.0, "tenfold": 1, "coverage_0.05": 0.5},
         ]
 
     given = argparse.Namespace(runs=Path("r.nc"), out=tmp_path / "t.csv", force=False)
     options.write_scores(evaluate, "runs", given, folds=2)
-    assert given.out.read_text() == "method,rows,error\nmean,3,0.3333\nb,4,2.0000\n"
+    assert given.out.read_text().splitlines() == [
+        "method,rows,relative error,off tenfold [runs],coverage at 0.05 [share of runs]",
+        "mean,3,0.3333,0,1.0000",
+        "b,4,2.0000,1,0.5000",
+    ]
