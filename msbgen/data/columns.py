@@ -22,7 +22,8 @@ unit is a number, ``[1]``.  A table with other headers is read through a *column
     "place" = "core"                   # recordings: core or thread of the row
     "bytes [1e6]" = "MB/s"             # recordings: the unit is the number of events in it
 
-Columns that a map does not list are left out.  Without ``[columns]`` all columns go by their own
+The unit may stand in the header alone: ``power = "watts [W]"``.  Columns that a map does not list
+are left out.  Without ``[columns]`` all columns go by their own
 headers.
 """
 
@@ -155,7 +156,7 @@ class Table:
                     f"{self.file}: line {first} is {shown(header)}; a column {shown([name])} is "
                     f"wanted{', or its header in the column map' if columns.columns else ''}."
                 )
-        self._units = {bare_name(title): unit_of(title) for title in titles}
+        self._units = {bare_name(t): unit_of(t) or unit_of(theirs) for t, theirs in titles.items()}
         self._at: dict[str, list[int]] = {}
         place = {title: i for i, title in enumerate(header)}
         for name, theirs in zip(self.names, titles.values()):
@@ -243,7 +244,8 @@ class Table:
         if unit not in UNITS:
             raise ProfileError(
                 f"{self.file}: the {name} has no known unit ('{unit}'); '{name} [s]', or one of "
-                f"{', '.join(UNITS)} in its place, is wanted."
+                f"{', '.join(UNITS)} in its place, is wanted, in the header or as the name in a "
+                f"column map."
             )
         seconds = UNITS[unit] * self.numbers(name)
         good = (seconds >= least) & (seconds <= most)

@@ -71,7 +71,10 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     if "power" in table.names and table.unit("power") != "W":
         unit = table.unit("power")
         got = f"is in {quoted(unit)}" if unit else "has no unit"
-        raise ProfileError(f"{table.file}: the power {got}; watts, 'power [W]', are wanted.")
+        raise ProfileError(
+            f"{table.file}: the power {got}; watts are wanted: 'power [W]' in the header or as the "
+            f"name in a column map."
+        )
     power = run = None
     runtime = table.seconds("runtime", SCHEMA["runtime"].least, SCHEMA["runtime"].most)
     if "power" in table.names:

@@ -51,6 +51,18 @@ def test_a_table_by_its_own_names(tmp_path):
     assert list(runs["run"].values) == [0, 1, 0]
 
 
+def test_a_unit_may_stand_in_the_header_that_a_map_names(tmp_path):
+    text = "what,t [us],f [MHz],watts [W]\na,3,500,7\n"
+    columns = {"kind": "what", "runtime": "t [us]", "clock": "f [MHz]", "power": "watts [W]"}
+    runs = read_kernels_table(file(tmp_path, text), ColumnMap(("clock",), columns=columns))
+    assert runtimes_of(runs) == pytest.approx([3e-6])
+    assert (powers_of(runs).tolist(), units_of(runs)) == ([7.0], {"clock": "MHz"})
+    columns["power"] = "watts"
+    bare = file(tmp_path, text.replace("watts [W]", "watts"))
+    with pytest.raises(ProfileError, match=r"has no unit; watts are wanted: 'power \[W\]' in the"):
+        read_kernels_table(bare, ColumnMap(("clock",), columns=columns))
+
+
 def test_a_table_by_a_map(tmp_path):
     text = "f,name,variant,t,left out\n500,a,x,3,7\n"
     path = file(

@@ -10,6 +10,7 @@ benchmarks.
 """
 
 import difflib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -30,8 +31,10 @@ from msbgen.kernels.predictor.intervals import Scores, half_width
 from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.power import PowerModel, fit_power
 from msbgen.kernels.predictor.runtime import RuntimeModel, fit_runtime
-from msbgen.kernels.predictor.shapes import Shapes, distinct_columns, shapes_of
+from msbgen.kernels.predictor.shapes import Shapes, distinct_columns, shapes_of, unknown_kinds
 from msbgen.learn.parameters import Parameters
+
+_log = logging.getLogger("msbgen")
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -137,6 +140,15 @@ class KernelPredictor(Parameters):
             No kind has enough measurements; a resource that is not positive.
         """
         validate_kernels(runs)
+        for kind in unknown_kinds(runs):
+            _log.warning(
+                "the operations of kind '%s' are unknown: kernels are compared by the product of "
+                "their parameters; use a kind of msbgen/kernels/README.md with all its parameters.",
+                kind,
+            )
+        return self._fit(runs, progress)
+
+    def _fit(self, runs: xr.Dataset, progress: OnProgress | None = None) -> Self:
         self.resources_ = tuple(resource_names(runs))
         self.parameters_ = tuple(dataset.parameter_names(runs))
         self.units_ = {
@@ -417,7 +429,7 @@ def cross_predict(
     seconds, watts = (np.full(len(fold), np.nan) for _ in range(2))
     for k in range(folds):
         other = type(predictor)(**predictor.get_params())
-        other.fit(runs.isel(measurement=np.flatnonzero(fold != k)))
+        other._fit(runs.isel(measurement=np.flatnonzero(fold != k)))
         known = np.isin(runs["kind"].values.astype(str), list(other.kinds_))
         test = np.flatnonzero((fold == k) & known)
         if len(test):

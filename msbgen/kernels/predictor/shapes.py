@@ -1,7 +1,8 @@
 """Work of kernels, as arrays: operations, bytes, and the equivalent matrix product.
 
 A convolution is a product of (positions × filters) over a window (im2col).  The work of a kernel of
-an unknown kind is the product of its parameters.
+an unknown kind with the parameters m, k and n is that of a matrix product; of any other, it is the
+product of its parameters.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
 # Tiles that run at once: one, or one or two on each of the eight processors of an AGX Xavier.  A
 # last wave that is not full takes as long as a full one.  On other chips the coefficients are 0.
 UNITS = (1, 8, 16)
+# Sides of a matrix product of an unknown kind: (m, k) × (k, n).
+SIDES = ("m", "n", "k")
 # Columns with a larger correlation are duplicates.
 _SAME = 0.9999
 
@@ -102,6 +105,11 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
                 sides[key] = _product(Point.of(word, **{p: given[p] for p in KINDS[word]}))
             m[i], wide[i], deep[i] = sides[key]
             product[i] = True
+        elif word not in KINDS and not np.isnan([given.get(s, np.nan) for s in SIDES]).any():
+            product[i] = True
+            m[i], wide[i], deep[i] = (given[s] for s in SIDES)
+            flops[i] = 2.0 * m[i] * wide[i] * deep[i]
+            touched[i] = _FLOAT * (m[i] * deep[i] + deep[i] * wide[i] + m[i] * wide[i])
         elif not np.isfinite(flops[i]):
             flops[i] = touched[i] = np.nanprod(np.where(row > 0, row, np.nan))
     order = [names.index(name) if name in names else -1 for name in columns or names]
@@ -111,6 +119,21 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
     _check_work(kinds, product, flops > 0)
     raw = filled[:, order] if order else np.empty((n, 0))
     return Shapes(flops, touched, m, wide, deep, product, raw)
+
+
+def unknown_kinds(dataset: xr.Dataset) -> list[str]:
+    """Kinds with parameters whose operations and bytes are unknown, in the dataset's order.
+
+    A program without parameters is no kernel, and a product that lacks its bias only is known by
+    its sides: neither is among them.
+    """
+    words, sides = dataset["kind"].values.astype(str), dataset.data_vars.keys() >= {*SIDES}
+    known = np.isfinite(works_of(dataset)[0]) | shapes_of(dataset).product
+    if sides:
+        known |= (words == "matmul") & np.isfinite([dataset[s].values for s in SIDES]).all(axis=0)
+    table = parameter_table(dataset)
+    rows = np.flatnonzero(np.isfinite(table).any(axis=1) & ~known)
+    return list(dict.fromkeys(words[rows].tolist()))
 
 
 def _check_work(

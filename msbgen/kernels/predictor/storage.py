@@ -18,7 +18,7 @@ from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, KindModel
 from msbgen.kernels.predictor.law_and_residual import LawAndResidual
 from msbgen.kernels.predictor.power import PowerModel
 from msbgen.kernels.predictor.runtime import RuntimeModel
-from msbgen.kernels.predictor.shapes import TILES, UNITS
+from msbgen.kernels.predictor.shapes import SIDES, TILES, UNITS
 from msbgen.kernels.predictor.terms import MOST_PRODUCTS, POWERS
 from msbgen.learn.randomised import stored_trees
 
@@ -134,8 +134,10 @@ def _kind(stored: StoredArrays, kind: str, powers: int, predictor: KernelPredict
     # the columns of Shapes.works() and Shapes.logs(), which are more for matrix products
     presence = stored.take(_KIND[2:], parameter=len(names))["given"]
     share = dict(zip(names, presence.tolist()))
-    sides = {"gemm": ("rows", "columns"), "matmul": KINDS["matmul"], "conv2d": KINDS["conv2d"]}
-    product = kind in sides and all(share.get(side) == 1 for side in sides[kind])
+    sides = {"matmul": [KINDS["matmul"]], "conv2d": [KINDS["conv2d"]]}
+    sides["gemm"] = [("rows", "columns"), SIDES]
+    alternatives = sides.get(kind, [] if kind in KINDS else [SIDES])
+    product = any(all(share.get(side) == 1 for side in given) for given in alternatives)
     n_works = 5 + len(TILES) * len(UNITS) if product else 3
     n_logs = 6 if product else 3
     sizes = {"log": n_logs, "parameter": len(names), "resource": n_resources}

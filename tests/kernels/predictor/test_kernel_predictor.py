@@ -217,3 +217,15 @@ def test_workloads_that_cannot_be_summed_are_refused(exact):
         fit_overhead(exact, networks(), gone, WANTED)
     with pytest.raises(ArgumentError, match="workload is 'three'"):
         fit_overhead(exact, networks(), {"three": np.ones(2)}, WANTED)
+
+
+def test_unknown_kinds_are_said_and_products_are_known_by_their_sides(caplog):
+    def called(word, runs):
+        return runs.assign(kind=("measurement", [word] * runs["kind"].size, runs["kind"].attrs))
+
+    gemm = KernelPredictor().fit(called("gemm", RUNS)).predict(called("gemm", NEW))
+    np.testing.assert_allclose(gemm, runtimes_of(NEW), rtol=0.03)
+    assert not caplog.messages
+    KernelPredictor().fit(called("mine", RUNS.rename(m="a", k="b", n="c")))
+    assert caplog.messages[0].startswith("the operations of kind 'mine' are unknown")
+    assert len(caplog.messages) == 1
