@@ -11,11 +11,11 @@ choose the cheapest context, plan the next measurements, score the result, compa
     plan = msbgen.plan_contexts(model, "60s")
     comparison = msbgen.compare_profiles(measured, msbgen.read_profiles("new/gzip.nc"))
 
-Systems have namespaces of their own: ``realtime`` (allocators and schedules with deadlines),
-``runtimes`` (runtimes never measured), ``machines`` (which machine runs a program best, queues),
-``kernels`` (runtime and power over clocks), ``graphs`` (task graphs), ``platform`` (the virtual
-platform), ``measure`` (recordings of real machines), ``bridge`` and ``evaluate`` (the engine's
-solver and the distances, on arrays).
+Systems have namespaces of their own: ``beside`` (programs that share), ``realtime`` (allocators
+and schedules with deadlines), ``runtimes`` (runtimes never measured), ``machines`` (which machine
+runs a program best, queues), ``kernels`` (runtime and power over clocks), ``graphs`` (task
+graphs), ``platform`` (the virtual platform), ``measure`` (recordings of real machines), ``bridge``
+and ``evaluate`` (the engine's solver and the distances, on arrays).
 
 Names are imported when they are first used; type checkers read ``__init__.pyi``.
 """
@@ -46,6 +46,7 @@ __getattr__, __dir__, __all__ = public_names(
         "plan.plan": ("Plan", "plan_contexts"),
     },
     (
+        "beside",
         "bridge",
         "evaluate",
         "graphs",

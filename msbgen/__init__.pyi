@@ -1,5 +1,6 @@
 """The public names of ``msbgen`` for type checkers."""
 
+from msbgen import beside as beside
 from msbgen import bridge as bridge
 from msbgen import evaluate as evaluate
 from msbgen import graphs as graphs

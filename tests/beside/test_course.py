@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msbgen.beside.play import Course, duration_bounds, play
+from msbgen.beside.course import Course, course_profiles, duration_bounds, play
 from msbgen.beside.table import (
     DISTANCES,
     Columns,
@@ -15,50 +15,27 @@ from msbgen.beside.table import (
     with_bandwidths,
 )
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.data.schema import join_profiles
+from msbgen.data.schema import context_table
 from msbgen.data.sharing import Sharing, shared_by_all
+from msbgen.data.store import read_profiles, write_profiles
 from msbgen.platform import PlatformConfig, replay_beside
-from streams import random_lines, stream_of
 
 QUIET = replace(PlatformConfig().without_noise(), random_phases=True)
-WAYS, BANDWIDTHS = (1, 2, 3, 4, 6, 8), (50.0, 100.0, 1e6)
-
-
-def measured(stream, ways=WAYS):
-    """Profiles of a program alone over ways and bandwidths."""
-    alone = [
-        replay_beside([stream], shared_by_all(1, ways=w, bandwidth=b), 1, 0.002, config=QUIET)[0]
-        for w in ways
-        for b in BANDWIDTHS
-    ]
-    return join_profiles([one.drop_vars("held_ways") for one in alone])
-
-
-@pytest.fixture(scope="module")
-def streams():
-    """Random reads in 3 and in 5 MiB, at the same pace."""
-    lines = random_lines(3, 200_000), random_lines(5, 200_000, seed=1)
-    return tuple(stream_of(one, cycles=2e6) for one in lines)
-
-
-@pytest.fixture(scope="module")
-def tables(streams):
-    return tuple(program_table(measured(stream)) for stream in streams)
 
 
 def missed(course: Course):
     return course.counts[:, :, 2].sum(axis=1)
 
 
-def test_a_table_has_what_was_measured(streams, tables):
-    profiles = measured(streams[0], (3, 8))
-    for c, ways in enumerate((3, 3, 3, 8, 8, 8)):
-        bandwidth = BANDWIDTHS[c % 3]
+def test_a_table_has_what_was_measured(measured, tables):
+    profiles = measured[0]
+    for c in (6, 7, 8, 15, 17):
+        ways, bandwidth, _ = map(float, context_table(profiles)[c])
         true = float(profiles["duration"][c, 0])
         assert abs(tables[0].duration(ways, bandwidth) / true - 1) < 1e-6
         misses = float(profiles["cache_misses"][c].sum())
         # the mean over bandwidths, each with other page colours
-        assert abs(tables[0].misses[:, ways].sum() / misses - 1) < 0.03
+        assert abs(tables[0].misses[:, int(ways)].sum() / misses - 1) < 0.03
     np.testing.assert_allclose(tables[0].misses[:, 0], tables[0].requests)
     assert np.all(np.diff(tables[0].misses, axis=1) <= 1e-6)
 
@@ -167,8 +144,8 @@ def test_tables_at_other_bandwidths_interpolate_and_wait_below_the_least(tables)
     np.testing.assert_allclose(mixed.durations, same.durations, rtol=0.01)
 
 
-def test_what_gives_no_table_is_refused(streams):
-    profiles = measured(streams[0], (2, 8))
+def test_what_gives_no_table_is_refused(measured):
+    profiles = measured[0].isel(context=[3, 4, 5, 15, 16, 17])
     other = profiles.assign_coords(frequency=profiles["frequency"].copy(data=[1.0, 1, 1, 2, 2, 2]))
     for broken, clock, message in (
         (profiles.isel(context=[0]), None, "has 1 context at this clock, all with 2 ways; two"),
@@ -186,6 +163,20 @@ def test_what_gives_no_table_is_refused(streams):
         program_table(profiles, 1.5)
     with pytest.raises(ArgumentError, match="way_size is 0; bytes above 0"):
         Columns(way_size=0)
+
+
+def test_a_course_becomes_profiles_that_any_command_reads(tables, tmp_path):
+    sharing = shared_by_all(2, ways=8, bandwidth=100.0, starts=[0.0, 0.0123])
+    course = play(tables, sharing, interval=0.005)
+    for n, profiles in enumerate(course_profiles(course)):
+        path = tmp_path / f"{n}.nc"
+        write_profiles(profiles, path)
+        again = read_profiles(path)
+        np.testing.assert_allclose(again["duration"], course.durations[n])
+        total = float(again["cache_misses"].sum())
+        np.testing.assert_allclose(total, missed(course)[n], rtol=1e-3)
+        assert float(again["held_ways"].max()) <= 8
+        np.testing.assert_allclose(again["slowdown"], course.slowdown_by_progress[n])
 
 
 def test_tables_that_do_not_fit_are_refused(tables):

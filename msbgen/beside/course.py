@@ -22,18 +22,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.beside._kernels import play_programs
 from msbgen.beside.table import (
     DISTANCES,
     UNREGULATED,
+    Columns,
     ProgramTable,
     miss_probability,
     with_bandwidths,
 )
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.data.schema import make_profiles
 from msbgen.data.sharing import Sharing
 
 Floats = NDArray[np.float64]
@@ -94,6 +97,8 @@ class Course:
         Time of each segment of progress [s], side by side and alone.
     sharing : Sharing
         What they shared.
+    columns : tuple of Columns
+        Names of each program's resources and counters.
     """
 
     tasks: tuple[str, ...]
@@ -106,6 +111,7 @@ class Course:
     segment_seconds: Floats
     segment_alone: Floats
     sharing: Sharing
+    columns: tuple[Columns, ...]
 
     @property
     def slowdown(self) -> Floats:
@@ -168,7 +174,78 @@ def play(
         tuple(table.task for table in tables), ends - np.array(sharing.starts),
         np.concatenate([one[3] for one in alone]), interval, counts, ways, traffic, seconds,
         np.concatenate([one[2] for one in alone]), sharing,
+        tuple(table.columns for table in tables),
     )  # fmt: skip
+
+
+def play_durations(
+    tables: Sequence[ProgramTable], sharing: Sharing, *, law: LawSettings = _LAW
+) -> Floats:
+    """Durations of the first runs [s], (n,), of :func:`play`, and nothing else."""
+    _check(tables, sharing, 1.0)
+    return _played(tables, sharing, math.inf, law)[3] - np.array(sharing.starts)
+
+
+def course_profiles(course: Course) -> list[xr.Dataset]:
+    """A profile dataset of each program: counters per interval, and the ways that it held.
+
+    Each has one context: the ways and the bandwidth of its groups, and its clock.  Beside the
+    counters of the tables, ``held_ways`` and ``used_bandwidth`` (context, time) have the ways and
+    the traffic [MB/s] over time, and ``slowdown`` (segment,) the time of each segment of progress
+    over that alone.
+    """
+    made = []
+    for i, columns in enumerate(course.columns):
+        start, size = course.sharing.starts[i], course.durations[i] / course.interval
+        ends = start + course.interval * np.arange(1, max(1, math.ceil(size - 1e-9)) + 1)
+        known = course.interval * np.arange(course.ways.shape[1] + 1)
+        known[-1] = (course.durations + course.sharing.starts).max()  # the last one is shorter
+        sums = np.concatenate([np.zeros((1, 4)), np.cumsum(course.counts[i], axis=0)])
+        # the program's intervals begin at its start
+        counts = np.stack([np.diff(np.interp(ends, known, c), prepend=0.0) for c in sums.T], axis=1)
+        held = np.interp(ends, known[1:], course.ways[i])
+        traffic = counts[:, 2] * columns.line_size / course.interval / 1e6
+        names = {
+            columns.instructions: "instructions retired",
+            columns.requests: "last-level cache requests",
+            columns.misses: "last-level cache misses",
+            columns.prefetched: "prefetched last-level cache misses",
+        }
+        # prefetched misses are those of tables that tell them apart
+        counted = counts.sum(axis=0) > 0
+        names = {name: text for (name, text), some in zip(names.items(), counted) if some}
+        sharing = course.sharing
+        bandwidth = sharing.bandwidth[sharing.memory[i]]
+        context = [
+            sharing.ways[sharing.cache[i]],
+            bandwidth if math.isfinite(bandwidth) else UNREGULATED,
+            sharing.frequency[i],
+        ]
+        profiles = make_profiles(
+            counts[None][..., counted], course.durations[i : i + 1], [context],
+            interval=course.interval,
+            resources={
+                columns.ways: {"units": "1", "long_name": "ways of the shared cache"},
+                columns.bandwidth: {"units": "MB s-1", "long_name": "shared memory bandwidth"},
+                columns.frequency: {"units": "GHz", "long_name": "core clock frequency"},
+            },
+            counters={n: {"units": "1", "long_name": text} for n, text in names.items()},
+            attrs={
+                "task": course.tasks[i],
+                "source": f"predicted beside {len(course.tasks) - 1} others",
+            },
+        )  # fmt: skip
+        made.append(
+            profiles.assign(
+                held_ways=(("context", "time"), held[None],
+                           {"units": "1", "long_name": "lines in the cache, in ways"}),
+                used_bandwidth=(("context", "time"), traffic[None],
+                                {"units": "MB s-1", "long_name": "traffic of the misses"}),
+                slowdown=(("segment",), course.slowdown_by_progress[i],
+                          {"units": "1", "long_name": "time over that alone, by progress"}),
+            )
+        )  # fmt: skip
+    return made
 
 
 def duration_bounds(
