@@ -4,6 +4,7 @@
 ``nv-dvfs``, ``jetson`` and ``odroid-xu3`` are folders in FOLDER, and missing ones are skipped.
 """
 
+import json
 import logging
 import time
 from collections.abc import Sequence
@@ -344,7 +345,7 @@ PARTS = ("zeus", "nv-dvfs", "noise", "jetson", "odroid-xu3")
 
 
 def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULTS) -> dict:
-    """Measure the parts for which there are data; write choice.json and choice.png."""
+    """Measure the parts for which there are data; renew them in choice.json, and choice.png."""
     works = {
         "nv-dvfs": nv_dvfs, "noise": noisy_tables, "jetson": mobilenet, "odroid-xu3": odroid,
     }  # fmt: skip
@@ -357,9 +358,12 @@ def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULT
             print(f"{data}: no such folder in {folder}; skipped.", flush=True)
             continue
         found[name] = works[name](folder / data)
-    store(results / "choice.json", found)
-    draw(found, results / "choice.png")
-    return found
+    path = results / "choice.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    every = {name: part for name in PARTS if (part := found.get(name, before.get(name)))}
+    store(path, every)
+    draw(every, results / "choice.png")
+    return every
 
 
 def tables(found: dict[str, Any] | None = None) -> dict[str, str]:
