@@ -98,6 +98,14 @@ class Actuator(Protocol):
         """Sample what the running program gets; called several times during a run."""
         return
 
+    def begin(self) -> None:
+        """Prepare for the release of the program; called once a run, directly before it."""
+        return
+
+    def end(self) -> None:
+        """Stop what runs beside the program; called once a run, directly after its end."""
+        return
+
     def achieved(self, usage: Usage) -> float:
         """Achieved level of the run, in the resource's unit; by default the level, read again."""
         return self.read()

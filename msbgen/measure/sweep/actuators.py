@@ -13,6 +13,7 @@ from msbgen.measure.actuators.cpufreq import CoreClock
 from msbgen.measure.actuators.hook import Hook
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.actuators.memguard import MemGuard
+from msbgen.measure.actuators.pressure import Pressure, Stressors
 from msbgen.measure.actuators.program import Cores, Priority, ProgramInput
 from msbgen.measure.actuators.resctrl import CacheWays, MemoryBandwidth, ResctrlGroup
 from msbgen.measure.sweep.spec import ResourceSpec, Spec
@@ -31,7 +32,13 @@ def make_actuators(spec: Spec, settings: KernelSettings, group_name: str) -> lis
     kinds = [resource.by for resource in spec.resources]
     controllers = [name for by, name in _CONTROLLERS.items() if by in kinds]
     group = ControlGroup(settings, group_name, controllers)
-    return [_actuator(resource, spec, cores, resctrl, group) for resource in spec.resources]
+    stressors = Stressors(stressor_cores(spec), cores, group_name.removeprefix("msbgen-"))
+    return [
+        Pressure(resource.name, stressors, resource.target)
+        if resource.by == "pressure"
+        else _actuator(resource, spec, cores, resctrl, group)
+        for resource in spec.resources
+    ]
 
 
 def _actuator(
@@ -85,6 +92,13 @@ def program_cores(spec: Spec) -> list[int]:
         return sorted({core for cores in varied.core_sets().values() for core in cores})
     ours = sorted(os.sched_getaffinity(0))
     return list(spec.cores) or (ours if varied is not None else ours[-1:])
+
+
+def stressor_cores(spec: Spec) -> list[int]:
+    """Cores of the stressors: those of the resource, or the first that the program has not."""
+    given = [core for resource in spec.resources for core in resource.beside]
+    apart = sorted(os.sched_getaffinity(0) - set(program_cores(spec)))
+    return sorted(set(given)) or apart[:1]
 
 
 def other_cores(cores: Sequence[int]) -> list[int]:

@@ -160,7 +160,11 @@ class RunExecutor:
                 actuator.place(process.pid)
             events = slot.events or spec.events
             with self._recorder.recording(process.pid, path, self._other_cores, self._tag, events):
+                for actuator in self._actuators:
+                    actuator.begin()
                 ended = process.run(spec.timeout, self._watch)
+                for actuator in self._actuators:
+                    actuator.end()
                 kill_process_group(process.pid)  # perf would go on counting the children
             self._settings.end_processes()
             kill_leftovers(process.pid, self._tag, self._spared)

@@ -40,7 +40,7 @@ from msbgen.measure.dataset import RUN_METADATA, counter_names_of
 # The values of a resource's key `by`.
 ACTUATOR_KINDS = (
     "quota", "ways", "bandwidth", "clock", "memguard", "argument", "environment", "cores",
-    "memory", "io", "priority", "hook",
+    "memory", "io", "priority", "hook", "pressure",
 )  # fmt: skip
 # Keys of a resource beside `by` and `levels`, and the actuators that have them.
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -50,17 +50,21 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "name": ("environment",),
     "device": ("io",),
     "command": ("hook",),
+    "what": ("pressure",),
+    "cores": ("pressure",),
 }
 # Actuators whose levels may be words, and those whose numbers may be zero or negative.
 _TAKE_WORDS = ("argument", "environment", "cores", "priority", "hook")
 _TAKE_ANY_NUMBER = ("argument", "environment", "priority", "hook")
 # Actuators of which a lower level does not make a run longer in proportion.
-NO_LIMITS = (*_TAKE_ANY_NUMBER, "memory")
+NO_LIMITS = (*_TAKE_ANY_NUMBER, "memory", "pressure")
+# What stressors press with, each a resource.
+_PRESSURES = ("bandwidth", "working set")
 _MOST = 1_000_000
 # Keys that change no run. The digest holds the contexts themselves, not the key's text.
 _NOT_IN_DIGEST = ("contexts", "progress", "seconds", "at_once")
 # Keys added later: they are in the digest only where set, so that older journals can be resumed.
-_IN_DIGEST_IF_SET = ("keep_cut", "labels", "units", "target", "variants")
+_IN_DIGEST_IF_SET = ("keep_cut", "labels", "units", "target", "variants", "beside")
 # Keys of a variant, and its name, which is a part of a file's name.
 _VARIANT_KEYS = ("command", "folder", "environment")
 _VARIANT_NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
@@ -81,7 +85,10 @@ class ResourceSpec:
     direction: str = "read"  # the limit that MemGuard or io sets: read or write
     labels: tuple[str, ...] = ()  # words for the levels 1, 2, …; empty where levels are numbers
     units: str = ""  # of an argument, a variable or a hook
-    target: str = ""  # name of a variable, file of a device or hook
+    target: str = ""  # name of a variable, file of a device or hook, what a stressor presses with
+    beside: tuple[
+        int, ...
+    ] = ()  # cores of the stressors; empty for the first that the program has not
 
     def text(self, level: float) -> str:
         """A level as the program gets it: its word, or all digits of its number."""
@@ -324,7 +331,11 @@ def _resources(
     found = []
     for name, table in tables.items():
         where = f"{at}, resource '{name}'"
-        if name in RESERVED or not name.isidentifier() or name.endswith("_achieved"):
+        if (
+            name in (*RESERVED, *RUN_METADATA)
+            or not name.isidentifier()
+            or name.endswith("_achieved")
+        ):
             raise ProfileError(
                 f"{where}: a name of letters, digits and underscores, none that msbgen reserves, "
                 f"is wanted."
@@ -352,7 +363,10 @@ def _resources(
         period, units = read.seconds("period", 0.0) or None, read.text("units", "1")
         target = _target(read, by, base, where)
         units = units if by in _KEYS["units"] else ""
-        found.append(ResourceSpec(name, by, levels, period, direction, labels, units, target))
+        beside = read.cores("cores")
+        found.append(
+            ResourceSpec(name, by, levels, period, direction, labels, units, target, beside)
+        )
         named = all(any(f"{{{name}}}" in word for word in command) for command in commands)
         if by == "argument" and not named:
             raise ProfileError(f"{where}: '{{{name}}}' is nowhere in 'command'; put it there.")
@@ -375,8 +389,10 @@ def _levels(given: Any, by: str, where: str) -> tuple[tuple[float, ...], tuple[s
         if isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < 1e12
     ]
     if by not in _TAKE_ANY_NUMBER:
-        numbers = [v for v in numbers if v > 0]
+        numbers = [v for v in numbers if v > 0 or (by == "pressure" and v == 0)]
     wanted = "distinct numbers" if by in _TAKE_ANY_NUMBER else "distinct positive numbers"
+    if by == "pressure":
+        wanted += ", or 0 for no stressor,"
     if by in _TAKE_WORDS:
         wanted += ", or distinct words,"
         if by == "cores":
@@ -390,7 +406,14 @@ def _levels(given: Any, by: str, where: str) -> tuple[tuple[float, ...], tuple[s
 
 
 def _target(read: SpecTable, by: str, base: Path, where: str) -> str:
-    """Name of a variable, or path of a hook or of a device; empty for other actuators."""
+    """Name of a variable, path of a hook or device, what a stressor presses with, or empty."""
+    if by == "pressure":
+        what = read.text("what", _PRESSURES[0])
+        if what not in _PRESSURES:
+            raise ProfileError(
+                f"{where}: 'what' is '{what}'; {' or '.join(map(repr, _PRESSURES))} is wanted."
+            )
+        return what
     if by == "environment":
         name = read.text("name", "")
         if not name or "=" in name:

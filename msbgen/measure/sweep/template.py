@@ -45,6 +45,7 @@ _PROBED: dict[str, tuple[str, tuple[float, ...], str]] = {
     "clock": ("frequency", (), ""),
     "memguard": ("budget", (500.0, 1000.0, 2000.0), 'direction = "read"\n'),
     "priority": ("nice", (0.0, 10.0), ""),
+    "pressure": ("pressure", (0.0, 250.0, 1000.0, 4000.0), 'what = "bandwidth"\n'),
 }
 _OTHERS = """\
 
@@ -84,7 +85,8 @@ def describe_template(files: KernelFiles | None = None) -> Iterator[str]:
         yield "# this machine counts no instructions, so CPU time measures progress\n"
     active = ""
     for by, (name, levels, more) in _PROBED.items():
-        resource = ResourceSpec(name, by, (1.0,), target=str(Path.cwd()))
+        target = "bandwidth" if by == "pressure" else str(Path.cwd())
+        resource = ResourceSpec(name, by, (1.0,), target=target)
         spec = Spec(("true",), (resource,))
         (actuator,) = make_actuators(spec, KernelSettings(kernel, lambda record: None), "msbgen")
         capability = actuator.capability()

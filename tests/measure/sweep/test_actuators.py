@@ -17,9 +17,10 @@ def test_every_word_has_its_actuator_with_its_resources_name(tmp_path):
     assert [a.name for a in actuators] == [r.name for r in resources]
     assert [type(a).__name__ for a in actuators] == [
         "CpuQuota", "CacheWays", "MemoryBandwidth", "CoreClock", "MemGuard", "ProgramInput",
-        "ProgramInput", "Cores", "MemoryLimit", "DiskBandwidth", "Priority", "Hook",
+        "ProgramInput", "Cores", "MemoryLimit", "DiskBandwidth", "Priority", "Hook", "Pressure",
     ]  # fmt: skip
     units = ["percent", "1", "percent", "MHz", "MB s-1", "", "", "1", "MiB", "MB s-1", "1", ""]
+    units.append("MB s-1")
     assert [a.units for a in actuators] == units
 
 

@@ -172,6 +172,10 @@ RESOURCES = {
     "by = 'cores'\nlevels = ['0', 'all']": "such as '0-2,5'",
     "by = 'cores'\nlevels = ['0', '5-2']": "such as '0-2,5'",
     "by = 'hook'\ncommand = 'none'\nlevels = [1]": "an executable file is wanted",
+    "by = 'pressure'\nlevels = [-1]": "distinct positive numbers, or 0 for no stressor,",
+    "by = 'pressure'\nwhat = 'heat'\nlevels = [1]": "'bandwidth' or 'working set' is wanted",
+    "by = 'pressure'\ncores = 'all'\nlevels = [1]": "a list of distinct core numbers",
+    "by = 'ways'\ncores = [1]\nlevels = [1]": "'cores' belongs to 'pressure'",
     "by = 'memory'\ndevice = '/dev/sda'\nlevels = [1]": "'device' belongs to 'io'; drop it",
 }
 
@@ -223,7 +227,7 @@ def test_what_is_no_command_is_refused(write, command):
 
 
 def test_names_of_resources_are_names(write):
-    for name in ("duration", "context", '"a b"', "x_achieved"):
+    for name in ("duration", "context", "load", '"a b"', "x_achieved"):
         with pytest.raises(ProfileError, match="a name of letters"):
             read_spec(write(LEAST.replace("cpu_share", name)))
     with pytest.raises(ProfileError, match="a table"):

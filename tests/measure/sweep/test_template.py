@@ -41,7 +41,7 @@ def test_the_template_and_each_of_its_comments_is_a_spec(kernel, tmp_path, monke
     path.write_text(active)
     spec = read_spec(path)
     assert [r.by for r in spec.resources] == [
-        "quota", "cores", "memory", "io", "ways", "bandwidth", "clock", "priority", "argument",
-        "environment", "hook",
+        "quota", "cores", "memory", "io", "ways", "bandwidth", "clock", "priority", "pressure",
+        "argument", "environment", "hook",
     ]  # fmt: skip
     assert spec.resources[4].levels == (1, 6, 11, 15, 20)
