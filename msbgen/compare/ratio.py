@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from msbgen.core.errors import MeasurementError
 from msbgen.trend.coordinates import Coordinates, default_names
@@ -50,6 +50,13 @@ _PENALTY = 2.0
 _JITTER = 1e-9
 # The most degrees of freedom: those of a known variance.
 _KNOWN = 1e9
+# Permutations of runs, the fewest that runs must have, the values of a block of them [1], and the
+# largest confidence whose quantile they show.
+_PERMUTATIONS, _FEWEST_PERMUTATIONS, _BLOCK = 999, 1000, 500_000
+_MOST_CONFIDENCE = 0.99
+# Logarithms of halves of degrees of freedom, and the trigamma function of these.
+_LOG_HALVES = np.linspace(np.log(1e-6), np.log(_KNOWN / 2), 2000)
+_TRIGAMMA = special.polygamma(1, np.exp(_LOG_HALVES))
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,8 @@ class Differences:
     from_neighbours : bool
         Whether the variance comes from neighbouring contexts, because some version has one run in
         every context.
+    runs : (old, new), each (n, runs)
+        The quantity in every run; runs of one column are partners if `are_paired`.
     """
 
     contexts: Floats
@@ -123,6 +132,8 @@ class Differences:
     freedom: Floats
     added_freedom: float
     from_neighbours: bool
+    runs: tuple[Floats, Floats]
+    are_paired: bool
 
     @classmethod
     def of(
@@ -140,72 +151,42 @@ class Differences:
         if are_paired:
             both = np.isfinite(old) & np.isfinite(new)
             old, new = np.where(both, old, np.nan), np.where(both, new, np.nan)
-        centres = [_trimmed_mean(values) for values in (old, new)]
-        first, second = (
-            values / centre[:, None] - 1 for values, centre in zip((old, new), centres)
-        )
-        value = np.log(centres[1] / centres[0])
-        if are_paired:
-            value = value + _trimmed_mean(second - first)
-            squares, free = _squared_errors(second - first)
-        else:
-            parts, frees = zip(*(_squared_errors(part) for part in (first, second)))
-            squares, free = _welch(np.stack(parts), np.stack(frees))
-        if not (free > 0).any():
-            spread = _spread_about_plane(contexts, value)
-            n_free = max(len(value) - contexts.shape[1] - 1, 1)
-            return cls(contexts, value, spread, np.full(len(value), float(n_free)), 0.0, True)
-        runs = [np.isfinite(values).sum(axis=1) for values in (old, new)]
-        share = 1 / runs[0] + 1 / runs[1]
-        shrunk, added = _shrunk_variances(squares / share, free)
-        return cls(contexts, value, shrunk * share, free, added, False)
+        value, variance, free, added = _differences(old, new, are_paired=are_paired)
+        alone = not (free > 0).any()
+        if alone:
+            variance = _spread_about_plane(contexts, value)
+            free = np.full(len(value), float(max(len(value) - contexts.shape[1] - 1, 1)))
+        own = 0.0 if alone else float(added)
+        return cls(contexts, value, variance, free, own, alone, (old, new), are_paired)
 
     def mean(self, weights: Floats | None, confidence: float) -> Ratio:
         """The ratio over all contexts, with weights (n,) that sum to 1.
 
         Without weights, contexts count alike, but noisy ones less.
         """
-        if weights is not None or self.from_neighbours or not (self.variance > 0).any():
+        if self.from_neighbours or not (self.variance > 0).any():
             gain = equal_weights(len(self.value)) if weights is None else weights
-            parts = gain**2 * self.variance
-            return Ratio.of(
-                float(gain @ self.value), parts.sum() ** 0.5, self._freedom(parts), confidence
+            error = float((gain**2 * self.variance).sum()) ** 0.5
+            free = float(self.freedom[0]) if self.from_neighbours else _KNOWN
+            return Ratio.of(float(gain @ self.value), error, free, confidence)
+        log_ratio, error, free = (
+            float(part)
+            for part in _pooled(
+                self.value, self.variance, self.freedom, np.array(self.added_freedom), weights
             )
-        weights = equal_weights(len(self.value))
-        noise = self._positive_variance()
-        apart = self._heterogeneity(noise)
-        precision = 1 / (apart + noise)
-        own = weights * apart * precision
-        gain = own + (1 - own.sum()) * precision / precision.sum()
-        free = self.freedom + self.added_freedom
-        # gains are larger where the noise was estimated too small (Meier, 1953)
-        parts = gain**2 * noise * (1 + 4 * noise * precision * (1 - gain) / np.maximum(free, 1.0))
-        variance = float(parts.sum() + apart * ((gain - weights) ** 2).sum())
-        return Ratio.of(float(gain @ self.value), variance**0.5, self._freedom(parts), confidence)
+        )
+        error *= self._widening(log_ratio, free, weights, confidence)
+        return Ratio.of(log_ratio, error, free, confidence)
 
-    def _freedom(self, parts: Floats) -> float:
-        """Degrees of freedom of a sum of squared errors of the contexts (n,)."""
-        if self.from_neighbours:
-            return float(self.freedom[0])
-        if not (parts > 0).any():
-            return _KNOWN
-        free = self.freedom + self.added_freedom
-        # estimated squares are larger than those of the variances by (f + 2)/f
-        freedom = parts.sum() ** 2 / (parts**2 / (free + 2)).sum() - 2
-        return float(max(np.clip(freedom, free.min(), self.freedom.sum()), 1.0))
-
-    def _heterogeneity(self, noise: Floats) -> float:
-        """Variance of the true differences between contexts (DerSimonian and Laird, 1986).
-
-        At least a multiple of the usual noise, which cannot be told from it.
-        """
-        precision = 1 / noise
-        total = precision.sum()
-        centre = precision @ self.value / total
-        beyond = precision @ (self.value - centre) ** 2 - (len(noise) - 1)
-        scale = total - (precision**2).sum() / total
-        least = _LEAST_APART * float(np.median(noise))
-        return max(float(beyond / scale), least) if len(noise) > 1 else least
+    def _widening(
+        self, log_ratio: float, freedom: float, weights: Floats | None, confidence: float
+    ) -> float:
+        """Quantile of |T| under permuted labels of runs over that of Student's t; 1 if few."""
+        level = min(confidence, _MOST_CONFIDENCE)
+        sizes = _permuted_sizes(self, log_ratio, weights)
+        if not len(sizes):
+            return 1.0
+        return float(np.quantile(sizes, level) / stats.t.ppf(0.5 + level / 2, freedom))
 
     def everywhere(
         self, targets: Floats, confidence: float, rng: np.random.Generator
@@ -272,64 +253,196 @@ def equal_weights(n: int) -> Floats:
     return np.full(n, 1.0 / n)
 
 
+def _differences(
+    old: Floats, new: Floats, *, are_paired: bool
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Differences of contexts (..., n) from runs (..., n, runs), as in `Differences`.
+
+    Their shrunk variances and degrees of freedom (..., n), and the freedom that is added, (...).
+    """
+    centres = [_trimmed_mean(values) for values in (old, new)]
+    first, second = (
+        values / centre[..., None] - 1 for values, centre in zip((old, new), centres)
+    )
+    value = np.log(centres[1] / centres[0])
+    if are_paired:
+        value = value + _trimmed_mean(second - first)
+        squares, free = _squared_errors(second - first)
+    else:
+        parts, frees = zip(*(_squared_errors(part) for part in (first, second)))
+        squares, free = _welch(np.stack(parts), np.stack(frees))
+    runs = [np.isfinite(values).sum(axis=-1) for values in (old, new)]
+    share = 1 / runs[0] + 1 / runs[1]
+    shrunk, added = _shrunk_variances(squares / share, free)
+    return value, shrunk * share, free, added
+
+
+def _pooled(
+    value: Floats, variance: Floats, free: Floats, added: Floats, weights: Floats | None
+) -> tuple[Floats, Floats, Floats]:
+    """Mean over contexts, its standard error and degrees of freedom, (...), from (..., n)."""
+    own = free
+    free = free + added[..., None]
+    if weights is not None:
+        gain = np.broadcast_to(weights, value.shape)
+        parts = gain**2 * variance
+        extra = np.zeros(value.shape[:-1])
+    else:
+        even = equal_weights(value.shape[-1])
+        least = np.maximum(variance.mean(axis=-1, keepdims=True), 1e-300) * 1e-3
+        noise = np.maximum(variance, least)
+        apart = _heterogeneity(value, noise)[..., None]
+        precision = 1 / (apart + noise)
+        gain = even * apart * precision
+        rest = 1 - gain.sum(axis=-1, keepdims=True)
+        gain = gain + rest * precision / precision.sum(axis=-1, keepdims=True)
+        # gains are larger where the noise was estimated too small (Meier, 1953)
+        parts = gain**2 * noise * (1 + 4 * noise * precision * (1 - gain) / np.maximum(free, 1.0))
+        extra = apart[..., 0] * ((gain - even) ** 2).sum(axis=-1)
+    total = parts.sum(axis=-1)
+    # estimated squares are larger than those of the variances by (f + 2)/f
+    known = np.maximum((parts**2 / (free + 2)).sum(axis=-1), 1e-300)
+    freedom = np.where(total > 0, total**2 / known - 2, _KNOWN)
+    freedom = np.clip(freedom, free.min(axis=-1), own.sum(axis=-1))
+    error = np.sqrt(total + extra)
+    return (gain * value).sum(axis=-1), error, np.where(total > 0, np.maximum(freedom, 1.0), _KNOWN)
+
+
+def _heterogeneity(value: Floats, noise: Floats) -> Floats:
+    """Variance of the true differences between contexts, (...), from values and noise (..., n).
+
+    DerSimonian and Laird (1986); at least a multiple of the usual noise, which cannot be told from
+    it.
+    """
+    least = _LEAST_APART * np.median(noise, axis=-1)
+    n = value.shape[-1]
+    if n == 1:
+        return least
+    precision = 1 / noise
+    total = precision.sum(axis=-1)
+    centre = (precision * value).sum(axis=-1) / total
+    beyond = (precision * (value - centre[..., None]) ** 2).sum(axis=-1) - (n - 1)
+    return np.maximum(beyond / (total - (precision**2).sum(axis=-1) / total), least)
+
+
+def _permuted_sizes(differences: Differences, log_ratio: float, weights: Floats | None) -> Floats:
+    """Absolute T of both versions without their common difference, with labels permuted.
+
+    Labels are permuted within contexts, or exchanged within pairs.  Empty where the runs have few
+    permutations.  The order of contexts and runs, and which version is the new one, do not matter.
+    """
+    order = np.lexsort(differences.contexts.T)
+    old, new = (np.asarray(runs)[order] for runs in differences.runs)
+    new = new / np.exp(np.median(differences.value))
+    counts = [np.isfinite(part).sum(axis=1) for part in (old, new)]
+    if differences.are_paired:
+        logs = counts[0] * np.log(2.0)
+        by_size = np.argsort(np.abs(np.log(new / old)), axis=1)
+        old, new = (np.take_along_axis(part, by_size, axis=1) for part in (old, new))
+    else:
+        both = counts[0] + counts[1]
+        logs = (
+            special.gammaln(both + 1)
+            - special.gammaln(counts[0] + 1)
+            - special.gammaln(counts[1] + 1)
+        )
+    if len(old) < 2 or logs.sum() < np.log(_FEWEST_PERMUTATIONS):
+        return np.empty(0)
+    weights = None if weights is None else weights[order]
+    rng = np.random.default_rng(0)  # equal runs have equal intervals
+    out: list[Floats] = []
+    block = max(_BLOCK // (old.size + new.size), 1)
+    for first in range(0, _PERMUTATIONS, block):
+        n = min(block, _PERMUTATIONS - first)
+        if differences.are_paired:
+            flip = rng.integers(2, size=(n, *old.shape)).astype(bool)
+            drawn = np.where(flip, new, old), np.where(flip, old, new)
+        else:
+            drawn = _relabelled(old, new, np.minimum(*counts), n, rng)
+        found = _differences(*drawn, are_paired=differences.are_paired)
+        value, error, _ = _pooled(*found, weights)
+        out.append(np.abs(value) / np.maximum(error, 1e-300))
+    return np.concatenate(out)
+
+
+def _relabelled(
+    old: Floats, new: Floats, fewer: Indices, number: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Runs (number, n, runs) of two versions, drawn from those of both in each context."""
+    together = np.sort(np.concatenate([old, new], axis=1), axis=1)
+    keys = rng.random((number, *together.shape))
+    keys[:, ~np.isfinite(together)] = 2.0
+    drawn = np.take_along_axis(
+        np.broadcast_to(together, keys.shape), np.argsort(keys, axis=2), axis=2
+    )
+    is_first = np.arange(together.shape[1]) < fewer[:, None]
+    return np.where(is_first, drawn, np.nan), np.where(is_first, np.nan, drawn)
+
+
 def _trimmed_mean(values: Floats) -> Floats:
-    """Mean of each row's middle values, (n, runs) -> (n,); missing ones are NaN."""
+    """Mean of each row's middle values, (..., runs) -> (...); missing ones are NaN."""
     _, kept = _middle(values)
-    return np.nanmean(np.where(kept, np.sort(values, axis=1), np.nan), axis=1)
+    return np.where(kept, np.sort(values, axis=-1), 0.0).sum(axis=-1) / kept.sum(axis=-1)
 
 
 def _middle(values: Floats) -> tuple[Indices, Bools]:
-    """Number of trimmed values on either side, (n,), and which of the sorted ones are kept."""
-    n = np.isfinite(values).sum(axis=1)
+    """Number of trimmed values on either side, (...), and which of the sorted ones are kept."""
+    n = np.isfinite(values).sum(axis=-1)
     trimmed = (_TRIMMED * n + 1e-9).astype(np.int64)
-    place = np.arange(values.shape[1])
-    return trimmed, (place >= trimmed[:, None]) & (place < (n - trimmed)[:, None])
+    place = np.arange(values.shape[-1])
+    return trimmed, (place >= trimmed[..., None]) & (place < (n - trimmed)[..., None])
 
 
 def _squared_errors(values: Floats) -> tuple[Floats, Floats]:
-    """Squared standard errors of trimmed means of rows (n, runs), and degrees of freedom, (n,)."""
+    """Squared standard errors of trimmed means of rows (..., runs), and degrees of freedom."""
     trimmed, kept = _middle(values)
-    ordered, n = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
-    rows = np.arange(len(values))
-    low, high = ordered[rows, trimmed], ordered[rows, n - 1 - trimmed]
-    winsorized = np.clip(ordered, low[:, None], high[:, None])
-    square = np.nansum((winsorized - np.nanmean(winsorized, axis=1)[:, None]) ** 2, axis=1)
-    held = kept.sum(axis=1)
+    ordered, n = np.sort(values, axis=-1), np.isfinite(values).sum(axis=-1)
+    low = np.take_along_axis(ordered, trimmed[..., None], axis=-1)
+    high = np.take_along_axis(ordered, (n - 1 - trimmed)[..., None], axis=-1)
+    winsorized = np.clip(ordered, low, high)
+    mean = np.nansum(winsorized, axis=-1) / n
+    square = np.nansum((winsorized - mean[..., None]) ** 2, axis=-1)
+    held = kept.sum(axis=-1)
     return square / np.maximum(held * (held - 1.0), 1.0), held - 1.0
 
 
 def _welch(squares: Floats, free: Floats) -> tuple[Floats, Floats]:
-    """Squared error of a difference from those of both parts (2, n), and its degrees of freedom."""
+    """Squared errors of differences from those of both parts (2, ...), and degrees of freedom."""
     total = squares.sum(axis=0)
     known = np.maximum((squares**2 / np.maximum(free, 1.0)).sum(axis=0), 1e-300)
     freedom = np.where(total > 0, total**2 / known, free.sum(axis=0))
     return total, np.where((free > 0).all(axis=0), freedom, 0.0)
 
 
-def _shrunk_variances(variance: Floats, free: Floats) -> tuple[Floats, float]:
-    """Variances (n,) with degrees of freedom (n,), shrunk to a common one where they look alike.
+def _shrunk_variances(variance: Floats, free: Floats) -> tuple[Floats, Floats]:
+    """Variances (..., n) with degrees of freedom (..., n), shrunk to a common one if they look alike.
 
     The true variances are taken to be a common one over χ²(a)/a, where a is matched to the spread
-    of the logarithms; a is returned, too.
+    of the logarithms; a is returned, too, (...).
     """
     seen = (free > 0) & (variance > 0)
-    if not seen.any():
-        return np.zeros(len(variance)), 0.0
-    own, half = variance[seen], free[seen] / 2
-    logs = np.log(own) - special.digamma(half) + np.log(half)
-    beyond = float(logs.var(ddof=1) - special.polygamma(1, half).mean()) if len(own) > 1 else 0.0
-    if beyond <= special.polygamma(1, _KNOWN / 2):
-        common, added = float(own @ half / half.sum()), _KNOWN if len(own) > 1 else 0.0
-    else:
-        found = optimize.root_scalar(
-            lambda x: float(special.polygamma(1, np.exp(x))) - beyond,
-            bracket=(np.log(1e-6), np.log(_KNOWN)),
-        )
-        added = 2 * float(np.exp(found.root))
-        common = float(np.exp(logs.mean() + special.digamma(added / 2) - np.log(added / 2)))
+    n = seen.sum(axis=-1)
+    half = np.where(seen, free, 2.0) / 2
+    logs = np.log(np.where(seen, variance, 1.0)) - special.digamma(half) + np.log(half)
+    usual = np.where(seen, logs, 0.0).sum(axis=-1) / np.maximum(n, 1)
+    square = np.where(seen, (logs - usual[..., None]) ** 2, 0.0).sum(axis=-1)
+    expected = np.where(seen, special.polygamma(1, half), 0.0).sum(axis=-1) / np.maximum(n, 1)
+    beyond = square / np.maximum(n - 1, 1) - expected
+    alike = beyond <= _TRIGAMMA[-1]
+    # trigamma falls with its argument
+    log_half = np.interp(-np.log(np.maximum(beyond, 1e-300)), -np.log(_TRIGAMMA), _LOG_HALVES)
+    added = np.where(alike, _KNOWN, 2 * np.exp(log_half))
+    added = np.where(n > 1, added, 0.0)
+    plain = np.where(seen, variance * half, 0.0).sum(axis=-1) / np.maximum(
+        np.where(seen, half, 0.0).sum(axis=-1), 1e-300
+    )
+    a = np.maximum(added, 1e-6) / 2
+    common = np.where(alike | (n < 2), plain, np.exp(usual + special.digamma(a) - np.log(a)))
+    added, common = added[..., None], common[..., None]
     total = np.where(free + added > 0, free + added, 1.0)
     shrunk = (np.where(seen, free * variance, 0.0) + added * common) / total
-    return np.where(free + added > 0, shrunk, common), added
+    found = np.where(free + added > 0, shrunk, common)
+    return np.where(n[..., None] > 0, found, 0.0), added[..., 0]
 
 
 def _spread_about_plane(contexts: Floats, value: Floats) -> Floats:
