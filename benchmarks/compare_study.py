@@ -66,8 +66,8 @@ PLACES = {
 GAPS = ("inserted", "removed")
 PEERS = ("Welch", "Mann–Whitney", "bootstrap", "mixed model", "E-divisive", "instructions")
 FAULTS = {"clean": "", "slow": "a", "stretched": "b", "exchanged": "c", "absurd": "e", "drift": "d"}
-# Sweeps without a change of each program: by fault at the main design, and at the others.
-_CLEAN, _FAULTY, _OTHER = 18, 5, 6
+# Sweeps without a change of each program: without faults in every design, by fault, with a drift.
+_CLEAN, _FAULTY, _DRIFTING = 19, 5, 10
 # Sizes at the other designs, and sweeps of the changes that goals name.
 _OTHER_SIZES, _MORE = (0.01, 0.05), 4
 GOALS = (("cycles", 0.05), ("inserted", 0.02), ("removed", 0.02))
@@ -359,7 +359,9 @@ def _cumulative(trace: xr.Dataset) -> Floats:
 def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
     """Cases of a part, and their seeds."""
     for n, program in enumerate((*SCORED, *SETTLED)):
-        seed = 100_000 * (n + 1) + 50_000 * (part == "edits")  # no two sweeps share their noise
+        seed = (
+            20_000_000 + 100_000 * (n + 1) + 50_000 * (part == "edits")
+        )  # no two sweeps share their noise
         if part == "alarms":
             options = [Case(program, design=d, fault=f) for d, f in product(DESIGNS, FAULTS)]
         else:
@@ -368,7 +370,8 @@ def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
         for case in options:
             main, clean = case.design == MAIN, case.fault == "clean"
             if part == "alarms":
-                number = (_CLEAN if clean else _FAULTY) if main else _OTHER if clean else 0
+                own = _DRIFTING if case.fault == "drift" else _FAULTY
+                number = _CLEAN if clean else own if main else 0
             elif main:
                 number = _MORE if (case.edit, case.size) in GOALS else 1
             else:
@@ -390,7 +393,7 @@ def run(parts: Sequence[str], work: Path | None, jobs: int) -> dict[str, Any]:
             if part == "runs":
                 tasks = {p: partial(power_by_runs, p) for p in SCORED}
             elif part == "overall":
-                first = {p: 5_000_000 + 1000 * n for n, p in enumerate(SCORED)}
+                first = {p: 25_000_000 + 1000 * n for n, p in enumerate(SCORED)}
                 tasks = {
                     p: partial(overall, p, range(s, s + _OVERALL_SWEEPS)) for p, s in first.items()
                 }

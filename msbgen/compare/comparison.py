@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from msbgen.compare.alignment import BLOCKS, Alignment, Gap, align
+from msbgen.compare.band import ratios_everywhere
 from msbgen.compare.models import compare_models
 from msbgen.compare.pairs import (
     Pair,
@@ -345,7 +346,9 @@ def compare_profiles(
         totals[name] = own.mean(of_rows, settings.confidence)
     aligned = _aligned(pair, totals)
     targets = pair.contexts if contexts is None else contexts
-    value, low, high = differences.everywhere(words.encode(targets), settings.confidence, draws)
+    value, low, high = ratios_everywhere(
+        differences, words.encode(targets), settings.confidence, draws
+    )
     changes: tuple[Change, ...] = ()
     if aligned.is_same_program:
         changes = (*_gaps(aligned.gaps, pair), *_stretches(pair, aligned, settings, draws))
@@ -392,11 +395,18 @@ def _totals(pair: Pair) -> Iterator[tuple[str, Floats, Floats, Bools]]:
     """Totals of each counter in both versions, and the contexts in which both have them."""
     for k, name in enumerate(pair.counters):
         first, second = pair.old.total[..., k], pair.new.total[..., k]
-        rows = np.asarray(
-            (np.nan_to_num(first).sum(axis=1) > 0) & (np.nan_to_num(second).sum(axis=1) > 0)
-        )
+        rows = _comparable(first, second, pair)
         if rows.any():
             yield name, first, second, rows
+
+
+def _comparable(first: Floats, second: Floats, pair: Pair) -> Bools:
+    """Contexts (n,) whose amounts (n, runs) of both versions have a ratio: no run of them is 0."""
+    held = [np.isfinite(part) for part in (first, second)]
+    if pair.are_paired:
+        held = [held[0] & held[1]] * 2
+    above = [(np.where(own, part, 1.0) > 0).all(axis=1) for own, part in zip(held, (first, second))]
+    return np.asarray(np.all([own.any(axis=1) for own in held] + above, axis=0))
 
 
 def _aligned(pair: Pair, totals: dict[str, Ratio]) -> Alignment:
@@ -483,7 +493,7 @@ def _stretches(
         ratios = {}
         for q, name in enumerate(pair.quantities):
             sums = old[rows, :, bins, q].sum(axis=2), new[rows, :, bins, q].sum(axis=2)
-            both = np.all([np.nan_to_num(part).sum(axis=1) > 0 for part in sums], axis=0)
+            both = _comparable(*sums, pair)
             if both.any():
                 differences = Differences.of(
                     pair.contexts[rows[both]],

@@ -11,8 +11,10 @@ d_c = δ_c + noise.  Given weights w are kept: D = Σ w_c d_c.  Without them w i
 varies between contexts with a variance τ² (random effects): the best linear prediction of D weighs
 contexts alike, but those whose noise is far above τ² less, so that they do not decide.
 
-Student's t has Satterthwaite's degrees of freedom, without their bias.  Where a version has a
-single run in every context, the spread of d_c about a plane over the contexts is the noise.
+Student's t has Satterthwaite's degrees of freedom, without their bias.  The spread of few runs
+misses modes of the noise that none of them has (page colourings).  Therefore the quantile of |T| is
+that with the labels of runs permuted (`permuted.py`), without the usual ratio.  Where a version has
+a single run in every context, the spread of d_c about a plane over the contexts is the noise.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from msbgen.compare.permuted import permuted_runs
 from msbgen.core.errors import MeasurementError
 from msbgen.trend.coordinates import Coordinates, default_names
-from msbgen.trend.covariance import matern
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -35,24 +37,11 @@ Indices = NDArray[np.int64]
 POWER = 0.9
 # Share of the runs that is trimmed on either side.
 _TRIMMED = 0.2
-# Degrees of freedom of the mean variance in that of a context, for the band.
-_PRIOR_FREEDOM = 16.0
-# Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
-_LENGTHS = (0.3, 0.8, 2.5)
-_AMPLITUDES = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 # Least variance of the true differences between contexts, over the usual noise of one.
 _LEAST_APART = 3.0
-# Draws for the simultaneous band, and the most contexts of a draw.
-_DRAWS, _MOST_DRAWN = 2000, 400
-# Log likelihood that a smooth part of the band must add: equal likelihoods mean a constant.
-_PENALTY = 2.0
-# Jitter of a covariance before its root, of the largest variance.
-_JITTER = 1e-9
 # The most degrees of freedom: those of a known variance.
 _KNOWN = 1e9
-# Permutations of runs, the fewest that runs must have, the values of a block of them [1], and the
-# largest confidence whose quantile they show.
-_PERMUTATIONS, _FEWEST_PERMUTATIONS, _BLOCK = 999, 1000, 500_000
+# The largest confidence whose quantile the permutations show.
 _MOST_CONFIDENCE = 0.99
 # Logarithms of halves of degrees of freedom, and the trigamma function of these.
 _LOG_HALVES = np.linspace(np.log(1e-6), np.log(_KNOWN / 2), 2000)
@@ -175,77 +164,36 @@ class Differences:
                 self.value, self.variance, self.freedom, np.array(self.added_freedom), weights
             )
         )
-        error *= self._widening(log_ratio, free, weights, confidence)
+        error *= self._widening(free, weights, confidence)
         return Ratio.of(log_ratio, error, free, confidence)
 
-    def _widening(
-        self, log_ratio: float, freedom: float, weights: Floats | None, confidence: float
-    ) -> float:
-        """Quantile of |T| under permuted labels of runs over that of Student's t; 1 if few."""
+    def _widening(self, freedom: float, weights: Floats | None, confidence: float) -> float:
+        """Quantile of |T| under permuted labels of runs over that of Student's t."""
         level = min(confidence, _MOST_CONFIDENCE)
-        sizes = _permuted_sizes(self, log_ratio, weights)
-        if not len(sizes):
-            return 1.0
-        return float(np.quantile(sizes, level) / stats.t.ppf(0.5 + level / 2, freedom))
+        common = np.full(len(self.value), np.median(self.value))
+        sizes = []
+        for old, new in permuted_runs(
+            self.contexts, *self.runs, common, are_paired=self.are_paired
+        ):
+            found = _differences(old, new, are_paired=self.are_paired)
+            log_ratio, error, _ = _pooled(*found, weights)
+            sizes.append(np.abs(log_ratio) / np.maximum(error, 1e-300))
+        if not sizes:
+            return 1.0  # too few runs
+        quantile = float(np.quantile(np.concatenate(sizes), level))
+        return quantile / float(stats.t.ppf(0.5 + level / 2, freedom))
 
-    def everywhere(
-        self, targets: Floats, confidence: float, rng: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
-        """Ratios of any contexts (q, m), and a band that holds all of them at once.
+    def permuted_values(self, shift: Floats) -> Floats:
+        """Values (p, n) under permuted labels, without a `shift` (n,); p is 0 for too few runs."""
+        draws = permuted_runs(self.contexts, *self.runs, shift, are_paired=self.are_paired)
+        found = [_differences(*runs, are_paired=self.are_paired)[0] for runs in draws]
+        return np.concatenate(found) if found else np.empty((0, len(self.value)))
 
-        A Gaussian process over the contexts: a constant of free size, and a smooth part (Matérn)
-        of the length scale and amplitude that the differences make most likely.
-
-        Returns
-        -------
-        value, low, high : (q,)
-            The simultaneous band is value · exp(± z · standard deviation), where z is the quantile
-            of the largest deviation of draws from the process.
-        """
-        names = default_names(self.contexts)
-        coordinates = Coordinates.of(names, self.contexts)
-        known, asked = coordinates.scaled(self.contexts), coordinates.scaled(targets)
-        noise = self._steady_variance()
-        scale = float(np.median(noise))
-        constant = 100 * (scale + float(np.mean(self.value**2)))
-        noise = np.maximum(noise, 1e-12 * constant)  # else equal runs make a singular matrix
-        best = (-np.inf, 0.0, _LENGTHS[0])
-        for length in _LENGTHS:
-            smooth = _correlation(known, known, length)
-            for amplitude in scale * _AMPLITUDES:
-                fit = _log_likelihood(self.value, constant + amplitude * smooth + np.diag(noise))
-                # a smooth part must be earned: equal likelihoods mean a constant
-                best = max(best, (fit - _PENALTY * (amplitude > 0), amplitude, length))
-        _, amplitude, length = best
-        own = constant + amplitude * _correlation(known, known, length) + np.diag(noise)
-        cross = constant + amplitude * _correlation(asked, known, length)
-        gain = np.linalg.solve(own, cross.T).T
-        mean = gain @ self.value
-        variance = constant + amplitude - (gain * cross).sum(axis=1)
-        deviation = np.sqrt(np.maximum(variance, 0.0))
-        # the process is smooth: the largest deviation of many contexts is that of some of them
-        some = rng.permutation(len(asked))[:_MOST_DRAWN]
-        prior = constant + amplitude * _correlation(asked[some], asked[some], length)
-        root = _root(prior - gain[some] @ cross[some].T)
-        draws = np.abs(root @ rng.standard_normal((root.shape[1], _DRAWS)))
-        largest = (draws / np.maximum(deviation[some], 1e-300)[:, None]).max(axis=0)
-        # the noise itself is an estimate: the draws are those of Student's t
-        free = float(self.freedom[0] if self.from_neighbours else self.freedom.sum())
-        largest /= np.sqrt(rng.chisquare(free, _DRAWS) / free)
-        half = np.quantile(largest, confidence) * deviation
-        return np.exp(mean), np.exp(mean - half), np.exp(mean + half)
-
-    def _positive_variance(self) -> Floats:
+    def positive_variance(self) -> Floats:
         """Variances (n,), none of which is so small that it decides alone."""
         if self.from_neighbours:
             return np.full(len(self.value), max(float(self.variance.mean()), 1e-300))
         return np.maximum(self.variance, max(float(self.variance.mean()), 1e-300) * 1e-3)
-
-    def _steady_variance(self) -> Floats:
-        """Variances shrunk further to their mean, as few runs leave them unsure in each context."""
-        noise = self._positive_variance()
-        own = np.zeros(len(noise)) if self.from_neighbours else self.freedom
-        return (own * noise + _PRIOR_FREEDOM * noise.mean()) / (own + _PRIOR_FREEDOM)
 
 
 def equal_weights(n: int) -> Floats:
@@ -261,9 +209,7 @@ def _differences(
     Their shrunk variances and degrees of freedom (..., n), and the freedom that is added, (...).
     """
     centres = [_trimmed_mean(values) for values in (old, new)]
-    first, second = (
-        values / centre[..., None] - 1 for values, centre in zip((old, new), centres)
-    )
+    first, second = (values / centre[..., None] - 1 for values, centre in zip((old, new), centres))
     value = np.log(centres[1] / centres[0])
     if are_paired:
         value = value + _trimmed_mean(second - first)
@@ -325,60 +271,6 @@ def _heterogeneity(value: Floats, noise: Floats) -> Floats:
     return np.maximum(beyond / (total - (precision**2).sum(axis=-1) / total), least)
 
 
-def _permuted_sizes(differences: Differences, log_ratio: float, weights: Floats | None) -> Floats:
-    """Absolute T of both versions without their common difference, with labels permuted.
-
-    Labels are permuted within contexts, or exchanged within pairs.  Empty where the runs have few
-    permutations.  The order of contexts and runs, and which version is the new one, do not matter.
-    """
-    order = np.lexsort(differences.contexts.T)
-    old, new = (np.asarray(runs)[order] for runs in differences.runs)
-    new = new / np.exp(np.median(differences.value))
-    counts = [np.isfinite(part).sum(axis=1) for part in (old, new)]
-    if differences.are_paired:
-        logs = counts[0] * np.log(2.0)
-        by_size = np.argsort(np.abs(np.log(new / old)), axis=1)
-        old, new = (np.take_along_axis(part, by_size, axis=1) for part in (old, new))
-    else:
-        both = counts[0] + counts[1]
-        logs = (
-            special.gammaln(both + 1)
-            - special.gammaln(counts[0] + 1)
-            - special.gammaln(counts[1] + 1)
-        )
-    if len(old) < 2 or logs.sum() < np.log(_FEWEST_PERMUTATIONS):
-        return np.empty(0)
-    weights = None if weights is None else weights[order]
-    rng = np.random.default_rng(0)  # equal runs have equal intervals
-    out: list[Floats] = []
-    block = max(_BLOCK // (old.size + new.size), 1)
-    for first in range(0, _PERMUTATIONS, block):
-        n = min(block, _PERMUTATIONS - first)
-        if differences.are_paired:
-            flip = rng.integers(2, size=(n, *old.shape)).astype(bool)
-            drawn = np.where(flip, new, old), np.where(flip, old, new)
-        else:
-            drawn = _relabelled(old, new, np.minimum(*counts), n, rng)
-        found = _differences(*drawn, are_paired=differences.are_paired)
-        value, error, _ = _pooled(*found, weights)
-        out.append(np.abs(value) / np.maximum(error, 1e-300))
-    return np.concatenate(out)
-
-
-def _relabelled(
-    old: Floats, new: Floats, fewer: Indices, number: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Runs (number, n, runs) of two versions, drawn from those of both in each context."""
-    together = np.sort(np.concatenate([old, new], axis=1), axis=1)
-    keys = rng.random((number, *together.shape))
-    keys[:, ~np.isfinite(together)] = 2.0
-    drawn = np.take_along_axis(
-        np.broadcast_to(together, keys.shape), np.argsort(keys, axis=2), axis=2
-    )
-    is_first = np.arange(together.shape[1]) < fewer[:, None]
-    return np.where(is_first, drawn, np.nan), np.where(is_first, np.nan, drawn)
-
-
 def _trimmed_mean(values: Floats) -> Floats:
     """Mean of each row's middle values, (..., runs) -> (...); missing ones are NaN."""
     _, kept = _middle(values)
@@ -415,10 +307,10 @@ def _welch(squares: Floats, free: Floats) -> tuple[Floats, Floats]:
 
 
 def _shrunk_variances(variance: Floats, free: Floats) -> tuple[Floats, Floats]:
-    """Variances (..., n) with degrees of freedom (..., n), shrunk to a common one if they look alike.
+    """Variances (..., n) with degrees of freedom (..., n), shrunk to a common one.
 
-    The true variances are taken to be a common one over χ²(a)/a, where a is matched to the spread
-    of the logarithms; a is returned, too, (...).
+    They are shrunk as far as they look alike: the true ones are taken to be a common one over
+    χ²(a)/a, where a is matched to the spread of the logarithms; a is returned, too, (...).
     """
     seen = (free > 0) & (variance > 0)
     n = seen.sum(axis=-1)
@@ -457,26 +349,3 @@ def _spread_about_plane(contexts: Floats, value: Floats) -> Floats:
         )
     residual = value - design @ np.linalg.lstsq(design, value, rcond=None)[0]
     return residual**2 * (len(z) / n_free)
-
-
-def _correlation(z: Floats, other: Floats, length: float) -> Floats:
-    """Matérn correlations of scaled coordinates (q, m) and (n, m), (q, n)."""
-    steps = z[:, None] - other[None]
-    return np.prod(matern(steps, length), axis=2)
-
-
-def _log_likelihood(value: Floats, covariance: Floats) -> float:
-    """Log density of a centred normal vector, without its constant."""
-    try:
-        lower = np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        return -np.inf
-    whitened = np.linalg.solve(lower, value)
-    return float(-0.5 * whitened @ whitened - np.log(np.diag(lower)).sum())
-
-
-def _root(covariance: Floats) -> Floats:
-    """A root R of a covariance, R Rᵀ, without its negligible directions."""
-    values, vectors = np.linalg.eigh(covariance)
-    kept = values > _JITTER * max(float(values[-1]), 1e-300)
-    return vectors[:, kept] * np.sqrt(values[kept])
