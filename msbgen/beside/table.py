@@ -15,6 +15,7 @@ meets a Poisson number of lines in its set, of mean x, and misses where w or mor
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -180,7 +181,7 @@ def program_table(
     ----------
     profiles : xarray.Dataset or model
         Measured or generated profiles in a grid of ways and bandwidths, at one or more clocks; or
-        a fitted model, which generates the mean profiles of its platform's grid at the clock.
+        a fitted model, which generates the mean profiles of its known levels at the clock.
     frequency : float, optional
         Clock; default: that of the profiles, where they have one only.
     segments : int
@@ -204,14 +205,14 @@ def program_table(
 
     Notes
     -----
-    For a grid of 19 ways and 20 bandwidths about 0.2 s.  Below the fewest ways, misses grow to the
-    requests, and time with the misses as it does between the levels.
+    For a grid of 19 ways and 20 bandwidths about 0.2 s.  Between the levels of the ways, misses
+    fall as those of the mixture, and times with the misses; with 0 ways, every request misses.
     """
     if not 2 <= segments <= 10_000:
         raise ArgumentError(f"segments is {segments}; a number from 2 to 10,000 is wanted.")
     dataset, frequency = _at_one_clock(profiles, frequency, columns)
     grid = _Grid(dataset, columns)
-    whole = np.arange(grid.ways[-1] + 1)
+    whole = np.arange(round(grid.ways[-1]) + 1)
     starts = np.linspace(0, 1, segments + 1)
     events, seconds = grid.by_progress(starts)
     # (segments, ways, bandwidths) of each; counts do not depend on the bandwidth
@@ -221,27 +222,24 @@ def program_table(
     early = np.minimum(events[:, :, :, 3].mean(axis=2), missed)
     seconds = np.maximum(seconds, 1e-12)
     reuse = reuse_distances(requests, missed, grid.ways)
-    # below the fewest ways: misses of the mixture, and time by the misses
-    low = whole < grid.ways[0]
+    # between levels: misses by the mixture, and times by the misses
     mixed = reuse @ miss_probability(DISTANCES, whole).T
-    misses = np.empty((segments, len(whole)))
-    scale = (requests - missed[:, 0]) / np.maximum(requests - mixed[:, grid.first], 1e-9)
-    misses[:, low] = requests[:, None] - (requests[:, None] - mixed[:, low]) * scale[:, None]
-    misses[:, ~low] = _between(grid.ways, missed, whole[~low])
-    share = early[:, 0] / np.maximum(missed[:, 0], 1e-9)
-    prefetched = np.empty_like(misses)
-    prefetched[:, low] = share[:, None] * misses[:, low]
-    prefetched[:, ~low] = _between(grid.ways, early, whole[~low])
+    levels = np.append(0, grid.ways) if grid.ways[0] > 0 else grid.ways
+    known = np.concatenate([requests[:, None], missed], axis=1)[:, -len(levels) :]
+    place = _places(levels.astype(int), known, mixed)
+    misses = _at(known, place)
+    # below the fewest ways, with as many of the misses prefetched
+    fewest = early[:, :1] / np.maximum(missed[:, :1], 1e-9) * requests[:, None]
+    prefetched = _at(np.concatenate([fewest, early], axis=1)[:, -len(levels) :], place)
+    prefetched = np.minimum(prefetched, misses)
     times = np.empty((segments, len(whole), len(grid.bandwidth)))
-    slopes = _seconds_per_miss(missed, seconds)
-    for b, slope in enumerate(slopes):
-        times[:, ~low, b] = _between(grid.ways, seconds[:, :, b], whole[~low])
-        more = misses[:, low] - missed[:, :1]
-        times[:, low, b] = seconds[:, :1, b] + slope * more
-    for b in range(len(grid.bandwidth)):
+    more = requests - missed[:, 0]
+    for b, slope in enumerate(_seconds_per_miss(missed, seconds)):
         # no regulator lets more misses through than its bandwidth
-        floor = misses[:, low] * columns.line_size / (1e6 * grid.bandwidth[b])
-        times[:, low, b] = np.maximum(times[:, low, b], floor)
+        floor = requests * columns.line_size / (1e6 * grid.bandwidth[b])
+        none = np.maximum(seconds[:, 0, b] + slope * more, floor)
+        rows = np.concatenate([none[:, None], seconds[:, :, b]], axis=1)[:, -len(levels) :]
+        times[:, :, b] = _at(rows, place)
     return ProgramTable(
         str(dataset.attrs.get("task", "program")), frequency, grid.bandwidth, instructions,
         requests, misses, prefetched, times, reuse,
@@ -310,7 +308,6 @@ class _Grid:
             bandwidth = np.full(len(ways), UNREGULATED)
         self.ways, rows = np.unique(ways, return_inverse=True)
         self.bandwidth, places = np.unique(bandwidth, return_inverse=True)
-        self.first = round(self.ways[0])
         if len(self.ways) < 2:
             raise MeasurementError(
                 f"{source}: has {len(contexts)} context{'s' * (len(contexts) > 1)} at this clock, "
@@ -415,12 +412,13 @@ def _generated(
     levels: list[Sequence[float]] = []
     clock = math.nan if frequency is None else float(frequency)
     for name, column in zip(names, known.T):
-        own = np.unique(np.append(np.asarray(model.resources[name].get("levels", column)), column))
-        own = own.astype(float)
+        # the known levels: between these, misses follow from the reuse distances
+        own = _some(np.unique(column))
         if name == columns.ways:
-            own = np.arange(math.ceil(column.min()), column.max() + 1)
+            own = own[own == np.round(own)]
         elif name == columns.frequency:
-            clock = _chosen(own, frequency, source)
+            every = np.append(np.asarray(model.resources[name].get("levels", column)), column)
+            clock = _chosen(np.unique(every), frequency, source)
             own = np.array([clock])
         elif name != columns.bandwidth:
             raise MeasurementError(
@@ -430,6 +428,11 @@ def _generated(
         levels.append(own.tolist())
     grid = np.stack([a.ravel() for a in np.meshgrid(*levels, indexing="ij")], axis=1)
     return model.generate(grid, kind="mean"), clock
+
+
+def _some(levels: Floats) -> Floats:
+    """At most 21 of the levels, with the first and the last one."""
+    return levels[np.unique(np.linspace(0, len(levels) - 1, 21).round().astype(int))]
 
 
 def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:
@@ -462,6 +465,30 @@ def _between(known: ArrayLike, rows: Floats, wanted: Floats) -> Floats:
     right = np.clip(np.searchsorted(known, wanted), 1, len(known) - 1)
     share = (wanted - known[right - 1]) / (known[right] - known[right - 1])
     return rows[:, right - 1] * (1 - share) + rows[:, right] * share
+
+
+def _places(levels: NDArray[np.int64], known: Floats, mixed: Floats) -> Floats:
+    """Place of each number of ways among the levels, (n, n_whole), by the misses of the mixture.
+
+    Between two levels, misses fall as those of the mixture do, which are (n, n_whole).
+    """
+    places = np.empty(mixed.shape)
+    for k, (low, high) in enumerate(itertools.pairwise(levels)):
+        whole = np.arange(low, high + 1)
+        fall = mixed[:, low] - mixed[:, high]
+        share = (mixed[:, low, None] - mixed[:, whole]) / np.maximum(fall, 1e-12)[:, None]
+        even = (whole - low) / (high - low)
+        flat = fall <= 1e-6 * np.maximum(known[:, k], 1e-9)
+        places[:, whole] = k + np.clip(np.where(flat[:, None], even, share), 0, 1)
+    return places
+
+
+def _at(rows: Floats, places: Floats) -> Floats:
+    """Linear interpolation of each row, (n, n_levels), at places counted in levels."""
+    left = np.clip(places.astype(int), 0, rows.shape[1] - 2)
+    share = places - left
+    first = np.take_along_axis(rows, left, axis=1)
+    return first * (1 - share) + np.take_along_axis(rows, left + 1, axis=1) * share
 
 
 def _seconds_per_miss(misses: Floats, seconds: Floats) -> Floats:
