@@ -72,9 +72,13 @@ class Calibration:
         """
         self.check(miscoverage)
         offset = self._once(self._find_duration_offset, miscoverage)
-        query = np.asarray(contexts, dtype=np.float64)
-        blocks = [query[i : i + _BLOCK] for i in range(0, max(len(query), 1), _BLOCK)]
-        return np.concatenate([self._at(block, offset) for block in blocks])
+        return np.concatenate([self._at(block, offset) for block in _blocks(contexts)])
+
+    def expected_duration(self, contexts: ArrayLike) -> Floats:
+        """Expected execution time [s] at contexts (q, n_resources), that the bounds are above."""
+        return np.exp(
+            np.concatenate([self.held_out.query(block).log_time for block in _blocks(contexts)])
+        )
 
     def _at(self, contexts: Floats, offset: float) -> Floats:
         query = self.held_out.query(contexts)
@@ -164,3 +168,8 @@ class Calibration:
         """Conformal quantile of each column of scores (runs, parts) with weights, (parts,)."""
         n = self.held_out.n_contexts
         return np.array([conformal_quantile(score, share, n, miscoverage) for score in scores.T])
+
+
+def _blocks(contexts: ArrayLike) -> list[Floats]:
+    query = np.asarray(contexts, dtype=np.float64)
+    return [query[i : i + _BLOCK] for i in range(0, max(len(query), 1), _BLOCK)]

@@ -36,8 +36,8 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(verbs, "choose", run, text)
     text = "measured profiles, generated samples, or calibrated models (msbgen bound --model)"
     verb.add_argument("files", type=Path, nargs="*", metavar="FILE.nc", help=text)
-    text = "longest time of a run, such as 1.2s"
-    verb.add_argument("--deadline", type=shared.duration, metavar="TIME", help=text)
+    text = "longest time of a run, such as 1.2s; or 1.1x, of the shortest expected time"
+    verb.add_argument("--deadline", type=shared.duration_or_factor, metavar="TIME|Nx", help=text)
     text = "instead of FILEs: a table of tasks with the columns file, deadline [s] and weight (1)"
     verb.add_argument("--deadlines", type=Path, metavar="FILE.csv", help=text)
     text = "price per unit of each resource, as cache_ways=1,bandwidth=0.01/MBps; others are free"
@@ -59,7 +59,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--apply", choices=_FORMS, help=text)
     text = "with --apply: numbers of the caches, as in /sys/fs/resctrl/schemata (0)"
     verb.add_argument("--caches", type=_caches, default=(0,), metavar="N,...", help=text)
-    text = "write the chosen context here, for 'msbgen measure SPEC --contexts'; with one FILE"
+    text = "write the chosen context here, for 'msbgen measure SPEC --contexts', and a cheaper one "
+    text += "that only its bound refuses; with one FILE"
     verb.add_argument("--measure", type=shared.output, metavar="NEXT.csv", help=text)
     text = "write all results here, as JSON"
     verb.add_argument("--json", type=shared.output, metavar="FILE.json", help=text)
@@ -86,12 +87,18 @@ def run(options: argparse.Namespace) -> None:
             force=options.force,
         )  # fmt: skip
     else:
-        wanted = [_Wanted(path, options.deadline, 1.0) for path in options.files]
+        seconds = shared.seconds_of(options.deadline, 1.0)
+        wanted = [_Wanted(path, seconds, 1.0) for path in options.files]
 
     from msbgen.choose import allotment, context
 
     found = {path: _bounds(path, options) for path in dict.fromkeys(w.path for w in wanted)}
     bounds = [found[each.path] for each in wanted]
+    if isinstance(options.deadline, shared.TimesFastest):
+        wanted = [
+            _Wanted(each.path, shared.seconds_of(options.deadline, _fastest(b, options)), 1.0)
+            for each, b in zip(wanted, bounds)
+        ]
     joint: Allotment | None = None
     if options.total:
         joint = allotment.share_resources(
@@ -113,14 +120,63 @@ def run(options: argparse.Namespace) -> None:
     if options.measure:
         from msbgen.data.tables import write_table
 
-        levels = _levels(bounds[0], choices[0].row)
-        write_table([[*levels], [*levels.values()]], options.measure, overwrite=options.force)
+        refused = _refused(bounds[0], choices[0], options)
+        some = [choices[0].row] + ([] if refused is None else [refused])
+        levels = [_levels(bounds[0], row) for row in some]
+        content = [[*levels[0]], *([*each.values()] for each in levels)]
+        write_table(content, options.measure, overwrite=options.force)
     if not options.apply or options.out:
         shared.write_or_show_table(rows, options.out, _summary(choices), force=options.force)
     if options.apply:
         shared.show(settings)
     if joint is not None:
         _describe(joint)
+    else:
+        for each, choice in zip(bounds, choices):
+            _hint(each, choice, options)
+
+
+def _fastest(bounds: xr.Dataset, options: argparse.Namespace) -> float:
+    """Shortest expected time of the contexts to choose from [s]."""
+    from msbgen.choose.context import Offers
+
+    rows = Offers(bounds, options.cost, untested=options.untested).rows
+    return float(bounds["expected"].values[rows].min())
+
+
+def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> int | None:
+    """Row of the cheapest context whose expected time keeps the deadline, but not its bound.
+
+    None where no such context is cheaper than the choice.
+    """
+    import numpy as np
+
+    from msbgen.choose.context import Offers
+
+    offers = Offers(bounds, options.cost, untested=options.untested)
+    seconds = bounds["expected"].values[offers.rows]
+    rows = offers.rows[(seconds <= choice.deadline) & (offers.cost[offers.rows] < choice.cost)]
+    order = (bounds["expected"].values[rows], offers.cost[rows])
+    return int(rows[np.lexsort(order)[0]]) if len(rows) else None
+
+
+def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> None:
+    """Print which cheaper context might do, if it were measured."""
+    from msbgen.choose.context import Offers
+
+    row = _refused(bounds, choice, options)
+    if row is None:
+        return
+    offers = Offers(bounds, options.cost, untested=True)
+    expected = float(bounds["expected"].values[row])
+    hint = "" if options.measure else " (--measure NEXT.csv writes it)"
+    text = (
+        f"{choice.task}: {offers.describe(row)} would cost {offers.cost[row]:g} and is expected to "
+        f"take {expected:.4g} s, but its bound is {offers.bound[row]:.4g} s; measure it and choose "
+        f"again{hint}."
+    )
+    # beside a summary it is part of that; a table on stdout must stay a table
+    (shared.show if options.out and not options.apply else shared.print_message)(text)
 
 
 def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
@@ -145,7 +201,9 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
         with Progress("calibrating") as step, shared.errors_from(path.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(path.name):
-        return calibrated.bounds(contexts, calibrated.supported_rate(options.miscoverage))
+        bounds = calibrated.bounds(contexts, calibrated.supported_rate(options.miscoverage))
+    expected = calibrated.calibration.expected_duration(contexts)
+    return bounds.assign(expected=("context", expected))
 
 
 def _read_deadlines(path: Path) -> list[_Wanted]:

@@ -73,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
         bounds = forecast.time_bound, forecast.energy_bound, forecast.temperature_bound
         costs = worlds.Cost().of(*bounds, reference)
         objective = lambda _: costs  # noqa: E731 - an objective is a function
-    limits = Limits(options.latency, options.power)
+    latency = shared.seconds_of(options.latency, float(forecast.time.min()))
+    limits = Limits(latency, options.power)
 
     def describe(context: int) -> str:
         return device.describe(table[context])

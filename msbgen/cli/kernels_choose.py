@@ -12,6 +12,9 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import UsageError, Verbs
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from msbgen.kernels.choice import Chooser, ContextPredictions, Limits
     from msbgen.kernels.choice.costs import Costs
 
@@ -81,22 +84,30 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iterator[list[Any]]:
-    from msbgen.kernels.choice import Chooser, Limits
+    from msbgen.kernels.choice import Chooser
     from msbgen.kernels.choice.configuration_model import ConfigurationModel
 
-    limits = Limits(options.latency, options.power)
     chooser = Chooser(
         costs, ConfigurationModel(), miscoverage=options.miscoverage, work=options.work
     )
     if options.probes:
-        yield from _probe_rows(chooser, costs, numbers, limits, options)
+        yield from _probe_rows(chooser, costs, numbers, options)
     else:
-        yield from _choice_rows(chooser, costs, numbers, limits, options)
+        yield from _choice_rows(chooser, costs, numbers, options)
+
+
+def _limits(options: argparse.Namespace, seconds: NDArray[np.float64]) -> Limits:
+    """Limits of a program whose expected times [s] are known."""
+    from msbgen.kernels.choice import Limits
+
+    return Limits(shared.seconds_of(options.latency, float(seconds.min())), options.power)
 
 
 def _probe_rows(
-    chooser: Chooser, costs: Costs, numbers: list[int], limits: Limits, options: argparse.Namespace
+    chooser: Chooser, costs: Costs, numbers: list[int], options: argparse.Namespace
 ) -> Iterator[list[Any]]:
+    import numpy as np
+
     if options.objective == "front":
         raise UsageError("--probes needs the objective energy, edp or time.")
     open_ = [i for i in numbers if not costs.measured[i].all()]
@@ -106,8 +117,9 @@ def _probe_rows(
             f"name one with --program."
         )
     known = costs.take(open_)
-    chosen = chooser.next_probes(known, options.probes, objective=options.objective, limits=limits)
     view = chooser.posterior(known)
+    limits = _limits(options, np.exp(view.logs[0]))
+    chosen = chooser.next_probes(known, options.probes, objective=options.objective, limits=limits)
     yield [*costs.resources, "runs", "seconds"]
     for context in chosen:
         seconds = math.exp(view.logs[0, context])
@@ -115,7 +127,7 @@ def _probe_rows(
 
 
 def _choice_rows(
-    chooser: Chooser, costs: Costs, numbers: list[int], limits: Limits, options: argparse.Namespace
+    chooser: Chooser, costs: Costs, numbers: list[int], options: argparse.Namespace
 ) -> Iterator[list[Any]]:
     from msbgen.kernels.choice import choose
     from msbgen.kernels.choice.chooser import highest_context
@@ -124,7 +136,8 @@ def _choice_rows(
     yield ["program", *costs.columns, *figures]
     for number in numbers:
         known = costs.take([number])
-        view = _predictions(chooser, known, limits, options)
+        view = _predictions(chooser, known, options)
+        limits = _limits(options, view.time)
         if options.objective == "front":
             chosen = _front(view, limits)
         else:
@@ -149,15 +162,12 @@ def _choice_rows(
         )
 
 
-def _predictions(
-    chooser: Chooser, known: Costs, limits: Limits, options: argparse.Namespace
-) -> ContextPredictions:
-    from msbgen.kernels.choice import Limits
+def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
     from msbgen.kernels.choice.chooser import bounded_predictions
 
     if options.bounds is None:
         # without limits bounds decide nothing: those that are supported are shown
-        return chooser.predictions(known, supported=limits == Limits())
+        return chooser.predictions(known, supported=options.latency == options.power == math.inf)
     from msbgen.data import store
 
     bounds = store.load_netcdf(options.bounds)

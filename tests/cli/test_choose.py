@@ -110,6 +110,40 @@ def test_what_cannot_be_chosen_is_refused(folder, saved, refused, arguments, cod
     refused(code, sentence, "choose", *arguments, "--cost", COST, *RATE)
 
 
+def test_a_cheaper_context_that_only_its_bound_refuses_is_named_to_be_measured(
+    saved, msbgen, folder
+):
+    every = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
+    bound, expected = saved.duration_bound(every, 0.2), saved.calibration.expected_duration(every)
+    assert (expected < bound).all()
+    cheap = [2, 1]
+    at = every.index(cheap)
+    limit = (expected[at] * bound[at]) ** 0.5  # the cheapest of all is expected in time
+    arguments = ("choose", "m.nc", "--deadline", f"{limit:.9f}s", "--cost", COST, *RATE)
+    done = msbgen(*arguments, "--untested", "--measure", "next.csv")
+    assert done.returncode == 0, done.stderr
+    assert f"would cost 6 and is expected to take {expected[at]:.4g} s, but its" in done.stderr
+    chosen = rows(done.stdout)[0]
+    assert (folder / "next.csv").read_text().splitlines()[1:] == [
+        f"{chosen['cache_ways']},{chosen['frequency']}", "2,1"
+    ]  # fmt: skip
+    shown = msbgen(*arguments, "--untested", "-o", "t.csv")
+    assert "(--measure NEXT.csv writes it)" in shown.stdout
+    assert shown.stderr == ""
+
+
+def test_a_deadline_may_be_relative_to_the_fastest_context(saved, msbgen):
+    every = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
+    fastest = saved.calibration.expected_duration(every).min()
+    arguments = ("choose", "m.nc", "--cost", COST, *RATE, "--untested", "--deadline")
+    done = msbgen(*arguments, "1.3x")
+    assert done.returncode == 0, done.stderr
+    seconds = float(rows(done.stdout)[0]["deadline [s]"])
+    assert seconds == pytest.approx(1.3 * fastest, rel=1e-5)
+    assert msbgen(*arguments, f"{1.3 * fastest:.12g}s").stdout == done.stdout
+    assert "'0.5x' is below 1x" in msbgen(*arguments, "0.5x").stderr
+
+
 def test_a_price_in_another_unit_is_refused(folder, saved, refused):
     arguments = ("choose", "m.nc", "--deadline", "1s", *RATE, "--cost")
     refused(2, "per 'MHz', and its levels are in 'GHz'", *arguments, "frequency=1/MHz")

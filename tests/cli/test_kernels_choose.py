@@ -50,6 +50,9 @@ def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     limit = 1.1 * table.time[0, -1]
     (row,) = rows(msbgen(*CHOOSE, "--latency", f"{1e3 * limit:.6f}ms").stdout)
     assert float(row["time bound [s]"]) <= limit
+    shortest = float(rows(msbgen(*CHOOSE, "--objective", "time").stdout)[0]["time [s]"])
+    relative = msbgen(*CHOOSE, "--latency", "1.1x").stdout
+    assert relative == msbgen(*CHOOSE, "--latency", f"{1.1 * shortest:.12g}s").stdout
     (row,) = rows(msbgen(*CHOOSE, "--objective", "time").stdout)
     assert (row["clock [GHz]"], row["measured"], row["saving"]) == ("2", "1", "0.0000")
     done = msbgen(*CHOOSE, "--miscoverage", "0.05")

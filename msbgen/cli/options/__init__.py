@@ -55,12 +55,14 @@ from msbgen.cli.options.messages import (
     show_table,
 )
 from msbgen.cli.options.values import (
+    TimesFastest,
     amounts,
     budget,
     count,
     csv_output,
     degrees,
     duration,
+    duration_or_factor,
     duration_or_none,
     folder,
     folds,
@@ -70,6 +72,7 @@ from msbgen.cli.options.values import (
     output,
     percentage,
     rate,
+    seconds_of,
     seed,
     share,
     shares,

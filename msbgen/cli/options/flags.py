@@ -144,8 +144,10 @@ def add_miscoverage(verb: argparse.ArgumentParser, text: str, default: float | N
 def add_limits(verb: argparse.ArgumentParser) -> None:
     """``--latency`` and ``--power``: limits of a run in the chosen context."""
     none = float("inf")
-    text = "longest time of a run, such as 20ms"
-    verb.add_argument("--latency", type=values.duration, default=none, metavar="TIME", help=text)
+    text = "longest time of a run, such as 20ms; or 1.1x, of the shortest expected time"
+    verb.add_argument(
+        "--latency", type=values.duration_or_factor, default=none, metavar="TIME|Nx", help=text
+    )
     text = "highest mean power of a run"
     verb.add_argument("--power", type=values.number, default=none, metavar="WATTS", help=text)
 

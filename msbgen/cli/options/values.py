@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,28 @@ def duration(text: str) -> float:
             f"{text!r} is not a time above 0, such as 2s, 500ms, 5min or 1h"
         )
     return value
+
+
+@dataclass(frozen=True)
+class TimesFastest:
+    """A limit of time relative to the shortest expected time, as 1.1x."""
+
+    factor: float
+
+
+def duration_or_factor(text: str) -> float | TimesFastest:
+    """Time as :func:`duration`, or a multiple from 1 on of the shortest time, as 1.1x."""
+    if not text.endswith("x"):
+        return duration(text)
+    factor = number(text[:-1])
+    if factor < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is below 1x, which no context can keep")
+    return TimesFastest(factor)
+
+
+def seconds_of(limit: float | TimesFastest, fastest: float) -> float:
+    """The limit in seconds, where the shortest expected time is `fastest` [s]."""
+    return limit.factor * fastest if isinstance(limit, TimesFastest) else limit
 
 
 def duration_or_none(text: str) -> float:
