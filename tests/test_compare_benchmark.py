@@ -1,24 +1,25 @@
 """The study of comparisons, on a few replays and made-up results."""
 
+import compare_edits
 import compare_peers
-import compare_study
+import compare_scores
 import numpy as np
 import pytest
 
 from msbgen.data.schema import duration_array
 
 
-@pytest.mark.parametrize("edit", compare_study.PLACES)
+@pytest.mark.parametrize("edit", compare_edits.PLACES)
 def test_edits_change_what_they_say(edit):
-    trace = compare_study.original("gzip")
+    trace = compare_edits.original("gzip")
     if edit == "one run in ten":
-        case = compare_study.Case("gzip", edit, 0.1, "9 x 2")
-        plain, slow = (c.replays(1)[1] for c in (compare_study.Case("gzip", design="9 x 2"), case))
+        case = compare_edits.Case("gzip", edit, 0.1, "9 x 2")
+        plain, slow = (c.replays(1)[1] for c in (compare_edits.Case("gzip", design="9 x 2"), case))
         ratio = duration_array(slow) / duration_array(plain)
         assert np.all(np.isclose(ratio, 1) | np.isclose(ratio, 1.1))
         assert 0 < (ratio > 1.05).sum() < 6
         return
-    new = compare_study.edited(trace, edit, 0.1)
+    new = compare_edits.edited(trace, edit, 0.1)
     work = [float(t["instructions"].sum()) for t in (trace, new)]
     gained = {"inserted": 1.1, "removed": 0.9}.get(edit, 1.0)
     assert work[1] / work[0] == pytest.approx(gained, abs=0.002)
@@ -48,28 +49,28 @@ def test_peers_alarm_where_times_differ_and_rarely_elsewhere():
 
 
 def test_a_change_is_located_within_a_fortieth():
-    assert compare_study.located("removed", 0.02, [[0.31, 0.33, "removed"]]) == (True, True)
-    assert compare_study.located("removed", 0.02, [[0.2, 0.22, "removed"]]) == (True, False)
-    assert compare_study.located("cycles", 0.1, [[0.44, 0.5, "time"]]) == (True, False)
-    assert compare_study.located("cycles", 0.1, [[0.5, 0.6, "time"]]) == (False, False)
+    assert compare_scores.located("removed", 0.02, [[0.31, 0.33, "removed"]]) == (True, True)
+    assert compare_scores.located("removed", 0.02, [[0.2, 0.22, "removed"]]) == (True, False)
+    assert compare_scores.located("cycles", 0.1, [[0.44, 0.5, "time"]]) == (True, False)
+    assert compare_scores.located("cycles", 0.1, [[0.5, 0.6, "time"]]) == (False, False)
 
 
 def test_goals_count_sweeps():
-    peers = dict.fromkeys(compare_study.PEERS, False)
+    peers = dict.fromkeys(compare_scores.PEERS, False)
     row = {"overall": True, "contexts": False, "stretched": 1.0, "points": [], "peers": peers}
     row |= {"ratio": [1.0, 0.99, 1.01], "changes": [[0.4, 0.5, "time"]]}
-    cell = {"program": "cg", "edit": "cycles", "size": 0.05, "design": compare_study.MAIN}
+    cell = {"program": "cg", "edit": "cycles", "size": 0.05, "design": compare_edits.MAIN}
     clean = {**cell, "edit": "", "size": 0.0, "fault": "clean", "truth": None}
     sweeps = {"truth": 1.02, "fault": "clean", "sweeps": [row, {**row, "changes": []}]}
     cells = {"edits": [{**cell, **sweeps}], "alarms": [{**clean, "sweeps": [row]}]}
-    results = {part: compare_study.summarised(part, own) for part, own in cells.items()}
-    power = {test: compare_study._SWEEPS for test in ("msbgen", "Welch", "Mann–Whitney")}
-    counts = {str(n): {**power, "Welch": 0, "Mann–Whitney": 0} for n in compare_study.RUNS}
+    results = {part: compare_scores.summarised(part, own) for part, own in cells.items()}
+    power = {test: compare_scores.SWEEPS for test in ("msbgen", "Welch", "Mann–Whitney")}
+    counts = {str(n): {**power, "Welch": 0, "Mann–Whitney": 0} for n in compare_scores.RUNS}
     counts["24"] = counts["32"] = power
     results["runs"] = {"cg": counts}
-    figures = {name: value for name, value, *_ in compare_study.goals(results)}
+    figures = {name: value for name, value, *_ in compare_scores.goals(results)}
     assert figures["false alarms overall, clean"] == "100%"
     assert figures["false alarms overall, with a drift of 2 %"] == "—"
     assert figures["power, +5 % in a tenth, ends within 2.5 %"] == "50%"
     assert figures["coverage of the interval"] == "0%"
-    assert compare_study.fewer_runs(results) == {"cg": 12}
+    assert compare_scores.fewer_runs(results) == {"cg": 12}

@@ -1,0 +1,224 @@
+"""Versions of a program for the study of comparisons: edits of its trace, and measurements of both.
+
+The edits and designs are listed in ``benchmarks/compare.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import xarray as xr
+from faults_study import Run, _like, _runs_of, _together, spoil
+from numpy.typing import NDArray
+from tables import PROFILES
+
+from msbgen.core.contexts import grid_contexts
+from msbgen.data.schema import STARTED, count_array, duration_array
+from msbgen.platform import PlatformConfig
+from msbgen.platform.replay import replay_trace
+from msbgen.platform.trace import make_trace, read_trace
+
+Floats = NDArray[np.float64]
+
+# The programs on which the method was settled, and those that only the study used.
+SETTLED = ("bzip2", "gzip", "python", "sqlite")
+SCORED = ("bc", "cg", "ffmpeg", "gcc", "openssl", "sort", "zstd")
+SIZES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+# Levels of each resource, and runs of a context.
+DESIGNS = {"9 x 2": ((3, 1, 3), 2), "27 x 3": ((3, 3, 3), 3), "125 x 1": ((5, 5, 5), 1)}
+MAIN = "27 x 3"
+# Begin and end of each edit's work; inserted and removed work has a place.
+PLACES = {
+    "cycles": (0.4, 0.5),
+    "inserted": (0.5, 0.5),
+    "removed": (0.3, 0.3),
+    "misses": (0.6, 0.8),
+    "working set": (0.6, 0.8),
+    "high clock": (0.4, 0.5),
+    "one run in ten": (0.0, 1.0),
+}
+GAPS = ("inserted", "removed")
+FAULTS = {"clean": "", "slow": "a", "stretched": "b", "exchanged": "c", "absurd": "e", "drift": "d"}
+
+# The working set moves from one to another number of ways.
+_WAYS = (4, 8)
+_DRIFT = 0.02
+_QUIET = PlatformConfig().without_noise()
+
+
+@cache
+def original(program: str) -> xr.Dataset:
+    """The recorded trace of a program."""
+    return read_trace(PROFILES / "traces" / f"{program}.nc")
+
+
+def edited(trace: xr.Dataset, edit: str, size: float, place: float | None = None) -> xr.Dataset:
+    """The trace with one change, at its place or another; inserted work is that from .1 on."""
+    arrays = [
+        trace[name].values.astype(float) for name in ("instructions", "core_cycles", "fixed_time")
+    ]
+    depths = trace["distance_histogram"].transpose("depth", "interval", "colouring", "stream")
+    histogram = depths.values.astype(float)
+    done = np.cumsum(arrays[0]) / arrays[0].sum()
+    begin, end = PLACES[edit] if place is None else (place, place)
+    inside = (done > begin) & (done <= end)
+    everywhere = np.arange(len(done))
+    kept = everywhere
+    if edit in ("cycles", "high clock"):
+        arrays[1][inside] *= 1 + size
+    elif edit == "misses":  # of those that every allocation misses
+        more = np.minimum(_share(size, histogram[-1, inside]), histogram[0, inside])
+        histogram[-1, inside] += more
+        histogram[0, inside] -= more
+    elif edit == "working set":
+        few, many = _WAYS
+        moved = np.stack([_share(size, hits[inside]) for hits in histogram[1:few]])
+        histogram[1:few, inside] -= moved
+        histogram[many - 1, inside] += moved.sum(axis=0)
+    elif edit == "inserted":
+        copied = everywhere[(done > 0.1) & (done <= 0.1 + size)]
+        kept = np.insert(everywhere, int(np.searchsorted(done, begin)), copied)
+    elif edit == "removed":
+        kept = everywhere[(done <= begin) | (done > begin + size)]
+    arrays = [part[kept] for part in arrays]
+    attrs = {name: str(value) for name, value in trace.attrs.items()}
+    instructions, cycles, fixed = arrays
+    return make_trace(instructions, cycles, fixed, histogram[:, kept], attrs=attrs)
+
+
+def _share(size: float, counts: Floats) -> Floats:
+    """A share of counts (n, ...) in whole numbers, rounded so that sums over n keep the share."""
+    reached = np.floor(size * np.cumsum(counts, axis=0))
+    return np.minimum(np.diff(reached, axis=0, prepend=0), counts)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One change of a program, and how both versions are measured."""
+
+    program: str
+    edit: str = ""
+    size: float = 0.0
+    design: str = MAIN
+    fault: str = "clean"
+
+    @property
+    def name(self) -> str:
+        """Name of the file that keeps the result."""
+        parts = (self.program, self.edit or "none", f"{self.size:g}", self.design, self.fault)
+        return "-".join(parts).replace(" ", "")
+
+    @property
+    def contexts(self) -> Floats:
+        """Contexts of the design."""
+        config = PlatformConfig()
+        levels = config.cache_ways, config.bandwidths, config.frequencies
+        names = "cache_ways", "bandwidth", "frequency"
+        return grid_contexts(dict(zip(names, levels)), DESIGNS[self.design][0])
+
+    def replays(
+        self, seed: int, runs: int = 0, interval: float = 0.01
+    ) -> tuple[xr.Dataset, xr.Dataset]:
+        """Measured profiles of both versions, without faults."""
+        runs = runs or DESIGNS[self.design][1]
+        trace = original(self.program)
+        changed = edited(trace, self.edit, self.size) if self.edit else trace
+        old, new = (
+            replay_trace(t, self.contexts, runs, interval, 2 * seed + v, threads=1)
+            for v, t in enumerate((trace, changed))
+        )
+        rng = np.random.default_rng([seed, 2])
+        if self.edit == "high clock":
+            seeded = 2 * seed + 1
+            same = replay_trace(trace, self.contexts, runs, interval, seeded, threads=1)
+            clock = self.contexts[:, 2]
+            rows = (clock < clock.max())[:, None]
+            new = _chosen(same, new, np.broadcast_to(rows, (len(clock), runs)))
+        elif self.edit == "one run in ten":
+            # a third of the run takes so much longer that the run takes `size` longer
+            table = _runs_of(count_array(new), duration_array(new))
+            for row, hit in zip(table, rng.random((len(table), runs)) < 0.1):
+                for r in np.flatnonzero(hit):
+                    begin = rng.uniform(0, 2 / 3)
+                    row[r] = row[r].slowed(interval, 1 + 3 * self.size, begin, begin + 1 / 3)
+            new = _like(new, _together(table), table)
+        return old, new
+
+    def measured(self, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+        """Measured profiles of both versions, with faults."""
+        kind = FAULTS[self.fault]
+        if kind == "d":
+            return self._drifting(seed)
+        old, new = self.replays(seed)
+        if not kind:
+            return old, new
+        rng = np.random.default_rng([seed, 3])
+        return spoil(old, kind, rng)[0], spoil(new, kind, rng)[0]
+
+    def _drifting(self, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+        """Both versions, interleaved on a machine that slows down."""
+        contexts, runs = self.contexts, DESIGNS[self.design][1]
+        rng = np.random.default_rng([seed, 3])
+        # as in `msbgen measure`: a run of either version, in random order, in each place of a
+        # random order of contexts and runs
+        places = rng.permutation(len(contexts) * runs).reshape(len(contexts), runs)
+        second = rng.integers(2, size=places.shape)
+        began = np.stack([2 * places + second, 2 * places + 1 - second], axis=1).astype(float)
+        out = []
+        for version in range(2):
+            table: list[list[Run]] = []
+            for context, row in zip(contexts, began[:, version]):
+                table.append([])
+                for r, place in enumerate(row):
+                    factor = 1 + _DRIFT * (place / (began.size - 1) - 0.5)
+                    own = replay_trace(
+                        original(self.program),
+                        context[None],
+                        r + 1,
+                        0.01 / factor,
+                        2 * seed + version,
+                        threads=1,
+                    )
+                    counts = count_array(own)[0, r]
+                    counts = counts[np.isfinite(counts).all(axis=1)]
+                    table[-1].append(Run(counts, factor * float(duration_array(own)[0, r])))
+            like = self.replays(seed)[version]
+            profiles = _like(like, _together(table), table)
+            profiles[STARTED] = ("context", "run"), began[:, version], {"units": "s"}
+            out.append(profiles.assign_attrs(sweep="drifting"))
+        return out[0], out[1]
+
+
+def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> xr.Dataset:
+    """Runs of the first dataset where the mask holds, else of the second."""
+    tables = [_runs_of(count_array(d), duration_array(d)) for d in (first, second)]
+    table = [[a if own else b for a, b, own in zip(*rows)] for rows in zip(*tables, mask.tolist())]
+    return _like(second, _together(table), table)
+
+
+def true_ratio(case: Case) -> float:
+    """Ratio of the mean execution times over all page colourings, without noise."""
+    traces = original(case.program), edited(original(case.program), case.edit, case.size)
+    logs = []
+    for trace in traces:
+        durations = [
+            duration_array(
+                replay_trace(trace.isel(colouring=[k]), case.contexts, 1, 1.0, 0, _QUIET, threads=1)
+            )[:, 0]
+            for k in range(trace.sizes["colouring"])
+        ]
+        logs.append(np.log(np.mean(durations, axis=0)))
+    change = logs[1] - logs[0]
+    if case.edit == "high clock":
+        change[case.contexts[:, 2] < case.contexts[:, 2].max()] = 0.0
+    return float(np.exp(change.mean()))
+
+
+def size_of(program: str, ratio: float) -> float:
+    """Share of more cycles in a tenth of the work that makes a program longer by a share."""
+    size = 0.1
+    for _ in range(2):  # the time is nearly linear in the cycles
+        size *= ratio / (true_ratio(Case(program, "cycles", size)) - 1)
+    return size
