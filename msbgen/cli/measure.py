@@ -24,6 +24,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--resume", action="store_true", help="continue an interrupted sweep")
     text = "print plan, commands, changes and time, for which the program runs once without limits"
     verb.add_argument("--dry-run", action="store_true", help=text)
+    text = "write the program's own pressure on others as a context, to OUT.csv"
+    verb.add_argument("--probe", action="store_true", help=text)
     text = "print a commented spec of what this machine can vary"
     verb.add_argument("--template", action="store_true", help=text)
     text = "only restore the machine after a killed sweep, and end its processes"
@@ -49,6 +51,12 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("SPEC.toml and -o OUT.nc are wanted, or --restore JOURNAL.")
     contexts = shared.file_of_contexts(options.contexts) if options.contexts else None
     shared.check_files([options.spec, contexts])
+
+    if options.probe:
+        if options.dry_run or options.resume or options.onto or contexts or out is None:
+            raise UsageError("--probe takes SPEC.toml and -o OUT.csv only; drop the rest.")
+        _probe(options.spec, out, options.force)
+        return
 
     from dataclasses import replace
 
@@ -79,6 +87,21 @@ def run(options: argparse.Namespace) -> None:
     for line in measured.describe():
         shared.show(line)
     measured.raise_if_incomplete()
+
+
+def _probe(spec: Path, out: Path, force: bool) -> None:
+    shared.check_files([spec], [out], force=force)
+
+    from msbgen.data.files import replace_file
+    from msbgen.measure.sweep import probe
+    from msbgen.measure.sweep import spec as specs
+
+    with Progress("probing") as step:
+        found = probe.probe(specs.read_spec(spec), step)
+    with replace_file(out, overwrite=force) as path:
+        path.write_text(found.table(), encoding="utf-8")
+    for line in found.describe():
+        shared.show(line)
 
 
 def _restore(journal: Path) -> None:
