@@ -35,6 +35,8 @@ def add(verbs: Verbs) -> None:
     )
     text = "columns of a CSV with the settings of the machine"
     verb.add_argument("--resources", type=shared.names, metavar="NAME,...", help=text)
+    text = "map of the columns of a CSV with other headers, as for 'msbgen kernels import'"
+    verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
     verb.add_argument(
         "--program",
         metavar="NAME",
@@ -71,10 +73,12 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError(
             "--bounds needs all contexts measured, --probes some unmeasured; use one of them."
         )
-    inputs = [*options.table, options.bounds]
+    if options.columns and options.resources:
+        raise UsageError("--columns names the resources, too; drop --resources.")
+    inputs = [*options.table, options.bounds, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    costs = _read(options.table, options.resources)
+    costs = _read(options.table, options.resources, options.columns)
     if options.program is None:
         numbers = list(range(len(costs.programs)))
     else:
@@ -183,7 +187,7 @@ def _front(view: ContextPredictions, limits: Limits) -> list[int]:
     return rows[pareto_front(view.time[rows], (view.energy / view.work)[rows])].tolist()
 
 
-def _read(paths: list[Path], resources: list[str] | None) -> Costs:
+def _read(paths: list[Path], resources: list[str] | None, columns: Path | None) -> Costs:
     """Read costs from tables of kernels, or from profiles of one program each."""
     from msbgen.data import store
     from msbgen.data.check import validate_profiles
@@ -204,10 +208,17 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
                 found.append(kernels_readers.from_profiles([whole]))
         elif path.suffix == ".json":
             found.append(tuning.read_tuning(path))
+        elif columns is not None:
+            known = kernels_readers.read_column_map(columns)
+            found.append(kernels_readers.read_table(path, known))
         elif resources is None:
-            raise UsageError(f"{path}: is a table; name its columns of resources with --resources.")
+            raise UsageError(
+                f"{path}: is a table; name its columns of resources with --resources, or map other "
+                f"headers with --columns."
+            )
         else:
-            columns = kernels_readers.ColumnMap(tuple(resources))
-            found.append(kernels_readers.read_table(path, columns))
+            found.append(
+                kernels_readers.read_table(path, kernels_readers.ColumnMap(tuple(resources)))
+            )
     with shared.errors_from(", ".join(path.name for path in paths)):
         return costs.costs_of(kernels.join(found))

@@ -150,12 +150,14 @@ class Table:
                     f"{self.file}: line {first} has an unknown column {shown([name])}; "
                     f"{', '.join(known)} are known."
                 )
-        for name in needed:
-            if name not in self.names:
-                raise ProfileError(
-                    f"{self.file}: line {first} is {shown(header)}; a column {shown([name])} is "
-                    f"wanted{', or its header in the column map' if columns.columns else ''}."
-                )
+        if missing := [name for name in needed if name not in self.names]:
+            one = len(missing) == 1
+            remedy = f", or {'its header' if one else 'their headers'} in the column map"
+            raise ProfileError(
+                f"{self.file}: line {first} is {shown(header)}; "
+                f"{'a column' if one else 'columns'} {shown(missing)} {'is' if one else 'are'} "
+                f"wanted{remedy if columns.columns else ''}."
+            )
         self._units = {bare_name(t): unit_of(t) or unit_of(theirs) for t, theirs in titles.items()}
         self._at: dict[str, list[int]] = {}
         place = {title: i for i, title in enumerate(header)}

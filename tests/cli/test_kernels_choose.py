@@ -37,6 +37,20 @@ CHOOSE = ["kernels", "choose", "t.csv", "--resources", "clock"]
 CHOOSE += ["--program", "p10", "--miscoverage", "0.1"]
 
 
+def test_a_table_with_other_headers_is_read_by_a_map(folder, msbgen, refused, table):
+    text = (folder / "t.csv").read_text().replace(HEADER, "program,mhz,t [ms],watts [W]\n")
+    (folder / "u.csv").write_text(text)
+    (folder / "map.toml").write_text(
+        'resources = ["clock"]\n[columns]\nkind = "program"\n"clock [GHz]" = "mhz"\n'
+        'runtime = "t [ms]"\npower = "watts [W]"\n'
+    )
+    by_map = ["kernels", "choose", "u.csv", "--columns", "map.toml", *CHOOSE[5:]]
+    assert msbgen(*by_map).stdout == msbgen(*CHOOSE).stdout != ""
+    refused(2, "drop --resources", *by_map, "--resources", "clock")
+    refused(3, "columns 'runtime,clock,kind' are wanted.", "kernels", "choose", "u.csv",
+            "--resources", "clock")  # fmt: skip
+
+
 def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     done = msbgen(*CHOOSE)
     assert done.returncode == 0, done.stderr
