@@ -26,6 +26,7 @@ STUDIES = {
     "platform": "the virtual platform beside the shipped measurements",
     "measure": "a program measured on this machine, then generated",
     "loop": "the whole loop over four knobs of this machine, and what is killed",
+    "pressure": "slowdowns of pairs of programs of this machine, from their pressures",
     "allocation": "allocating resources by generated and by measured profiles",
     "runtimes": "runtimes never measured, beside every peer",
     "machines": "which machine runs a program best, beside every peer",
