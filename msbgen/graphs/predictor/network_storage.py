@@ -14,7 +14,7 @@ from msbgen.graphs.predictor.network import RELATIONS, TYPES, NetworkSettings, p
 from msbgen.graphs.predictor.network_predictor import NetworkPredictor
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import kind_arrays, kinds_from, load
-from msbgen.graphs.predictor.training import Scaling, TrainedNetwork
+from msbgen.graphs.predictor.training import FeatureScaling, TrainedNetwork
 
 NETWORK_SCHEMA = "msbgen-graph-network/1"
 
@@ -82,7 +82,7 @@ def load_network(path: str | os.PathLike[str]) -> NetworkPredictor:
     predictor.kinds_ = kinds_from(stored, kinds)
     predictor.devices_ = {device.name: device for device in devices}
     predictor.network_ = TrainedNetwork(
-        arrays, Scaling(shift, unit), settings, predictor.miscoverage, tau
+        arrays, FeatureScaling(shift, unit), settings, predictor.miscoverage, tau
     )
     return predictor
 

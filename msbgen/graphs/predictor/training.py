@@ -75,14 +75,14 @@ class NetworkTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class FeatureScaling:
     """Shift and unit of each type of node, each relation's edges, and ``output``."""
 
     shift: dict[str, Floats]
     unit: dict[str, Floats]
 
     @classmethod
-    def of(cls, batches: Sequence[network.Batch], outputs: Floats) -> Scaling:
+    def of(cls, batches: Sequence[network.Batch], outputs: Floats) -> FeatureScaling:
         """Means and standard deviations of training graphs."""
         shift, unit = {}, {}
         groups = {name: [b.features[name] for b in batches] for name in network.TYPES}
@@ -115,7 +115,7 @@ class TrainedNetwork:
     """
 
     arrays: dict[str, NDArray[np.float32]]
-    scaling: Scaling
+    scaling: FeatureScaling
     settings: network.NetworkSettings
     rate: float
     tau: Floats
@@ -185,7 +185,7 @@ def fit_network(
             f"score are wanted."
         )
     train, test = np.flatnonzero(~held_back), np.flatnonzero(held_back)
-    scaling = Scaling.of([batches[i] for i in train.tolist()], outputs[train])
+    scaling = FeatureScaling.of([batches[i] for i in train.tolist()], outputs[train])
     scaled = [scaling.scaled(batch) for batch in batches]
     target = (outputs - scaling.shift["output"]) / scaling.unit["output"]
     parameters = start(settings, scaled[0].sizes, outputs.shape[1], seed)
@@ -311,7 +311,7 @@ def _evaluate(
     settings: network.NetworkSettings,
     layer: network.Layer,
     *,
-    scaling: Scaling | None = None,
+    scaling: FeatureScaling | None = None,
     drop: Callable[[Tensor], Tensor] | None = None,
 ) -> evidential.Evidence:
     """Evidence of each graph, evaluated in parts; inputs are scaled where a scaling is given."""

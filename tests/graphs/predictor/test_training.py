@@ -6,7 +6,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
 
 from msbgen.graphs.predictor.network import RELATIONS, TYPES, Batch, NetworkSettings  # noqa: E402
-from msbgen.graphs.predictor.training import NetworkTraining, Scaling, fit_network  # noqa: E402
+from msbgen.graphs.predictor.training import FeatureScaling, NetworkTraining, fit_network  # noqa: E402
 
 torch.set_num_threads(1)
 SMALL = NetworkSettings(width=16, layers=2, heads=2, dropout=0.02)
@@ -86,7 +86,7 @@ def test_dropout_at_prediction_spreads_answers_around_the_one_without(trained):
 
 
 def test_scaling_leaves_constant_features_finite():
-    scaling = Scaling.of(BATCHES, OUTPUTS)
+    scaling = FeatureScaling.of(BATCHES, OUTPUTS)
     scaled = scaling.scaled(BATCHES[0])
     assert np.array_equal(scaled.features["memory"], np.zeros((1, 1)))
     assert all(np.isfinite(v).all() for v in (*scaled.features.values(), *scaled.weights.values()))
