@@ -193,6 +193,38 @@ def test_every_run_is_kept_where_all_are_trusted(slow_in_one, tmp_path, capsys):
     assert "--keep-all needs the measured profiles" in capsys.readouterr().err
 
 
+def test_comparisons_and_reports_trust_every_run_where_all_are_kept(
+    slow_in_one, clean, tmp_path, capsys, monkeypatch
+):
+    old, new = str(tmp_path / "slow.nc"), str(tmp_path / "new.nc")
+    msbgen.write_profiles(slow_in_one[0], old)
+    msbgen.write_profiles(clean, new)
+    fitted = []
+
+    def fit(dataset, *given, **settings):
+        fitted.append(dataset.attrs.get("keep_all", 0))
+        raise msbgen.ArgumentError("no fit here.")
+
+    monkeypatch.setattr("msbgen.batch.report_data.fit_profiles", fit)
+    printed = []
+    for flag in ([], ["--keep-all"]):
+        assert main(["compare", old, new, *flag]) == 0
+        printed.append(capsys.readouterr().out)
+        assert main(["report", old, "-o", str(tmp_path / "r.html"), *flag]) != 0
+    assert printed[0] != printed[1]
+    assert fitted == [0, 1]
+
+
+def test_a_batch_trusts_every_run_where_all_are_kept(slow_in_one, tmp_path):
+    msbgen.write_profiles(slow_in_one[0], tmp_path / "slow.nc")
+    (tmp_path / "tasks.toml").write_text(
+        '[defaults]\nkeep_all = true\nsteps = []\nkinds = ["mean"]\ncontexts = "grid:1x1"\n'
+        '[[task]]\nmeasured = "slow.nc"\n'
+    )
+    assert main(["batch", str(tmp_path / "tasks.toml"), "-o", str(tmp_path / "out")]) == 0
+    assert "faults" not in msbgen.read_profiles(tmp_path / "out" / "slow" / "mean.nc").attrs
+
+
 def test_an_absurd_count_of_a_cut_run_is_named(clean):
     broken = partials.cut(clean.copy(deep=True), [(3, 0), (3, 1)])
     broken["cache_misses"][3, 1, 2] = 2.0**48
