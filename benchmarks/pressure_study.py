@@ -97,7 +97,7 @@ def measure(work: Path, runs: int) -> dict:
     shuffled = random.Random(0)
     for _ in range(runs):
         for a, b in shuffled.sample(jobs, len(jobs)):
-            if isinstance(b, float):
+            if not isinstance(b, str):
                 stressors.bandwidth = b
                 stressors.start()
                 try:
