@@ -51,6 +51,8 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("SPEC.toml and -o OUT.nc are wanted, or --restore JOURNAL.")
     contexts = shared.file_of_contexts(options.contexts) if options.contexts else None
     shared.check_files([options.spec, contexts])
+    if out is not None:  # a file of variants has another name, but in the same folder
+        shared.check_files([], [out], force=True)
 
     if options.probe:
         if options.dry_run or options.resume or options.onto or contexts or out is None:
