@@ -57,6 +57,8 @@ def read_sadf(path: str | os.PathLike[str]) -> Rows:
 def _table(name: str, header: tuple[str, ...], body: list[tuple[int, list[str]]]) -> list[Rows]:
     """Rows of one kind of statistics, device by device."""
     for line, cells in body:
+        if len(cells) < 4:  # of a restart there are as many, of a record as in the header
+            check_widths(name, [(line, cells)], len(header), len(header))
         if "LINUX-RESTART" in cells[3] or cells[1] == "-1":
             raise ProfileError(
                 f"{name}: line {line}: the machine was started again; cut the recording before it."

@@ -23,8 +23,8 @@ MAP_KEYS = ("columns", "totals", "rates", "separator", "cycles", "clock")
 # Units of clocks [Hz].
 _HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _CLOCK_TEXT = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\s*([kMG]?Hz)\s*")
-# No unit of a column is as large.
-_MOST = 1e18
+# No unit of a column, and no number, is as large.
+_MOST, _LARGEST = 1e18, 1e100
 
 
 def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
@@ -105,6 +105,7 @@ def with_clock_of(
     return replace(columns, clock=f"{context[columns.clock]!r} {units[columns.clock]}")
 
 
+@np.errstate(over="ignore", invalid="ignore")  # refused where it matters
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     """Rows of a table whose header names the columns.
 
@@ -138,6 +139,8 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
             values[event] = values[event] * since
         elif event in columns.totals:
             values[event] = _differences(values[event], places)
+        for row in np.flatnonzero(~np.isfinite(values[event]))[:1].tolist():
+            table.refuse(event, row, "a count of fewer digits is wanted")
     return rows_of(table.file, table.lines, times, places, values)
 
 
@@ -205,10 +208,13 @@ def check_widths(source: str, body: Sequence[tuple[int, list[str]]], n: int, lea
 
 
 def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]) -> np.ndarray:
-    """Cells of a column as numbers; ProfileError, with the line, for a cell that is none."""
+    """Cells of a column as numbers; ProfileError, with the line, for a cell that is none.
+
+    Products of two of them are finite.
+    """
     values = np.empty(len(lines))
     for i, (line, cell) in enumerate(zip(lines, cells)):
-        if not _NUMBER.fullmatch(cell):
+        if not _NUMBER.fullmatch(cell) or abs(float(cell)) > _LARGEST:
             raise ProfileError(
                 f"{source}: line {line}: '{column}' is {quoted(cell)}; a number is wanted."
             )

@@ -43,6 +43,7 @@ def test_single_cpus_are_places_and_their_mean_is_left_out(tmp_path):
         (HEAD + "box;-1;t;LINUX-RESTART (2 CPU);\n", "line 2: the machine was started again"),
         (HEAD + "box;1;t;-1\n", "line 2 has 4 cells, the header 5"),
         (HEAD + "box;0;t;-1;50\n", "line 2: 'interval' is 0; seconds above 0"),
+        (HEAD + f"box;{'9' * 400};t;-1;0\n", "a number is wanted"),
         (HEAD + "box;1;t;-1;x\n", "line 2: '%user' is 'x'; a number is wanted"),
     ],
 )

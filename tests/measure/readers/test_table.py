@@ -111,6 +111,12 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, text, sentence):
     assert str(caught.value).startswith("own.csv: ")
 
 
+def test_products_without_end_are_refused(tmp_path):
+    columns = ColumnMap(columns=PLAIN.columns, rates=("a",))
+    with pytest.raises(ProfileError, match=r"line 2 .*a count of fewer digits is wanted"):
+        read_table(written(tmp_path, "t,A\n1e10,1e305\n"), columns)
+
+
 def test_totals_that_fall_are_a_counter_that_was_reset(tmp_path):
     path = written(tmp_path, "t,A\n0.1,30\n0.2,20\n")
     with pytest.raises(ProfileError, match="line 3: event 'a' is -10: a counter that wrapped"):
