@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -187,16 +188,16 @@ def _order(runs: Sequence[xr.Dataset]) -> Literal["arrival", "heft"]:
 
 def _graph(folder: Path, name: str) -> xr.Dataset:
     """Read the graph of a name in the runs: a file of the folder, with or without ending."""
-    from msbgen.core.errors import ProfileError
+    from msbgen.core.errors import ProfileError, quoted
     from msbgen.graphs import readers
 
     if not folder.is_dir():
         raise ProfileError(f"{folder}: no such folder; name the folder of the graphs.")
     ends = ("", *readers.ENDINGS)
     for path in (folder / f"{name}{end}" for end in ends):
-        if path.is_file():
+        if os.path.isfile(path):  # False for a name that is too long
             with shared.errors_in(folder):
                 return readers.read(path)
     raise ProfileError(
-        f"{folder}: has no graph '{name}', which the runs name; put {name}.nc there."
+        f"{folder}: has no graph {quoted(name)}, which the runs name; put it there as a file."
     )

@@ -211,6 +211,10 @@ def _library(path: Path) -> Iterator[Path]:
         with deferred_signals(), _encodable(path) as name:
             yield name
     except (OSError, RuntimeError) as error:
+        if "illegal characters" in str(error):
+            raise ProfileError(
+                f"{path.name}: cannot be stored as netCDF ({_in_short(error)}); rename it."
+            ) from None
         cause = write_failure(path)
         code, reason = (cause.errno, cause.strerror) if cause else (errno.EIO, _in_short(error))
         raise OSError(code, reason) from None

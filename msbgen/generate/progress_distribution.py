@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from msbgen.bridge.paths import Chain
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.contexts import are_many, in_tiles
-from msbgen.core.errors import ArgumentError, check_positive, check_whole
+from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.data.schema import NEGLIGIBLE
 from msbgen.generate import _kernels
@@ -43,6 +43,8 @@ Indices = NDArray[np.int64]
 # Contexts that one thread generates at a time: enough to share the trend's work, few enough to keep
 # all paths in memory.  At most so many samples of them, so that two threads are busy.
 _BLOCK, _PATHS = 64, 640
+# Most intervals of a profile: of 1 ms, twelve days.
+_MOST_INTERVALS = 10**9
 
 # One chain is solved at a time, with all cores; other threads wait.
 _SOLVING = threading.Lock()
@@ -363,6 +365,11 @@ class ProgressDistribution:
         return np.divide(wanted, amounts, out=np.ones_like(amounts), where=amounts > 0)
 
     def _last_interval(self, duration: Floats) -> Indices:
+        if not duration.max() < _MOST_INTERVALS * self.interval:
+            raise MeasurementError(
+                f"a duration is predicted as {duration.max():.3g} s, of intervals of "
+                f"{self.interval:.3g} s; check the durations, and fit the model again."
+            )
         return np.maximum(np.ceil(duration / self.interval - 1e-6), 1.0).astype(np.int64) - 1
 
     def provenance(self, kind: Kind) -> dict[str, Any]:

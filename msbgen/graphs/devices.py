@@ -111,7 +111,7 @@ class Cluster:
             raise ArgumentError(
                 f"{where}: cores are {self.cores}; 1 or more, up to {MOST_CORES}, are wanted."
             )
-        if not self.clocks or np.any(np.diff(self.clocks) <= 0):
+        if not self.clocks or not np.all(np.diff(self.clocks) > 0):
             raise ArgumentError(f"{where}: clocks are {self.clocks}; ascending ones are wanted.")
         if not _CLOCKS[0] <= self.clocks[0] <= self.clocks[-1] <= _CLOCKS[1]:
             raise ArgumentError(
@@ -208,7 +208,9 @@ class Device:
             )
         for what in ("cache_ways", "bandwidth"):
             levels = getattr(self, what)
-            if not levels or levels[0] <= 0 or np.any(np.diff(levels) <= 0):
+            if not levels or not (
+                levels[0] > 0 and levels[-1] < np.inf and np.all(np.diff(levels) > 0)
+            ):
                 raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
         _check_amount(self.resistance, "resistance", positive=True)
         # smaller ones make clocks step up and down millions of times per second

@@ -366,6 +366,11 @@ def label_runs(
             f"'{graph_name(graph)}' takes {slowest:.3g} s on this device; check the units of its "
             f"work and of the device's rates."
         )
+    if not outcome.peak.max() <= NUMBERS["peak_temperature"].most:
+        raise MeasurementError(
+            f"'{graph_name(graph)}' heats this device to {outcome.peak.max():.3g} °C; check the "
+            f"counts of its profiles and the device's powers."
+        )
     return make_graph_runs(
         device, np.repeat(table, runs, axis=0), graph=[graph_name(graph)] * n,
         family=[str(graph.attrs.get("family", ""))] * n, makespan=outcome.makespan.ravel(),

@@ -305,7 +305,9 @@ class RuntimePredictor(Parameters):
             mean = self._means(part, members, _residuals(part, members))[0]
             return np.exp(self._location(part, mean, self.fields_.at(part)))
 
-        return finite_predictions(self._in_parts(self._observed(runs), predict_part), "the runtime")
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # of an edited model
+            predicted = self._in_parts(self._observed(runs), predict_part)
+        return finite_predictions(predicted, "the runtime")
 
     def predict_bound(self, runs: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Runtime [s] that a run exceeds with probability at most `miscoverage`, (n,).

@@ -295,3 +295,9 @@ def test_groups_in_groups_are_refused(tmp_path):
             group = group.createGroup("g")
     with pytest.raises(ProfileError, match=r"^deep\.nc: cannot be read whole"):
         load_netcdf(tmp_path / "deep.nc")
+
+
+def test_a_name_that_netcdf_refuses_is_named(tmp_path):
+    with pytest.raises(ProfileError, match=r"^x.nc: cannot be stored as netCDF .*'-0'.*rename"):
+        store.save_netcdf(xr.Dataset({"-0": 1.0}), tmp_path / "x.nc")
+    assert not [*tmp_path.iterdir()]

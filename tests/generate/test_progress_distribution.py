@@ -10,7 +10,7 @@ import pytest
 import oracles
 from msbgen.bridge.paths import Chain
 from msbgen.bridge.solve import NotConvergedError
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import counter_names
 from msbgen.generate.model import ProfileModel, fit_profiles
@@ -287,3 +287,9 @@ def test_an_unknown_clock_is_refused(runs):
     assert (
         fit_profiles(dataset.assign_attrs(progress="time"), SMALL).distribution.centre.clock == TIME
     )
+
+
+def test_a_duration_without_end_is_refused_before_memory_is_taken(distribution):
+    slow = np.array([[1e15, 1.0]])
+    with pytest.raises(MeasurementError, match=r"predicted as 1e\+15 s, .*fit the model again"):
+        distribution._last_interval(slow)

@@ -96,6 +96,8 @@ def test_power_rises_with_the_clock_faster_than_it():
         ('name = "a57"', 'name = "denver"', "two clusters of 'tx2' have one name"),
         ('name = "a57"', 'name = "a 57"', "letters, digits and _"),
         ("ways = [8, 12, 16]", "ways = []", "cache_ways is ()"),
+        ("clocks = [0.3456, 0.4992,", "clocks = [0.3456, nan,", "clocks are (0.3456, nan"),
+        ("ways = [8, 12, 16]", "ways = [8, nan, 16]", "positive amounts, ascending"),
         ("hysteresis = 2", "hysteresis = 1e-9", "hysteresis is 1e-09 K; 0.1 K or more"),
         ("time_constant = 18", "time_constant = 0", "time_constant is 0.0 s; 0.01 s or more"),
         ("level = 1, size = 32", "levels = 1, size = 32", "did you mean 'level'?"),

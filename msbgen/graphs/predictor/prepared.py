@@ -164,7 +164,9 @@ class GraphOnDevice:
         features = self._features(rows, temperature, schedule)
         middle = self._corrected(schedule, features)
         half = self.calibration[0].half_width(features, miscoverage, self.fitted.scores)
-        return finite_interval(middle, middle / np.exp(half), middle * np.exp(half))
+        with np.errstate(over="ignore", invalid="ignore"):  # of an edited model: refused below
+            low, high = middle / np.exp(half), middle * np.exp(half)
+        return finite_interval(middle, low, high)
 
     def _corrected(self, schedule: Floats, features: Floats) -> Floats:
         share = self.fitted.residual_share

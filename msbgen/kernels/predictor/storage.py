@@ -110,6 +110,8 @@ def load(path: str | os.PathLike[str]) -> KernelPredictor:
         predictor.parameters_ = models.stored_names(labels["columns"])
         units = models.stored_names([*labels["units"].values()], distinct=False)
         predictor.units_ = dict(zip(labels["units"], units))
+        if missing := {*predictor.parameters_, *predictor.resources_} - {*predictor.units_}:
+            raise KeyError(f"no unit of {min(missing)}")
         predictor.levels_ = {
             name: [float(level) for level in labels["levels"][name]]
             for name in predictor.resources_

@@ -56,6 +56,7 @@ def test_what_is_not_fitted_is_not_saved(tmp_path):
         (changed("kind0.runtime.works", 2_000_000_000), "works' holds 2000000000"),
         (changed("kind0.runtime.share", 0.5), "share' is 0.5; 0, without trees"),
         (changed("kind0.runtime.process.scale", 0.0), "scale' holds 0"),
+        (lambda _, labels: labels["units"].popitem(), "no unit of "),
         (lambda _, labels: labels["levels"].update(clock=[]), "'levels' of 'clock'"),
         (lambda _, labels: labels["parameters"].update(random_state="x"), "'random_state'"),
     ],
