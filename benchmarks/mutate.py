@@ -266,7 +266,7 @@ def _codes(reader: Reader) -> set[int]:
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
     # a sound file may be too small for the options, or lack a resource that they name
-    if {"replay", "--leave-out", "--capacity"} & {*verb}:
+    if {"replay", "--leave-out", "--capacity", "report"} & {*verb}:
         codes.add(2)
     if verb[:1] == ("choose",):  # a deadline or a total may become too small, too
         codes |= {2, 6}
