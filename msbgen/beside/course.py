@@ -248,6 +248,31 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
     return made
 
 
+def course_dataset(course: Course, bounds: Floats) -> xr.Dataset:
+    """All of a course, with its bounds (n, 2), as one dataset.
+
+    Dims program, time (ends of the intervals [s]), segment (of progress), and bound.
+    """
+    series = ("program", "time")
+    events = ("instructions", "cache_requests", "cache_misses", "prefetched_misses")
+    data = {
+        name: (series, course.counts[:, :, k], {"units": "1"}) for k, name in enumerate(events)
+    } | {
+        "held_ways": (series, course.ways, {"units": "1"}),
+        "used_bandwidth": (series, course.bandwidth, {"units": "MB s-1"}),
+        "slowdown": (("program", "segment"), course.slowdown_by_progress, {"units": "1"}),
+        "duration": (("program",), course.durations, {"units": "s"}),
+        "duration_alone": (("program",), course.alone, {"units": "s"}),
+        "duration_bounds": (("program", "bound"), bounds, {"units": "s"}),
+    }
+    times = course.interval * np.arange(1, course.ways.shape[1] + 1)
+    return xr.Dataset(
+        data,
+        coords={"program": list(course.tasks), "time": ("time", times, {"units": "s"})},
+        attrs={"schema": "msbgen-beside/1", "interval": course.interval},
+    )
+
+
 def duration_bounds(
     tables: Sequence[ProgramTable],
     sharing: Sharing,

@@ -62,10 +62,7 @@ class Generator(Protocol):
         """Labels of the resources by name."""
         ...
 
-    @property
-    def contexts(self) -> Floats:
-        """Known contexts, (n_known, n_resources)."""
-        ...
+    contexts: Any  # known ones, (n_known, n_resources)
 
     def generate(self, contexts: ArrayLike, *, kind: Any) -> xr.Dataset:
         """Profiles of contexts."""
@@ -243,8 +240,28 @@ def program_table(
     return ProgramTable(
         str(dataset.attrs.get("task", "program")), frequency, grid.bandwidth, instructions,
         requests, misses, prefetched, times, reuse,
-        grid.doubt if doubt is None else float(doubt), columns,
+        duration_spread(dataset) if doubt is None else float(doubt), columns,
     )  # fmt: skip
+
+
+def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:
+    """Whether the contexts are every combination of their levels, with two ways or more."""
+    names = resource_names(profiles)
+    contexts = context_table(profiles)
+    many = 1
+    for name, column in zip(names, contexts.T):
+        levels = len(np.unique(column))
+        if name == columns.ways and levels < 2:
+            return False
+        many *= levels
+    return len(contexts) == many
+
+
+def duration_spread(profiles: xr.Dataset) -> float:
+    """Standard deviation of the logarithm of durations between runs of a context, 0 for one run."""
+    logs = np.log(ended_durations(profiles))
+    many = np.isfinite(logs).sum(axis=1) > 1
+    return float(np.sqrt(np.nanvar(logs[many], axis=1, ddof=1).mean())) if many.any() else 0.0
 
 
 def miss_probability(distances: ArrayLike, ways: ArrayLike) -> Floats:
@@ -359,15 +376,6 @@ class _Grid:
                 seconds[w, b] += time / len(runs)
         return events.transpose(2, 0, 1, 3), seconds.transpose(2, 0, 1)
 
-    @property
-    def doubt(self) -> float:
-        """Spread of the logarithm of durations between runs of a context."""
-        logs = np.log(ended_durations(self.profiles))
-        many = np.isfinite(logs).sum(axis=1) > 1
-        if not many.any():
-            return 0.0
-        return float(np.sqrt(np.nanvar(logs[many], axis=1, ddof=1).mean()))
-
 
 def _cut(counts: Floats, duration: float, interval: float, starts: Floats) -> tuple[Floats, Floats]:
     """Events (n_segments, n_counters) and time (n_segments,) of a run, by shares of its work."""
@@ -440,7 +448,7 @@ def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:
     listed = ", ".join(f"{c:g}" for c in clocks)
     if frequency is None:
         if len(clocks) > 1:
-            raise ArgumentError(f"{source}: has the clocks {listed}; name one of them.")
+            raise ArgumentError(f"{source} has the clocks {listed}; name one of them.")
         return float(clocks[0])
     near = np.flatnonzero(same_level(clocks, frequency))
     if not near.size:

@@ -28,7 +28,7 @@ GROUPS = {
         *("measure", "import", "check", "plan", "generate", "bound", "choose", "evaluate"),
         *("report", "compare", "export", "platform", "batch", "demo"),
     ),
-    "systems": ("realtime", "runtime", "machines", "kernels", "graph"),
+    "systems": ("beside", "realtime", "runtime", "machines", "kernels", "graph"),
 }
 
 # Exit code of an exception: that of its nearest base class in this table, else INTERNAL.  By name,

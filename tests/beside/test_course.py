@@ -155,7 +155,7 @@ def test_what_gives_no_table_is_refused(measured):
     ):
         with pytest.raises(MeasurementError, match=message):
             program_table(broken, clock)
-    with pytest.raises(ArgumentError, match="has the clocks 1, 2; name one"):
+    with pytest.raises(ArgumentError, match="p has the clocks 1, 2; name one"):
         program_table(other)
     with pytest.raises(
         ArgumentError, match=r"frequency is 1\.5; a clock of p, one of 1, is wanted"

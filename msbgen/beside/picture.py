@@ -1,0 +1,34 @@
+"""A picture of programs side by side: bandwidth, ways and slowdown of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from msbgen.beside.course import Course
+from msbgen.core.machine import load_library
+
+
+def draw_course(course: Course, path: Path) -> None:
+    """Draw bandwidth and ways over time, and slowdown over progress, of each program.
+
+    Needs matplotlib (the extra ``report``).
+    """
+    figures = load_library("matplotlib.figure", "report", "the picture")
+    figure = figures.Figure(figsize=(9, 7), layout="constrained")
+    axes = figure.subplots(3, 1)
+    times = course.interval * np.arange(1, course.ways.shape[1] + 1)
+    for i, task in enumerate(course.tasks):
+        label = f"{task}: {course.slowdown[i]:.2f} times as long"
+        axes[0].step(times, course.bandwidth[i], where="pre", label=label)
+        axes[1].plot(times, course.ways[i])
+        segments = course.slowdown_by_progress.shape[1]
+        axes[2].step((np.arange(segments) + 1) / segments, course.slowdown_by_progress[i])
+    for axis, name in zip(axes, ("bandwidth [MB/s]", "cache ways held", "slowdown")):
+        axis.set_ylabel(name)
+        axis.set_ylim(bottom=0)
+    axes[1].set_xlabel("time [s]")
+    axes[2].set_xlabel("progress of each program")
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    figure.savefig(path, dpi=100)

@@ -1,0 +1,110 @@
+"""``msbgen beside``."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from msbgen.data.schema import make_profiles
+from msbgen.data.store import write_profiles
+
+WAYS, BANDWIDTHS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (100.0, 1e6), (1.0, 2.0)
+
+
+def profiles(task, lines, seconds=0.1, counter="cache_misses", ways=WAYS, clocks=CLOCKS):
+    """A program that uses `lines` again and again, and waits for each miss."""
+    contexts = [(w, b, f) for w in ways for b in BANDWIDTHS for f in clocks]
+    counts, durations = [], []
+    for w, b, f in contexts:
+        misses = max(lines * (1 - w / 10), 0.1 * lines)
+        duration = seconds / f + max(50e-9 * misses, 64e-6 * misses / b)
+        share = np.diff(np.minimum(np.arange(41) * 0.01, duration)) / duration
+        counts.append([[(1e8 * s, 2 * lines * s, misses * s) if s else (np.nan,) * 3
+                        for s in share]])  # fmt: skip
+        durations.append([duration])
+    return make_profiles(
+        counts, durations, contexts, interval=0.01,
+        resources={"cache_ways": {"units": "1", "levels": list(ways)},
+                   "bandwidth": {"units": "MB s-1", "levels": list(BANDWIDTHS)},
+                   "frequency": {"units": "GHz", "levels": list(clocks)}},
+        counters={"instructions": {}, "cache_requests": {}, counter: {}}, attrs={"task": task},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in (("a", 1e5), ("b", 2e5), ("c", 1e4), ("d", 2e4)):
+        write_profiles(profiles(name, lines), tmp_path / f"{name}.nc")
+    return tmp_path
+
+
+SHARED = ("--clock", "2", "--bandwidth", "150")
+
+
+def test_a_pair_is_predicted_repaired_and_written(files, msbgen):
+    done = msbgen("beside", "a.nc", "b.nc", *SHARED, "--repair", "--starts", "0s,10ms",
+                  "--json", "o.json", "-o", "o.nc", "--picture", "o.png")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.partition(",")[0] for line in lines[:3]] == ["task", "a", "b"]
+    assert lines[3].startswith("repair:")
+    found = json.loads((files / "o.json").read_text())
+    for program in found["programs"]:
+        assert 1.05 < program["slowdown"] < 4
+        assert program["bounds"][0] < program["duration"] < program["bounds"][1]
+    course = xr.load_dataset(files / "o.nc")
+    assert float(course["held_ways"].sum("program").max()) <= 8 + 1e-6
+    np.testing.assert_allclose(course["duration"], [p["duration"] for p in found["programs"]])
+    assert (files / "o.png").read_bytes().startswith(b"\x89PNG")
+    again = msbgen("beside", "a.nc", "b.nc", *SHARED, "-o", "o.nc")
+    assert again.returncode == 2
+
+
+def test_partitions_keep_programs_apart(files, msbgen):
+    done = msbgen("beside", "a.nc", "b.nc", "--clock", "1,2", "--ways", "5,3", "--cache", "0,1",
+                  "--json", "o.json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((files / "o.json").read_text())
+    assert [round(p["slowdown"], 6) for p in found["programs"]] == [1.0, 1.0]
+
+
+def test_the_best_pairing_is_shown(files, msbgen):
+    done = msbgen("beside", "choose", "a.nc", "b.nc", "c.nc", "d.nc", *SHARED, "--json", "o.json",
+                  "--deadlines", "1s,1s,1s,1ms")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((files / "o.json").read_text())
+    assert ["a", "b"] not in found["groups"]
+    assert found["missed"] == ["d"]
+    assert "missed" in done.stdout
+    assert f"the worst of {found['compared']} placements" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("a.nc",), 2, "1 file is named; two or more"),
+        (("a.nc", "b.nc"), 2, "msbgen: a.nc has the clocks 1, 2; name one of them"),
+        (
+            ("a.nc", "slow.nc", "--clock", "2"),
+            2,
+            "frequency is 2.0; a clock of slow.nc, one of 1, is",
+        ),
+        (("a.nc", "other.nc", "--clock", "2"), 3, "other: was measured with a cache of 4 ways"),
+        (("a.nc", "uncounted.nc", "--clock", "2"), 3, "has no counter 'cache_misses'; measure it"),
+        (("a.nc", "one.nc", "--clock", "2"), 3, "has 1 context at this clock"),
+        (("a.nc", "b.nc", "--clock", "2", "--ways", "9"), 2, "ways are 9; at most the 8"),
+        (("a.nc", "b.nc", "--clock", "1,2,2"), 2, "--clock has 3 values"),
+        (("choose", "a.nc", "b.nc", "-o", "o.nc"), 2, "'choose' writes no course"),
+    ],
+)
+def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code, message):
+    write_profiles(profiles("slow", 1e5, clocks=(1.0,)), files / "slow.nc")
+    write_profiles(profiles("other", 1e5, ways=(1.0, 4.0)), files / "other.nc")
+    write_profiles(profiles("u", 1e5, counter="branches"), files / "uncounted.nc")
+    write_profiles(profiles("one", 1e5).isel(context=[1]), files / "one.nc")
+    done = msbgen("beside", *arguments)
+    assert done.returncode == code
+    (line,) = (text for text in done.stderr.splitlines() if message in text)
+    assert line == done.stderr.splitlines()[-1]
+    assert not done.stdout
