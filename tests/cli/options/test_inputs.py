@@ -110,6 +110,7 @@ READING = {
     "kernels predict contexts": "kernels predict measured.nc --workload truth.nc --contexts X",
     "kernels evaluate runs": "kernels evaluate X",
     "kernels import columns": "kernels import measured.nc --columns X -o o.nc",
+    "kernels choose columns": "kernels choose measured.nc --columns X",
     "kernels measure spec": "kernels measure X -o o.nc",
     "graph check graph": "graph check X",
     "graph check tasks": "graph check measured.nc --tasks X",
