@@ -22,13 +22,16 @@ class DoubtError(Exception):
 def doubt(ds: xr.Dataset) -> None:
     """Raise if a figure is negative, infinite, or not a number before the end of its run.
 
-    Whole numbers may be -1 for none, and a method has no score of what it does not generate.
+    Levels have any sign, whole numbers may be -1 for none, and a method has no score of what it
+    does not generate.
     """
     for name, variable in ds.data_vars.items():
         if variable.dtype.kind not in "iuf":
             continue
         values = variable.values.astype(float)
         least = 0 if variable.dtype.kind == "f" else -1
+        if str(name).endswith("_achieved"):  # a level, of any sign
+            least = -np.inf
         bad = ~(np.isfinite(values) & (values >= least))
         # a table of kernels has no power where none was measured, and no parameters of other kinds
         if {"time", "run", "method", "measurement"} & set(variable.dims):

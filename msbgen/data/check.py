@@ -1,6 +1,7 @@
 """Checks that a dataset obeys :mod:`msbgen.data.schema`: one sentence for every violation."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -277,6 +278,11 @@ def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any])
             )
         elif len(set(labels_of(attrs))) < len(codes):
             yield f"resource '{name}' has a label twice; distinct ones are wanted."
+        elif wrong := [label for label in labels_of(attrs) if not _is_word(label)]:
+            yield (
+                f"resource '{name}' has the label {_shown(wrong[0])}; printable words other than "
+                f"'nan' and 'inf' are wanted."
+            )
     else:
         yield from other_unit(name, values, attrs)
 
@@ -290,6 +296,14 @@ def _role_errors(
         yield f"{what} '{name}' is {misplaced}."
     if not names and not wrong:
         yield f"no {what} found: {remedy}."
+
+
+def _is_word(label: str) -> bool:
+    """Whether a label can be shown, and is no missing or endless number in a table."""
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return bool(label) and label.isprintable()
 
 
 def _label_errors(what: str, name: str, variable: xr.Variable) -> Iterator[str]:

@@ -78,7 +78,12 @@ def test_words_are_shown_and_checked(two):
         in note
     )
     validate_profiles(two)
-    for words, message in ((("a",), "has 1 labels, and levels"), (("a", "a"), "a label twice")):
+    for words, message in (
+        (("a",), "has 1 labels, and levels"),
+        (("a", "a"), "a label twice"),
+        (("a", "nan"), "the label 'nan'; printable words"),
+        (("a\nb", "c"), "the label 'a.*nb'; printable words"),
+    ):
         two["frequency"].attrs["labels"] = list(words)
         with pytest.raises(ProfileError, match=message):
             validate_profiles(two)
