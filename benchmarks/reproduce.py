@@ -29,6 +29,7 @@ STUDIES = {
     "pressure": "slowdowns of pairs of programs of this machine, from their pressures",
     "allocation": "allocating resources by generated and by measured profiles",
     "runtimes": "runtimes never measured, beside every peer",
+    "beside": "programs that share cache and bandwidth, beside every rival",
     "machines": "which machine runs a program best, beside every peer",
     "queues": "queues of jobs placed on several machines",
     "kernels": "kernels and networks at clocks never measured",
