@@ -147,7 +147,9 @@ class DaskPool:
     def _submit(self, unit: Unit) -> None:
         self._serial += 1
         key = f"{unit.key}#{self._serial}"
-        future = self._client.submit(execute, unit, self._config, key=key, pure=False, retries=0)
+        future = self._client.submit(
+            execute_alone, unit, self._config, key=key, pure=False, retries=0
+        )
         self._units[key] = unit, future
         future.add_done_callback(self._ended.put)
 
@@ -222,6 +224,17 @@ class DaskPool:
                     _within(_END, lambda one=one: one.close(timeout=_END / 2), "it does not end.")
                 except ClusterError:
                     _abandon(one)
+
+
+def execute_alone(unit: Unit, config: ExecutionConfig) -> Facts:
+    """Execute a unit on a worker, whose writers of arrays need no cluster.
+
+    They would begin a client of the worker's own, which outlives a scheduler that is ended.
+    """
+    from dask import config as dask_config
+
+    with dask_config.set(scheduler="synchronous"):
+        return execute(unit, config)
 
 
 def check_scheduler(scheduler: str) -> int:

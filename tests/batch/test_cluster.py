@@ -59,6 +59,17 @@ def test_workers_that_die_are_replaced_and_the_rest_is_done(source, undisturbed,
     assert done(out)[len(before) :] == ["t0/note"]
 
 
+def test_units_on_workers_begin_no_client_of_their_own(monkeypatch):
+    dask = pytest.importorskip("dask")
+    seen = []
+    monkeypatch.setattr(
+        cluster, "execute", lambda *given: seen.append((*given, dask.config.get("scheduler")))
+    )
+    cluster.execute_alone("unit", "config")
+    assert seen == [("unit", "config", "synchronous")]
+    assert dask.config.get("scheduler", None) is None
+
+
 def test_an_interrupt_is_not_heard_by_workers(monkeypatch):
     """Nor by what they begin: masks are inherited.  This process hears it as before."""
 
