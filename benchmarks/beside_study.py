@@ -97,7 +97,7 @@ def fitted(work, name, grid):
 
 
 def tables_of(work, grid, names=tuple(beside_data.PROGRAMS)):
-    """Tables of programs at each clock that is asked for, by (program, clock)."""
+    """Tables of programs at each clock of a setting, by (program, clock)."""
     found = {}
     for name in names:
         model, doubt = fitted(work, name, grid)

@@ -231,7 +231,13 @@ def try_kill(verb: Verb, name: str, moment: float, inputs: Path, work: Path, wan
     if left := temporary(folder):
         faults.append(f"called again, left: {left}")
     shutil.rmtree(folder)
+    faults = [without_folders(fault) for fault in faults]
     return {"signal": name, "moment": round(moment, 3), "ended": ended, "faults": faults}
+
+
+def without_folders(text: str) -> str:
+    """Messages without the folders of this machine, which say nothing elsewhere."""
+    return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)+", "", text)
 
 
 def study(names: list[str], count: int, seed: int, work: Path) -> list[dict]:

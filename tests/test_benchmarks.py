@@ -485,6 +485,13 @@ def test_a_kill_is_tried_and_another_result_is_a_fault(tmp_path):
         assert f"| plan | 2.0 | 1 | 0 | 0 | 0 | {len(faults)} |" in table
 
 
+def test_messages_of_kills_name_no_folder_of_a_machine():
+    text = 'File "/usr/lib/dask/utils.py", line 4\nmsbgen: /tmp/a1/out: kept; see out/t/x.nc, 3/4.'
+    assert kills.without_folders(text) == (
+        'File "utils.py", line 4\nmsbgen: out: kept; see out/t/x.nc, 3/4.'
+    )
+
+
 def test_a_program_that_is_the_same_raises_no_alarm(tmp_path):
     """Both files exist, so that nothing is measured."""
     old = msbgen.read_profiles(msbgen.shipped_file("gzip.nc")).isel(context=slice(None, None, 12))

@@ -41,7 +41,7 @@ from msbgen.data.sharing import Sharing
 
 Floats = NDArray[np.float64]
 
-# Lines of overflow tables [ways]: 20 entries a way, as far as a set may be asked for.
+# Lines of overflow tables [ways]: 20 entries a way, up to the fullest set that is looked up.
 _PER_WAY, _FAR = 20, 4.0
 _MOST_PROGRAMS, _MOST_READINGS, _FIRST_READINGS = 16, 1 << 22, 512
 
