@@ -54,6 +54,14 @@ def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
     assert plan.error[-1] < plan.error[0]
 
 
+def test_a_plan_from_many_contexts_is_that_of_the_exact_process(gzip, monkeypatch):
+    exact = plan_contexts(gzip[1], 12, whole_budget=True)
+    monkeypatch.setattr("msbgen.core.contexts.MOST_EXACT", 30)
+    many = plan_contexts(gzip[1], 12, whole_budget=True)
+    np.testing.assert_array_equal(many.contexts, exact.contexts)
+    np.testing.assert_allclose(many.error, exact.error, rtol=1e-3)
+
+
 def test_only_candidates_are_planned(gzip):
     candidates = list(product(*(levels[::3] for levels in PLATFORM.values())))
     plan = plan_contexts(gzip[1], "20s", levels=PLATFORM, candidates=candidates)
