@@ -110,6 +110,10 @@ class CalibratedModel(ProfileModel):
         """
         return self.calibration.duration_bound(self.columns(contexts), miscoverage)
 
+    def expected_duration(self, contexts: ArrayLike) -> Floats:
+        """Expected execution time [s] of a new run, (n_query,); errors as `duration_bound`."""
+        return self.calibration.expected_duration(self.columns(contexts))
+
     def energy_bound(self, contexts: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Energy [J] that a new run exceeds with probability at most `miscoverage`.
 

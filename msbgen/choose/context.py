@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msbgen.choose.costs import Costs, context_costs
 from msbgen.core.constrained_choice import pareto_front
 from msbgen.core.errors import ArgumentError, MeasurementError, is_number, quoted
-from msbgen.data.schema import describe_levels, resource_names, same_level
+from msbgen.data.schema import describe_levels, labels_of, resource_names, same_level
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -54,7 +54,8 @@ class ContextChoice:
     front : ndarray of int
         Rows of the Pareto front of bound and cost, the fastest first.
     more : tuple of NextLevel
-        For each resource, what one level more buys; none for the highest level.
+        For each resource, what one level more buys; none for the highest level, and none for
+        words, which have no order.
     """
 
     task: str
@@ -131,6 +132,8 @@ class Offers:
     def _more(self, row: int) -> Iterator[NextLevel]:
         here = same_level(self.contexts[self.rows], self.contexts[row])
         for r, name in enumerate(self.resources):
+            if labels_of(self.bounds[name].attrs):
+                continue
             beside = self.rows[np.delete(here, r, axis=1).all(axis=1)]
             higher = beside[self.contexts[beside, r] > self.contexts[row, r] * (1 + ROUNDING)]
             if len(higher):

@@ -202,7 +202,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(path.name):
         bounds = calibrated.bounds(contexts, calibrated.supported_rate(options.miscoverage))
-    expected = calibrated.calibration.expected_duration(contexts)
+    expected = calibrated.expected_duration(contexts)
     return bounds.assign(expected=("context", expected))
 
 

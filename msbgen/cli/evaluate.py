@@ -14,7 +14,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(verbs, "evaluate", run, "score methods on left-out contexts")
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
     shared.add_held_out(verb)
-    text = "methods to score: default/KIND, paper/KIND, or a baseline (all)"
+    text = "methods to score: default/KIND, paper/KIND, or a baseline (all that fit)"
     verb.add_argument("--methods", metavar="NAME,...", help=text)
     verb.add_argument(
         "--fastdtw", action="store_true", help="also report the paper's approximate DTW (slow)"
@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import store
     from msbgen.evaluate import scores as evaluate
+    from msbgen.generate.model import paper_problem
     from msbgen.report import table
 
     names = evaluate.METHODS
@@ -47,6 +48,9 @@ def run(options: argparse.Namespace) -> None:
     if unknown:
         raise UsageError(f"no method '{unknown[0]}'; choose from {', '.join(evaluate.METHODS)}.")
     measured = shared.read_runs(options.measured, keep_all=options.keep_all)
+    if options.methods is None and (problem := paper_problem(measured)):
+        names = tuple(name for name in names if not name.startswith("paper/"))
+        shared.print_message(f"methods paper/… are not scored: {problem}")
     warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)
     with Progress("scoring methods") as step:
         if options.truth:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from msbgen.trend.coordinates import Coordinates, default_names
 
@@ -62,6 +61,8 @@ class TimeRegression:
 
         `excess` [s] is the part of each time that has other causes; `weight` is per context.
         """
+        from scipy.optimize import nnls  # imported here, as saved models do not need it
+
         varies = (contexts.min(axis=0) > 0) & (np.ptp(contexts, axis=0) > 0)
         least = np.where(varies, contexts.min(axis=0), np.nan)
         size = np.maximum(counts.mean(axis=0), 1e-300)

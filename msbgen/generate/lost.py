@@ -12,7 +12,6 @@ totals vary.
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from msbgen.generate.progress import uniform_knots
 from msbgen.generate.runs import Runs
@@ -98,6 +97,8 @@ def _correction(total: Floats, n_lost: NDArray, ended: Bools, runs: Runs) -> Flo
     Squared departures from a trend of the totals grow with the number of lost samples, `n_lost`
     (n,).  The growth is the error of the imputation, the rest is the variance between runs.
     """
+    from scipy.optimize import nnls  # imported here, as few fits need it
+
     usual = fit_trend(
         runs.contexts, runs.means(total[:, None, None]), weights=runs.n_runs, find_caps=False
     ).predict(runs.contexts)[runs.context, 0, 0]

@@ -557,20 +557,27 @@ def _fit_elapsed(
     _: bool,
     progress: OnProgress | None,
 ) -> tuple[ElapsedDistribution, Findings]:
-    if is_partial(dataset):
-        raise MeasurementError(
-            "some runs lack counters or were cut; the paper's preset wants whole ones: take the "
-            "default preset, or keep the runs that hold everything."
-        )
-    if unordered := unordered_resources(dataset):
-        raise MeasurementError(
-            f"resource '{unordered[0]}' has runs with more than two words, which have no order; "
-            f"the paper's preset wants numbers: take the default preset."
-        )
+    if problem := paper_problem(dataset):
+        raise MeasurementError(problem)
     distribution = ElapsedDistribution.fit(
         *_measured(dataset), settings, rng=rng, progress=progress
     )
     return distribution, Findings()  # the paper's distribution corrects no faults
+
+
+def paper_problem(dataset: xr.Dataset) -> str:
+    """Why the paper's preset cannot be fitted to a dataset, as a sentence; empty where it can."""
+    if is_partial(dataset):
+        return (
+            "some runs lack counters or were cut; the paper's preset wants whole ones: take the "
+            "default preset, or keep the runs that hold everything."
+        )
+    if unordered := unordered_resources(dataset):
+        return (
+            f"resource '{unordered[0]}' has runs with more than two words, which have no order; "
+            f"the paper's preset wants numbers: take the default preset."
+        )
+    return ""
 
 
 _FITS: dict[type, Callable[..., tuple[ProfileDistribution, Findings]]] = {

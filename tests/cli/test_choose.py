@@ -114,7 +114,7 @@ def test_a_cheaper_context_that_only_its_bound_refuses_is_named_to_be_measured(
     saved, msbgen, folder
 ):
     every = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
-    bound, expected = saved.duration_bound(every, 0.2), saved.calibration.expected_duration(every)
+    bound, expected = saved.duration_bound(every, 0.2), saved.expected_duration(every)
     assert (expected < bound).all()
     cheap = [2, 1]
     at = every.index(cheap)
@@ -134,7 +134,7 @@ def test_a_cheaper_context_that_only_its_bound_refuses_is_named_to_be_measured(
 
 def test_a_deadline_may_be_relative_to_the_fastest_context(saved, msbgen):
     every = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
-    fastest = saved.calibration.expected_duration(every).min()
+    fastest = saved.expected_duration(every).min()
     arguments = ("choose", "m.nc", "--cost", COST, *RATE, "--untested", "--deadline")
     done = msbgen(*arguments, "1.3x")
     assert done.returncode == 0, done.stderr

@@ -1,9 +1,12 @@
 """Levels that are words: from a file with them through the verbs, in tables and in messages."""
 
+import csv
+
 import numpy as np
 import pytest
 
 from conftest import MEASURED, synthetic_task
+from msbgen.bounds.model import CalibratedModel
 from msbgen.cli.main import main
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
@@ -12,6 +15,7 @@ from msbgen.data.schema import describe_context, describe_profiles
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_plan
 from msbgen.generate.model import fit_profiles
+from partials import GRID
 
 LABELS = {"frequency": ("slow", "fast one")}
 
@@ -50,6 +54,37 @@ def test_a_table_of_words_becomes_profiles_and_bounds_with_words(two, tmp_path, 
     (tmp_path / "wanted.csv").write_text("frequency,cache_ways\nquick,3\n")
     assert main(["generate", source, "-o", out, "--contexts", wanted, "--force"]) == 3
     assert "has 'quick' in 'frequency'; one of slow, fast one is wanted" in capsys.readouterr().err
+
+
+def test_three_words_go_through_a_saved_model_to_a_choice_and_scores(tmp_path, msbgen):
+    """The clocks 1, 1.5 and 2 GHz as words: the fast one costs most."""
+    task = synthetic_task(GRID, n_runs=2)
+    task = task.assign_coords(frequency=("context", 2 * task["frequency"].values - 1))
+    task["frequency"].attrs.update(role="resource")
+    task["cache_ways"].attrs["levels"] = [2.0, 4.0, 8.0]
+    write_profiles(with_words(task, "slow", "fair", "fast one"), tmp_path / "x.nc")
+
+    def succeed(*arguments):
+        done = msbgen(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    succeed("bound", "x.nc", "--contexts", "all", "--miscoverage", ".2", "--model", "m.nc")
+    model = CalibratedModel.load(tmp_path / "m.nc")
+    every = [[ways, word] for ways in (2, 4, 8) for word in (1, 2, 3)]
+    bound = model.duration_bound(every, 0.2)
+    cheap, quick = bound[every.index([8, 1])], bound[every.index([8, 3])]
+    assert quick < cheap
+    arguments = ("choose", "m.nc", "--deadline", f"{(quick * cheap) ** 0.5:.9f}s", "--untested")
+    prices = "frequency.fast one=9,frequency.fair=6,cache_ways=1"
+    done = succeed(*arguments, "--miscoverage", ".2", "--cost", prices)
+    choice, *others = csv.DictReader(done.stdout.splitlines())
+    assert choice["frequency"] in ("fair", "fast one")
+    assert {row["row"] for row in others} <= {"more cache_ways"}  # words have no order
+    done = succeed("evaluate", "x.nc", "--leave-out", 5)
+    assert "methods paper/… are not scored: resource 'frequency' has runs with" in done.stderr
+    assert "default/mean" in done.stdout
+    assert "paper" not in done.stdout
 
 
 def test_two_words_have_one_correlation_in_either_order(two):
