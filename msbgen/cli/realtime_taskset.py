@@ -1,4 +1,4 @@
-"""``msbgen realtime taskset``: draw a set of periodic tasks of a given utilisation."""
+"""``msbgen realtime taskset``: a set of periodic tasks, from a table or drawn at random."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "taskset", run, "draw periodic tasks of a given utilisation")
+    text = "write a set of periodic tasks, from a table or drawn at random"
+    verb = shared.new_verb(verbs, "taskset", run, text)
     verb.add_argument(
         "measured",
         type=Path,
@@ -25,8 +26,11 @@ def add(verbs: Verbs) -> None:
         help="measured profiles of the tasks; utilisations refer to their longest execution in the "
         "largest context",
     )
-    text = "sum over the tasks of reference execution time / period"
-    verb.add_argument("--utilisation", type=shared.number, required=True, metavar="U", help=text)
+    tasks = verb.add_mutually_exclusive_group(required=True)
+    text = "the tasks: a table with the columns profile, period [s] and, optional, name"
+    tasks.add_argument("--tasks", type=Path, metavar="TASKS.csv", help=text)
+    text = "draw tasks at random, with this sum of reference execution time / period"
+    tasks.add_argument("--utilisation", type=shared.number, metavar="U", help=text)
     shared.add_out(verb, "SET.toml", "the task set to write", required=True)
     verb.add_argument(
         "--cores", type=shared.count, default=4, metavar="M", help="number of cores (%(default)s)"
@@ -37,8 +41,8 @@ def add(verbs: Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw a task set and write it."""
-    shared.check_files(options.measured, [options.out], force=options.force)
+    """Read or draw a task set and write it."""
+    shared.check_files([*options.measured, options.tasks], [options.out], force=options.force)
     names = [path.stem for path in options.measured]
     if len(set(names)) < len(names):
         raise UsageError(
@@ -53,11 +57,15 @@ def run(options: argparse.Namespace) -> None:
     capacity = options.capacity or tasksets.highest_levels([*read.values()])
     for path, profiles in zip(options.measured, read.values()):
         _check_capacity(capacity, options.cores, path, profiles)
-    drawn = tasksets.draw_task_set(
-        wcet, options.utilisation, cores=options.cores, capacity=capacity, rng=options.seed
-    )
-    drawn.write(options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {len(drawn.tasks)} tasks, utilisation {drawn.utilisation:.6g}")
+    if options.tasks:
+        tasks = tasksets.read_tasks(options.tasks, wcet)
+        made = tasksets.TaskSet(options.cores, capacity, tasks)
+    else:
+        made = tasksets.draw_task_set(
+            wcet, options.utilisation, cores=options.cores, capacity=capacity, rng=options.seed
+        )
+    made.write(options.out, overwrite=options.force)
+    shared.show(f"{options.out}: {len(made.tasks)} tasks, utilisation {made.utilisation:.6g}")
 
 
 def _check_capacity(

@@ -1,4 +1,4 @@
-"""Sets of periodic tasks that share a platform: drawn at random, and as TOML files.
+"""Sets of periodic tasks that share a platform: drawn at random, as tables and as TOML files.
 
 A task runs the work of one profile once a period, and has to be done when the next period
 begins (implicit deadlines).  Its reference utilisation is its longest observed execution time in
@@ -17,6 +17,7 @@ import xarray as xr
 
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.data.columns import Table
 from msbgen.data.files import replace_file
 from msbgen.data.schema import (
     context_table,
@@ -181,6 +182,31 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
         )
     except ArgumentError as error:
         raise ProfileError(f"{path.name}: {error}") from None
+
+
+def read_tasks(path: str | os.PathLike[str], wcet: Mapping[str, float]) -> tuple[Task, ...]:
+    """Tasks of a table with the columns ``profile``, ``period [s]`` and, optional, ``name``.
+
+    `wcet` is the longest execution time of each profile in the largest context [s].
+
+    Raises
+    ------
+    ProfileError
+        No such file; a column is missing or unknown, a period is not positive, a profile is not in
+        `wcet`, or two tasks have one name.
+    """
+    table = Table(path, needed=("profile", "period"), known=("name", "profile", "period"))
+    profiles, periods = table.texts("profile"), table.seconds("period", 1e-12, 1e12).tolist()
+    for row, profile in enumerate(profiles):
+        if profile not in wcet:
+            table.refuse("profile", row, f"one of {', '.join(wcet)} is wanted")
+    drawn = [f"{profile}-{row}" for row, profile in enumerate(profiles)]
+    names = table.texts("name") if "name" in table.names else drawn
+    for row, title in enumerate(names):
+        if title in names[:row]:
+            table.refuse("name", row, "one name for each task is wanted")
+    rows = zip(names, profiles, periods)
+    return tuple(Task(title, profile, period, wcet[profile]) for title, profile, period in rows)
 
 
 def _amounts(table: Any, key: str, where: str) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from msbgen.data.store import read_profiles
 from msbgen.realtime.tasksets import read_task_set
 
 ASKED = ["realtime", "taskset", "truth/synthetic.nc", "-o", "new.toml"]
@@ -25,6 +26,26 @@ def test_without_a_capacity_the_highest_levels_are_shared(msbgen, decisions):
     done = msbgen(*ASKED[:-2], "--utilisation", "2.5")
     assert done.returncode == 0, done.stderr
     assert read_task_set(decisions / "new.toml").capacity == {"cache_ways": 8.0}
+
+
+def test_a_table_of_tasks_becomes_a_set(msbgen, decisions, refused):
+    head = "profile,name,period [ms]\n"
+    (decisions / "t.csv").write_text(head + "synthetic,video,300\nsynthetic,audio,500\n")
+    done = msbgen(*ASKED, "--tasks", "t.csv", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    made = read_task_set(decisions / "new.toml")
+    assert [(t.name, t.profile, t.period) for t in made.tasks] == [
+        ("video", "synthetic", 0.3), ("audio", "synthetic", 0.5)
+    ]  # fmt: skip
+    longest = read_profiles(decisions / "truth" / "synthetic.nc")["duration"][-1].max()
+    assert {t.wcet for t in made.tasks} == {float(longest)}
+    for rows, sentence in (
+        ("other,a,1\n", "line 2 has the profile 'other'; one of synthetic is wanted"),
+        ("synthetic,a,1\nsynthetic,a,2\n", "line 3 has the name 'a'; one name for each task"),
+        ("synthetic,a,0\n", "line 2 has the period '0'; a positive number"),
+    ):
+        (decisions / "t.csv").write_text(head + rows)
+        refused(3, sentence, *ASKED, "--tasks", "t.csv", "--force")
 
 
 @pytest.mark.parametrize(
