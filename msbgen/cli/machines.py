@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PARTS: tuple[str, ...] = ("machines_queue",)
 
 
+# Folds of the calibration, where there are as many programs.
+_FOLDS = 5
 # Programs of runs left out that a message names.
 _NAMED = 5
 
@@ -38,7 +40,8 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "fit", run_fit, "fit a predictor and calibrate its intervals")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc|RUNS.csv")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    shared.add_folds(verb, 5, "folds of whole programs for the calibration")
+    text = "folds of whole programs for the calibration of intervals (5, or one for each program)"
+    verb.add_argument("--folds", type=shared.folds, metavar="K", help=text)
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -106,6 +109,7 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit and calibrate a predictor."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
+    from msbgen.core.errors import MeasurementError
     from msbgen.learn import extras
     from msbgen.machines import predictor as relative
     from msbgen.machines import storage as relative_storage
@@ -113,13 +117,20 @@ def run_fit(options: argparse.Namespace) -> None:
     extras.check_libraries()
     runs = _read(options.runs)
     predictor = relative.RelativePredictor(random_state=options.seed)
+    programs = len(set(map(str, runs["program"].values)))
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor.fit(runs)
-        predictor.calibrate(runs, folds=options.folds, progress=step)
+        intervals = f"intervals from {programs} programs"
+        try:
+            folds = options.folds or min(_FOLDS, programs)
+            predictor.calibrate(runs, folds=folds, progress=step)
+        except MeasurementError as problem:  # few runs are enough for predictions
+            if options.folds:
+                raise
+            intervals = f"no intervals: {problem}"
     relative_storage.save(predictor, options.out, overwrite=options.force)
     shared.show(
-        f"{options.out}: {runs.sizes['run']} runs on {', '.join(predictor.machines_)}; intervals "
-        f"from {len(set(map(str, runs['program'].values)))} programs"
+        f"{options.out}: {runs.sizes['run']} runs on {', '.join(predictor.machines_)}; {intervals}"
     )
 
 
@@ -127,6 +138,7 @@ def run_predict(options: argparse.Namespace) -> None:
     """Predict the runtimes on every machine."""
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
+    from msbgen.core.errors import ProfileError
     from msbgen.learn import extras
     from msbgen.machines import storage as relative_storage
 
@@ -134,6 +146,11 @@ def run_predict(options: argparse.Namespace) -> None:
     predictor.check_source(options.source)
     if predictor.boosting_:
         extras.load_library("xgboost")
+    if options.miscoverage is not None and not predictor.calibration_:
+        raise ProfileError(
+            f"{options.model}: has no intervals, as the fit had too few programs; run more of them "
+            f"on every two machines and fit again, or drop --miscoverage."
+        )
     every = _read(options.runs)
     timed = predictor.timed_on(every, options.source)
     # without any, the predictor names the first

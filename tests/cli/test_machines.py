@@ -140,6 +140,27 @@ def test_runtimes_of_platforms_are_imported_by_device(tmp_path, msbgen):
     assert "hc-2: 4 runs, from 3 to 4 s" in done.stdout
 
 
+def test_five_rows_are_enough_for_a_prediction(tmp_path, msbgen, refused):
+    """The times of a program that runs three times as long on the board."""
+    head = "program,machine,runtime [s],instructions [1]\n"
+    rows = ["sort,laptop,1.2,3e9", "sort,board,3.6,3e9", "fft,laptop,3,9e9", "fft,board,9,9e9"]
+    (tmp_path / "few.csv").write_text("\n".join([head.strip(), *rows, "gzip,board,2.4,2e9", ""]))
+    (tmp_path / "new.csv").write_text(head + "gzip,board,2.4,2e9\n")
+    done = msbgen("machines", "fit", "few.csv", "-o", "three.nc")
+    assert done.returncode == 0, done.stderr
+    assert "intervals from 3 programs" in done.stdout
+    done = msbgen("machines", "predict", "three.nc", "--runs", "new.csv", "--source", "board")
+    (laptop, board) = csv.DictReader(done.stdout.splitlines())
+    assert float(laptop["runtime [s]"]) == pytest.approx(0.8, rel=0.05)
+    assert (board["runtime [s]"], laptop["fastest"]) == ("2.4", "1")
+    (tmp_path / "two.csv").write_text("\n".join([head.strip(), *rows, ""]))
+    done = msbgen("machines", "fit", "two.csv", "-o", "two.nc")
+    assert done.returncode == 0, done.stderr
+    assert "no intervals: there is 1 program beside those held back" in done.stdout
+    asked = ("predict", "two.nc", "--runs", "new.csv", "--source", "board", "--miscoverage", ".5")
+    refused(3, "two.nc: has no intervals, as the fit had too few", "machines", *asked)
+
+
 def test_scores_are_a_table_and_leaks_are_told_of(table, msbgen):
     arguments = ["machines", "evaluate", "runs.csv", "--folds", "3"]
     done = msbgen(*arguments)
