@@ -104,6 +104,35 @@ def test_the_examples_of_a_page_run(page, few, monkeypatch):
         assert names["answer"].duration < names["answer"].bound < 1.2 * names["answer"].duration
 
 
+SYSTEMS = ("graphs", "machines", "realtime")
+HERE = r"^cat > (\S+) <<'END'\n(.*?)^END\n"
+FLAGS = re.DOTALL | re.MULTILINE
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_systems_page_goes_from_a_table_to_an_answer(system, tmp_path, monkeypatch):
+    """Its shell blocks, in a row, on profiles of few runs."""
+    monkeypatch.chdir(tmp_path)
+    text = "".join(blocks("sh", ROOT / "msbgen" / system / "README.md"))
+    (tmp_path / "profiles").mkdir()
+    for file in sorted({*re.findall(r"profiles/(\w+\.nc)", text), "gzip.nc", "zstd.nc"}):
+        some = msbgen.read_profiles(msbgen.shipped_file(file)).isel(run=slice(0, 1))
+        msbgen.write_profiles(some, tmp_path / "profiles" / file)
+    tables = re.findall(HERE, text, FLAGS)
+    assert tables[0][1].count("\n") == 5
+    for table, content in tables:
+        (tmp_path / table).write_text(content)
+    for line in re.sub(HERE, "", text, flags=FLAGS).splitlines():
+        words, answer = shlex.split(line), io.StringIO()
+        if words[0] == "mkdir":
+            (tmp_path / words[-1]).mkdir()
+            continue
+        assert words[0] == "msbgen"
+        with redirect_stdout(answer):
+            assert main(words[1:]) == 0, line
+        assert answer.getvalue()
+
+
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name)
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
