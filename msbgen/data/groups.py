@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 
 from msbgen.core.errors import ArgumentError
+from msbgen.data.schema import CPU_TIMES
 
 # Counters that measure progress where none is named: work done first, then CPU time.
-_CLOCKS = ("instructions", "task_clock", "cpu_clock")
+_CLOCKS = ("instructions", *CPU_TIMES)
 
 
 def group_counters(

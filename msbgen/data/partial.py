@@ -15,6 +15,7 @@ from msbgen.core.errors import quoted
 from msbgen.data.gaps import CARRIED, KINDS, interval_counts
 from msbgen.data.schema import (
     COMPLETE,
+    CPU_TIMES,
     clock_name,
     complete_array,
     count_array,
@@ -171,10 +172,11 @@ def clock_gaps(dataset: xr.Dataset) -> NDArray[np.int64]:
 
 def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it is left out") -> str:
     """End of a sentence about a run with an unusual total of the progress counter, and its gaps."""
-    gaps = int(clock_gaps(dataset)[context, run])
+    gaps, clock = int(clock_gaps(dataset)[context, run]), clock_name(dataset)
+    if not gaps and clock in CPU_TIMES:
+        return f"was disturbed: its CPU time departs from the others'{then}."
     if not gaps:
         return f"lost counts: its total departs from the others'{then}."
-    clock = clock_name(dataset)
     end = duration_array(dataset)[context, run]
     of = int(interval_counts(end, sampling_interval(dataset)))
     remedy = (

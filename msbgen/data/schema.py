@@ -42,6 +42,8 @@ from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
+# Counters of the CPU time of a run, which depends on what else the machine does.
+CPU_TIMES = ("task_clock", "cpu_clock")
 # Units of counters: events, or the joules of a meter.
 COUNT_UNITS, ENERGY_UNITS = "1", "J"
 # Columns that a plan, and a table of bounds, have beside the resources.

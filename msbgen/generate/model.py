@@ -546,7 +546,8 @@ def _fit_progress(
         lost=lost_array(dataset)[repaired.kept],
     )
     distribution = ProgressDistribution.fit(measurements, settings, progress=progress)
-    _warn_of_lost_counts(dataset, distribution, repaired.kept)
+    if not part:
+        _warn_of_lost_counts(dataset, distribution, repaired.kept)
     return distribution, findings
 
 

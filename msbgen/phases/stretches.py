@@ -18,6 +18,7 @@ import msbgen.phases._kernels as _kernels
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import available_cores
 from msbgen.data.schema import (
+    CPU_TIMES,
     clock_name,
     counter_names,
     duration_array,
@@ -106,7 +107,7 @@ def _whole_runs(
         )
     middle = np.nanmedian(np.where(present, total, np.nan), axis=1, keepdims=True)
     lost = present & (np.abs(total - middle) > _LOST * middle)
-    if "kind" in profiles.attrs or clock_name(profiles) == "time":
+    if "kind" in profiles.attrs or clock_name(profiles) in ("time", *CPU_TIMES):
         lost[:] = False  # generated counts are never lost, and slow runs lost none
     if lost.any():
         _log.warning(

@@ -138,6 +138,10 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
 
 def test_a_total_that_departs_is_told_with_the_gaps_of_its_run(profiles):
     assert doubt_total(profiles, 2, 1).startswith("lost counts: its total departs from the others'")
+    timed = profiles.rename(instructions="task_clock").assign_attrs(progress="task_clock")
+    assert doubt_total(timed, 2, 1, "").endswith(
+        "disturbed: its CPU time departs from the others'."
+    )
     spoilt = partials.with_gaps(profiles, "carried")
     message = doubt_total(spoilt, 2, 1)
     assert re.match(r"lacks 1 of 16 samples of 'instructions', and its total departs", message)

@@ -19,6 +19,8 @@ def test_runs_that_lost_counts_are_named_and_a_context_without_counts_is_refused
     assert "run 1 of context 2 (" in caplog.text
     assert "lost counts" in caplog.text
     caplog.clear()
+    fit_profiles(labelled(counts, measured, GRID[:4]), SMALL, part=True)  # a fold: named before
+    assert caplog.text == ""
     counts, measured = (part[:4, 2:3].copy() for part in runs)
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
     assert caplog.text == ""

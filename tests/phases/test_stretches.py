@@ -102,7 +102,8 @@ def test_slow_runs_and_generated_ones_lost_no_counts(caplog):
     for name in COUNTERS:
         profiles[name].values[:, 1, 10:] = np.nan
     timed = profiles.drop_vars("instructions")
-    for whole in (timed, profiles.assign_attrs(kind="sample")):
+    by_cpu_time = profiles.rename(instructions="task_clock").assign_attrs(progress="task_clock")
+    for whole in (timed, by_cpu_time, profiles.assign_attrs(kind="sample")):
         (seconds,), _ = cut_runs(whole, Grid.of(whole), 4, ("time",))
         np.testing.assert_allclose(seconds.sum(axis=2), duration_array(whole), rtol=1e-5)
     assert "lost counts" not in caplog.text
