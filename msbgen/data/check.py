@@ -362,7 +362,9 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     whole = np.minimum(interval_counts(duration, sampling_interval(ds)), ds.sizes["time"])
     lengths = []
     for name in names:
-        counts = ds[name].transpose(*order).values.reshape(*duration.shape, ds.sizes["time"])
+        counts = (
+            ds.variables[name].transpose(*order).values.reshape(*duration.shape, ds.sizes["time"])
+        )
         high, low = np.fmax.reduce(counts, axis=None), np.fmin.reduce(counts, axis=None)
         if high > largest or low < -largest:
             found(
@@ -430,7 +432,7 @@ def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
     yield from partial.measured_errors(ds)
     for name in counter_names(ds):
-        extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
+        extremes = [f.reduce(ds.variables[name].values, axis=None) for f in (np.fmin, np.fmax)]
         with np.errstate(over="ignore", under="ignore"):
             stored = np.nan_to_num(extremes).astype(np.float32)  # as files hold it
         if not np.any(stored != 0) and np.isfinite(extremes).all():

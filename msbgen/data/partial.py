@@ -42,7 +42,7 @@ def held_counters(dataset: xr.Dataset) -> Bools:
     shape = duration_array(dataset).shape
     dims = counter_dims(dataset)
     largest = [
-        np.fmax.reduce(dataset[name].transpose(*dims).values, axis=-1).reshape(shape)
+        np.fmax.reduce(dataset.variables[name].transpose(*dims).values, axis=-1).reshape(shape)
         for name in counter_names(dataset)
     ]
     return ~np.isnan(np.stack(largest, axis=-1))

@@ -193,16 +193,16 @@ def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
     """
     dims = counter_dims(dataset)
-    arrays = [dataset[name].transpose(*dims).values for name in counter_names(dataset)]
+    arrays = [dataset.variables[name].transpose(*dims).values for name in counter_names(dataset)]
     counts = np.stack(arrays, axis=-1).astype(float)
     counts = counts if len(dims) == 3 else counts[:, None]
     for k, name in enumerate(counter_names(dataset)):
-        if "gaps" in dataset[name].attrs:
+        if "gaps" in dataset.variables[name].attrs:
             counts[..., k] = fill_gaps(
                 counts[..., k],
                 duration_array(dataset),
                 sampling_interval(dataset),
-                carried=dataset[name].attrs["gaps"] == CARRIED,
+                carried=dataset.variables[name].attrs["gaps"] == CARRIED,
             )
     return counts
 
@@ -221,8 +221,8 @@ def missing_array(
     gaps = np.zeros((*shape, len(names)), dtype=bool)
     ends = interval_counts(duration_array(dataset), sampling_interval(dataset))[..., None]
     for k, name in enumerate(names):
-        if dataset[name].attrs.get("gaps") in kinds:
-            missing = np.isnan(dataset[name].transpose(*dims).values.reshape(shape))
+        if dataset.variables[name].attrs.get("gaps") in kinds:
+            missing = np.isnan(dataset.variables[name].transpose(*dims).values.reshape(shape))
             inside = np.arange(shape[2]) < ends
             gaps[..., k] = missing & inside & (~missing).any(axis=2, keepdims=True)
     return gaps
@@ -282,7 +282,7 @@ def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 def sampling_interval(dataset: xr.Dataset) -> float:
     """Sampling interval [s]."""
-    time = np.asarray(dataset["time"].values, dtype=float)
+    time = np.asarray(dataset.variables["time"].values, dtype=float)
     return float(dataset.attrs.get("interval", time[0]))
 
 
@@ -331,10 +331,11 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         units = dataset[name].attrs["units"]
         lines.append(f"resource  {name} [{units}]: {which}, {len(values)} values{of}")
     for name in counter_names(dataset):
-        total = dataset[name].sum("time", dtype=float).transpose("context", ...).values
-        held = dataset[name].notnull().any("time").transpose("context", ...).values
-        total = total.reshape(duration.shape)[held.reshape(duration.shape) & ended]
-        what = "J" if dataset[name].attrs.get("units") == ENERGY_UNITS else "events"
+        variable = dataset.variables[name].transpose(*counter_dims(dataset))
+        counts = variable.values.reshape(*duration.shape, -1)
+        held = ~np.isnan(counts).all(axis=2)
+        total = np.nansum(counts, axis=2, dtype=float)[held & ended]
+        what = "J" if variable.attrs.get("units") == ENERGY_UNITS else "events"
         lines.append(f"counter   {name}: {span(total)} {what} a run")
     return "\n".join(lines)
 

@@ -5,9 +5,7 @@ A bad file is refused in one sentence, and a written file appears whole or not a
 
 import errno
 import math
-import mmap
 import os
-import struct
 import sys
 import tempfile
 import warnings
@@ -22,6 +20,7 @@ from xarray.backends import NetCDF4DataStore
 
 from msbgen.core.errors import ProfileError
 from msbgen.core.machine import physical_memory
+from msbgen.data import hdf5
 from msbgen.data.check import validate_profiles
 from msbgen.data.files import check_input, deferred_signals, path_of, replace_file, write_failure
 from msbgen.data.schema import context_table, counter_names
@@ -33,8 +32,8 @@ _CHUNK = 2**18
 _ALWAYS, _MOST_PACKED = 2**28, 256
 # Bytes of a text in memory, of which an array holds references.
 _TEXT_BYTES = 64
-# How a heap of an HDF5 file begins, and the lengths of the heads of a heap and of what it holds.
-_HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
+# Bytes of texts that are read at a time, to see how much memory all of them take.
+_TEXTS_AT_ONCE = 2**26
 
 
 def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -52,15 +51,18 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
         magic = stream.read(8)
     if not magic:
         raise ProfileError(f"{name}: the file is empty; write or copy it again.")
-    if magic != b"\x89HDF\r\n\x1a\n" and not magic.startswith(b"CDF"):
+    if magic != hdf5.MAGIC and not magic.startswith(b"CDF"):
         raise ProfileError(f"{name}: not a netCDF file; netCDF-4 is wanted.")
-    if not _heaps_end(path):
+    texts = hdf5.read_texts(path)
+    if texts is None:
         raise ProfileError(f"{name}: is damaged (a heap without an end); copy or write it again.")
     try:
         with warnings.catch_warnings(), deferred_signals():
             # xarray's warnings are about the values, which are checked later
             warnings.simplefilter("ignore")
-            return _load(path)
+            return _load(path, texts)
+    except ProfileError:
+        raise
     except MemoryError as error:
         raise ProfileError(
             f"{name}: is too large ({_in_short(error)}); split it, or read it on another machine."
@@ -76,46 +78,49 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
         ) from None
 
 
-def _heaps_end(path: Path) -> bool:
-    """Whether each heap of an HDF5 file can be walked to its end: the library loops if not.
-
-    HDF5 File Format Specification 3.0, III.E: index, references, four bytes, size of each entry;
-    entry 0 is the free space, its own head included, the others are padded to eight bytes.  Heaps
-    share no entries.  The walk ends where they must, so that its time grows with the file.
-    """
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        at, left = data.find(_HEAP), len(data) // _ENTRY_HEAD
-        while at >= 0:
-            place = at + _HEAP_HEAD
-            end = at + int.from_bytes(data[at + len(_HEAP) : place], "little")
-            while place + _ENTRY_HEAD <= min(end, len(data)):
-                index, size = struct.unpack("<H6xQ", data[place : place + _ENTRY_HEAD])
-                step = _ENTRY_HEAD + -(-size // 8) * 8 if index else size
-                left -= 1
-                if step < _ENTRY_HEAD or place + step > end or left < 0:
-                    return False
-                place += step
-            at = data.find(_HEAP, at + 1)
-    return True
-
-
-def _load(path: Path) -> xr.Dataset:
+def _load(path: Path, texts: hdf5.Texts) -> xr.Dataset:
     import netCDF4
 
-    with _encodable(path) as name, netCDF4.Dataset(name) as file:
-        # before xarray takes memory for coordinates; a few bytes of a file may claim any size
-        taken = sum(math.prod(v.shape) * _item_bytes(v.dtype) for v in file.variables.values())
-        claim = f"its arrays take {taken / 1e9:.3g} GB"
-        if taken > physical_memory():
-            raise MemoryError(
-                f"{claim}, this machine has {physical_memory() / 1e9:.3g} GB of memory"
-            )
-        size = path.stat().st_size
-        if taken > max(_ALWAYS, _MOST_PACKED * size):
-            raise MemoryError(f"{claim}, which a file of {size / 1e9:.3g} GB cannot hold")
-        dataset = xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
+    size = path.stat().st_size
+    most = min(max(_ALWAYS, _MOST_PACKED * size), physical_memory())
+    if texts.longest * size > hdf5.REFERENCE * most:
+        _check_claim("its texts", hdf5.referenced_bytes(path, texts), most, size)
+    with _encodable(path) as name:
+        hdf5.check_objects(name, path.name, most)
+        with netCDF4.Dataset(name) as file:
+            # before xarray takes memory for coordinates; a few bytes of a file may claim any size
+            variables = file.variables.values()
+            taken = sum(math.prod(v.shape) * _item_bytes(v.dtype) for v in variables)
+            _check_claim("its arrays", taken, most, size)
+            for variable in variables:
+                if variable.dtype is str and variable.size * texts.longest > most:
+                    for total in _text_bytes(variable, texts.longest):
+                        _check_claim("its texts", total, most, size)
+            dataset = xr.open_dataset(NetCDF4DataStore(file), decode_times=False).load()
     dataset.encoding["source"] = os.fspath(path)  # messages name the file
     return dataset
+
+
+def _check_claim(what: str, taken: float, most: float, size: int) -> None:
+    """Raise MemoryError if a file of a size [bytes] claims more memory than it may take."""
+    claim = f"{what} take {taken / 1e9:.3g} GB"
+    if taken > physical_memory():
+        raise MemoryError(f"{claim}, this machine has {physical_memory() / 1e9:.3g} GB of memory")
+    if taken > most:
+        raise MemoryError(f"{claim}, which a file of {size / 1e9:.3g} GB cannot hold")
+
+
+def _text_bytes(variable: Any, longest: int) -> Iterator[float]:
+    """Bytes of the texts of a variable up to each of its parts: many may be one text of the file.
+
+    Parts are small enough to be read: `longest` is the length of the longest text [bytes].
+    """
+    total, step = 0.0, max(_TEXTS_AT_ONCE // longest, 1)
+    for row in np.ndindex(variable.shape[:-1]):
+        for first in range(0, variable.shape[-1], step):
+            part = variable[(*row, slice(first, first + step))]
+            total += sum(len(text) for text in np.ravel(part))
+            yield total
 
 
 @contextmanager

@@ -442,6 +442,9 @@ def _entry(
             f"{place}: '{COMPLETE}' is {metadata[COMPLETE]:g}; 1, or 0 for a run that was cut, is "
             f"wanted."
         )
+    for name in RUN_METADATA:
+        if metadata.get(name, 0.0) < 0:
+            raise ProfileError(f"{place}: '{name}' is {metadata[name]:g}; 0 or more is wanted.")
     achieved = {
         name: values[f"{name}{_ACHIEVED}"] for name in resources if f"{name}{_ACHIEVED}" in values
     }

@@ -89,6 +89,7 @@ def test_toml_tells_the_same_and_more(tmp_path):
         ("3000.2", "-3", "line 2: 'duration' is -0.003; seconds are wanted"),
         ("[ms]", "[days]", "'duration' is in 'days'; one of s, ms"),
         (",0.01", "", "line 2 has 7 cells, the header 8"),
+        (",0.01", ",-0.01", "line 2: 'steal' is -0.01; 0 or more is wanted"),
         ("a.csv,", ",", "line 2: has no 'file'"),
         ("sub/b.csv", "a.csv", "run 2 is 'a.csv', as is run 1; each recording once"),
         (
