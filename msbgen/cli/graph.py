@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PARTS: tuple[str, ...] = ("graph_predict", "graph_choose")
 
 _GRAPH = "GRAPH|FAMILY:SIZE"
+# Most digits of a size; families have lower limits of their own.
+_DIGITS = 6
 
 
 def add(verbs: Verbs) -> None:
@@ -230,7 +232,9 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     family, _, size = str(path).partition(":")
     if tasks is not None:
         raise UsageError("--tasks needs a list of parents; drop it.")
-    if not size.isascii() or not size.isdigit() or len(size) > 6:
+    if size.isdigit() and len(size) > _DIGITS:
+        raise UsageError(f"'{path}' is too large; a size of up to {_DIGITS} digits is wanted.")
+    if not size.isascii() or not size.isdigit():
         raise UsageError(f"'{path}' is no family and size, such as cholesky:6, and no file.")
     return families.family_graph(family, int(size), rng=seed)
 

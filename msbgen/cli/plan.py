@@ -139,7 +139,8 @@ def _show(planned: Plan | ComparisonPlan, options: argparse.Namespace) -> None:
         shared.show(f"{options.out}: {planned.describe()}")
     else:
         shared.show_table(planned.rows())
-        shared.print_message(planned.describe())
+        for line in planned.describe().splitlines():
+            shared.print_message(line)
 
 
 def _hint_at_groups(measured: xr.Dataset, source: str) -> None:

@@ -16,6 +16,7 @@ from msbgen.data.gaps import interval_counts
 from msbgen.data.schema import (
     COUNT_UNITS,
     ENERGY_UNITS,
+    KEEP_ALL,
     REPLICATES,
     RESERVED,
     SCHEMA,
@@ -48,6 +49,8 @@ _CHECKED_AT_ONCE = 2**20
 _SHORTEST_INTERVAL = 1e-9
 # Bytes of a name that netCDF can hold.
 _LONGEST_NAME = 256
+# Latest start of a run, since any moment [s]: 30,000 years.
+_LATEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -150,8 +153,12 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
         if not _is(got, "s"):
             yield f"variable 'duration' has units {_shown(got)}; seconds are wanted, units 's'."
     yield from partial.complete_errors(ds)
-    if not isinstance(ds.attrs.get("task", ""), str):
-        yield f"attribute 'task' is {_shown(ds.attrs['task'])}; a text is wanted."
+    for name in ("task", "sweep", "variant"):
+        if not isinstance(ds.attrs.get(name, ""), str):
+            yield f"attribute '{name}' is {_shown(ds.attrs[name])}; a text is wanted."
+    keep = ds.attrs.get(KEEP_ALL, 0)
+    if not isinstance(keep, (int, float, np.number)) or keep not in (0, 1):
+        yield f"attribute '{KEEP_ALL}' is {_shown(keep)}; 1, to trust every run, or 0 is wanted."
 
 
 def _is(attribute: Any, text: str) -> bool:
@@ -462,6 +469,12 @@ def _start_warnings(ds: xr.Dataset) -> Iterator[str]:
             f"variable '{STARTED}' holds {ds[STARTED].dtype} along "
             f"{list(map(str, ds[STARTED].dims))}; seconds, real numbers along {wanted}, are "
             f"wanted: no drift of the machine is looked for."
+        )
+    elif (np.abs(ds[STARTED].values) > _LATEST).any():
+        yield (
+            f"variable '{STARTED}' is {np.nanmax(np.abs(ds[STARTED].values)):g} in a run; seconds "
+            f"since 1970, or since any other moment, are wanted: no drift of the machine is looked "
+            f"for."
         )
 
 

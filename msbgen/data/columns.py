@@ -47,7 +47,7 @@ from msbgen.data.variables import Variable
 
 Floats = NDArray[np.float64]
 
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _LISTS = ("resources", "counters", "totals", "rates")
 _TEXTS = ("kind", "separator", "cycles", "clock")
 
@@ -204,7 +204,7 @@ class Table:
         for row, cell in enumerate(self.texts(name)):
             if empty and cell.lower() in ("", "nan"):
                 continue
-            if not _NUMBER.fullmatch(cell) or not np.isfinite(float(cell)):
+            if not NUMBER.fullmatch(cell) or not np.isfinite(float(cell)):
                 self.refuse(name, row, "a number is wanted")
             values[row] = float(cell)
         return values

@@ -27,7 +27,7 @@ _KINDS = {
 }
 # Error codes of a full disk.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_UNWRITABLE = (*_NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO)
+_UNWRITABLE = (*_NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO, errno.EPERM, errno.EACCES)
 # Characters of a file's name in the name of its partial file, which must be short enough.
 _NAME_KEPT = 40
 
@@ -87,7 +87,11 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
             check_output(target, overwrite=overwrite)
             os.replace(partial, final)
         except OSError as error:
-            if error.errno not in _UNWRITABLE or error.filename not in (None, str(partial)):
+            if error.errno not in _UNWRITABLE or error.filename not in (
+                None,
+                partial,
+                str(partial),
+            ):
                 raise
             remedy = "make room" if error.errno in _NO_ROOM else "try again"
             raise OSError(
@@ -191,6 +195,8 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
         folder = path.resolve().parent
     except RuntimeError:  # Python 3.11 and 3.12 raise it for a loop of symbolic links
         raise OSError(f"{path}: its symbolic links form a loop; name another output.") from None
+    except FileNotFoundError:
+        raise OSError(f"{path}: the current folder was removed; change to another one.") from None
     try:
         there, regular = path.exists() or path.is_symlink(), path.is_file()
     except OSError as error:

@@ -1,10 +1,14 @@
 """JSON objects from outside, without duplicate keys."""
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
 from msbgen.core.errors import ProfileError, quoted
+
+# An escape of half a character; whole ones beyond 16 bits are pairs of them.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def json_object(text: str, source: str, wanted: str) -> dict[str, Any]:
@@ -23,6 +27,14 @@ def json_object(text: str, source: str, wanted: str) -> dict[str, Any]:
         raise ProfileError(f"{source}: cannot be read as JSON ({error}).") from None
     if not isinstance(document, dict):
         raise ProfileError(f"{source}: is no JSON object; {wanted} is wanted.")
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):04x}"
+            raise ProfileError(
+                f"{source}: holds {half}, half a character, in a text; correct the text."
+            ) from None
     return document
 
 

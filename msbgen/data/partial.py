@@ -258,8 +258,8 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
         missing = ds["duration"].transpose(*dims).isnull().values
         wrong &= ~(np.isnan(values) & missing)
     if values.dtype.kind not in "biuf":
-        wrong[:] = True
-    if wrong.any():
+        yield f"variable '{COMPLETE}' holds text ({values.dtype}); 1 or 0 for each run is wanted."
+    elif wrong.any():
         context, run = np.argwhere(wrong)[0]
         more = f" and in {int(wrong.sum()) - 1} more runs" if wrong.sum() > 1 else ""
         yield (

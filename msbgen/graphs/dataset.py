@@ -175,7 +175,8 @@ def make(
     values |= {"source": pairs[:, 0], "target": pairs[:, 1]}
     try:
         bare = SCHEMA.dataset(values, {"name": name, "family": family})
-        return SCHEMA.validate(_with_paths(bare), name)
+        with np.errstate(over="ignore"):  # what is that large is refused next
+            return SCHEMA.validate(_with_paths(bare), name)
     except ProfileError as error:
         raise ArgumentError(error.problems[0]) from None
 

@@ -1,6 +1,7 @@
 """Tasks and edges of a file, by name, each with its place in the file for messages."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.data.columns import NUMBER
 from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS
 from msbgen.graphs.dataset import make as make_graph
 
@@ -125,11 +127,11 @@ class GraphRecords:
 
     def number(self, value: Any, key: str, place: str) -> float:
         """A number from text or JSON."""
-        if not isinstance(value, bool) and isinstance(value, (int, float, str)):
-            try:
+        if isinstance(value, str):
+            value = float(value) if NUMBER.fullmatch(value) else value
+        if not isinstance(value, bool) and isinstance(value, (int, float)):
+            with suppress(OverflowError):
                 return float(value)
-            except (ValueError, OverflowError):
-                pass
         raise self.error(f"{place}: '{key}' is {shown(value)!r}; a number is wanted")
 
     def edge_type(self, value: Any, place: str) -> str:

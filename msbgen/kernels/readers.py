@@ -67,6 +67,11 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     needed = ["runtime", *columns.resources, *columns.counters]
     needed += [] if columns.kind else ["kind"]
     table = Table(path, columns, needed=needed, joined=_TEXTS)
+    if columns.kind and "kind" in table.names:
+        raise ProfileError(
+            f"{table.file}: has a column 'kind', and the map has one kind for all rows, "
+            f"{quoted(columns.kind)}; drop one of them."
+        )
     _check_names(table, (*columns.resources, *columns.counters))
     if "power" in table.names and table.unit("power") != "W":
         unit = table.unit("power")

@@ -26,7 +26,8 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # "name [unit]", in headers of manifests and fields of patterns.
 _TITLE = re.compile(r"([^\W\d]\w*)\s*(?:\[\s*([^\[\]]*?)\s*\])?")
 # Parts of a file name with a resource: ways=04, bw=0500MBps.
-_PART = re.compile(r"([A-Za-z]\w*)=([-+]?\d+(?:\.\d+)?)([A-Za-z%/]\w*)?", re.ASCII)
+_LEVEL = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d{1,2})?"
+_PART = re.compile(rf"([A-Za-z]\w*)=({_LEVEL})([A-Za-z%/]\w*)?", re.ASCII)
 _ACHIEVED, _MECHANISM = "_achieved", "_mechanism"
 # Columns of times. A resource with a name this similar to one of them is a typing error.
 _TIMES = ("duration", "cpu_time", STARTED)
@@ -233,7 +234,7 @@ def _pattern_parser(pattern: str) -> Any:
                     f"pattern has a field '{{{part}}}', a name that msbgen reserves; rename it."
                 )
             units[title[1]] = title[2] or "1"
-        expression += rf"(?P<{title[1]}>[-+]?\d+(?:\.\d+)?)"
+        expression += f"(?P<{title[1]}>{_LEVEL})"
     if not units:
         raise ArgumentError(
             f"pattern is {pattern!r}; one with a resource, such as "

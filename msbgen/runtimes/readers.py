@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.columns import Table
 from msbgen.runtimes.dataset import SCHEMA
 from msbgen.runtimes.dataset import make as make_runtimes
@@ -162,7 +162,12 @@ def _indices(table: Table, index: Callable[[str, str, int], int]) -> NDArray[np.
     rows = []
     columns = (table.texts("workload"), table.texts("platform"), table.texts("beside"))
     for workload, platform, beside, line in zip(*columns, table.lines):
-        near = [part.strip() for part in beside.split("|") if part.strip()]
+        near = [part.strip() for part in beside.split("|")] if beside.strip() else []
+        if "" in near:
+            raise ProfileError(
+                f"{table.file}: line {line} has the beside {quoted(beside)}; a name on each side "
+                f"of '|' is wanted."
+            )
         rows.append(
             [index("workload", workload, line), index("platform", platform, line)]
             + [index("workload", name, line) for name in near]

@@ -54,6 +54,7 @@ def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen
     runs = read_plan(tmp_path / "p.csv", RESOURCES).runs
     assert runs.min() >= 2
     assert f"msbgen: {len(runs)} contexts" in plans[0].stderr
+    assert "\nmsbgen: expected error" in plans[0].stderr
     assert not (tmp_path / "-").exists()
 
 

@@ -100,6 +100,25 @@ def test_what_is_odd_is_a_warning(measured, caplog, sentence):
     assert sentence in caplog.text
 
 
+@pytest.mark.parametrize("wrong", ["no", [1, 0], np.nan, 2])
+@pytest.mark.parametrize("name", ["keep_all", "task", "sweep", "variant"])
+def test_attributes_have_one_type(measured, name, wrong):
+    if name != "keep_all" and wrong == "no":
+        wrong = 5
+    errors = inspect_profiles(measured.assign_attrs({name: wrong})).errors
+    assert len(errors) == 1
+    assert f": attribute '{name}' is " in errors[0]
+    sound = [0, 1, np.int64(1), True] if name == "keep_all" else ["", "x"]
+    for value in sound:
+        assert inspect_profiles(measured.assign_attrs({name: value})).errors == []
+
+
+@pytest.mark.parametrize("late", [np.inf, 1e300])
+def test_starts_beyond_all_time_are_a_warning(measured, caplog, late):
+    validate_profiles(measured.assign(started=measured["duration"] * 0 + late))
+    assert f"variable 'started' is {late:g} in a run; seconds" in caplog.text
+
+
 @pytest.mark.parametrize("dims", [("context",), ("context", "run")])
 def test_starts_that_are_none_are_a_warning(measured, caplog, dims):
     starts = np.zeros([measured.sizes[dim] for dim in dims])

@@ -37,6 +37,27 @@ def test_a_loop_of_links_is_no_output(tmp_path, name):
             check_output(tmp_path / name, overwrite=overwrite)
 
 
+def test_a_folder_that_was_removed_is_named(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(OSError, match=r"^x\.nc: the current folder was removed; change to another"):
+        check_output(Path("x.nc"))
+
+
+def test_a_file_that_may_not_be_replaced_is_named(tmp_path, monkeypatch):
+    def refuse(*names):
+        raise PermissionError(errno.EPERM, "Operation not permitted", *names)
+
+    (tmp_path / "x.csv").touch()
+    monkeypatch.setattr(os, "replace", refuse)
+    with (
+        pytest.raises(OSError, match=r"x\.csv: cannot be written \(operation not permitted\); try"),
+        replace_file(tmp_path / "x.csv", overwrite=True) as partial,
+    ):
+        partial.touch()
+
+
 def test_a_folder_that_takes_no_files_is_found_before_the_work():
     with pytest.raises(OSError, match="nothing can be written into '/proc'"):
         check_output(Path("/proc/x.nc"))

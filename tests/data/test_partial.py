@@ -192,7 +192,7 @@ ERRORS = {
     ),
     "variable 'complete' is 0.5 in context 0, run 0 and in 35 more runs; 1,": with_complete(0.5),
     "variable 'complete' is nan in context 0, run 0 and in 35 more": with_complete(np.nan),
-    "variable 'complete' is yes in context 0, run 0 and in 35 more runs": with_complete("yes"),
+    "variable 'complete' holds text (<U3); 1 or 0 for each run": with_complete("yes"),
     "variable 'complete' has dimensions ['context']": with_complete(1.0, ("context",)),
 }
 

@@ -208,6 +208,7 @@ def test_what_is_wrong_with_lists(text, table, message, tmp_path):
         ("g.yaml", "a: 1", "ends like no graph; one of .nc, .json"),
         ("g.json", "{", "cannot be read as JSON"),
         ("g.json", "[]", "is no JSON object"),
+        ("g.json", '{"name": "\\ud800"}', r"holds \ud800, half a character, in a text; correct"),
         ("g.json", '{"name": "a", "name": "b"}', "g.json: 'name' is twice in one object; drop one"),
         ("g.nc", "x", "not a netCDF file"),
         ("g.dot", "digraph", "ends in the middle"),

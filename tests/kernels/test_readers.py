@@ -81,6 +81,10 @@ def test_a_table_by_a_map(tmp_path):
 
 BAD = {
     "a column 'runtime' is wanted": ("kind,clock\na,1\n", OWN),
+    "has a column 'kind', and the map has one kind for all rows, 'conv'; drop one": (
+        "kind,runtime [s],clock\na,1,1\n",
+        ColumnMap(("clock",), kind="conv"),
+    ),
     "the runtime has no known unit": ("kind,runtime,clock\na,1,1\n", OWN),
     "the power is in 'mW'; watts": ("kind,runtime [s],power [mW],clock\na,1,1,1\n", OWN),
     "line 2 has the runtime '0'; a positive number is wanted, from": (

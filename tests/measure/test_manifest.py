@@ -200,6 +200,13 @@ def test_a_pattern_says_where_in_a_name():
     assert any_text.entries[0].context == {"q": 7}
 
 
+def test_levels_in_names_may_have_exponents():
+    for names, pattern in ((["a__q=1e3.csv", "a__q=2E-1.csv"], ""), (["q1e3", "q2E-1"], "q{q}")):
+        found = manifest_from_names(names, pattern)
+        assert [e.context["q"] for e in found.entries] == [1000, 0.2]
+        assert found.resources == {"q": {"units": "1"}}
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 999), st.floats(0.001, 999).map(lambda x: round(x, 3))),
              min_size=1, max_size=8, unique=True)

@@ -107,6 +107,8 @@ def test_tables_say_their_unit_and_join_neighbours(tmp_path):
         (("platform,beside", "beside,run"), "line 1 is 'workload,beside,run"),
         (("hash,pi,,", ",pi,,"), "line 3 has the workload ''; a name without '.', which joins"),
         (("hash,pi,,", "hash|fft,pi,,"), "line 3 has the workload 'hash.fft'"),
+        (("hash|fft", "hash| "), "line 5 has the beside 'hash..; a name on each side of '.' is"),
+        (("hash|fft", "|||"), "line 5 has the beside '....; a name on each side"),
     ],
 )
 def test_bad_tables_get_a_sentence_with_the_line(tmp_path, change, sentence):

@@ -204,7 +204,7 @@ def output(text: str) -> Path:
 
 def table_output(text: str) -> Path | None:
     """File to write a table to, None for stdout, which is written ``-``."""
-    return None if text == "-" else Path(text)
+    return None if text == "-" else output(text)
 
 
 def csv_output(text: str) -> Path | None:

@@ -7,6 +7,9 @@ import numpy as np
 
 from msbgen.core.errors import ArgumentError
 
+# Edges of a graph; more than these take minutes and gigabytes.
+MOST_EDGES = 10**6
+
 
 @dataclass(frozen=True)
 class TaskTemplate:
@@ -48,10 +51,12 @@ class GraphBuilder:
         """
         if len(self.names) >= self.most:
             raise ArgumentError(f"size makes more than {self.most} tasks; a smaller one is wanted.")
+        after = list(dict.fromkeys(after))
+        self.check_edges(len(self.edges) + len(after))
         operation = self.operations[name.partition("-")[0]]
         factor = np.exp(operation.spread * self.rng.standard_normal()) if operation.spread else 1.0
         number = len(self.names)
-        for source in dict.fromkeys(after):
+        for source in after:
             self.edges.append((source, number))
             self.types.append(by)
         self.names.append(name)
@@ -59,6 +64,13 @@ class GraphBuilder:
         self.works.append(operation.work * work * float(factor))
         self.loops.append(operation.loops)
         return number
+
+    def check_edges(self, count: int) -> None:
+        """Raise where so many edges would be too many."""
+        if count > MOST_EDGES:
+            raise ArgumentError(
+                f"size makes more than {MOST_EDGES} edges; a smaller one is wanted."
+            )
 
     def add_tile(self, name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
         """Add a task that writes a tile, behind the last writers of that tile and of those read."""

@@ -249,7 +249,10 @@ def k_means(p: GraphBuilder, n: int) -> None:
 
 def page_rank(p: GraphBuilder, n: int) -> None:
     """Three rounds over n parts of a graph whose parts link each other at random."""
-    links = [[j for j in range(n) if j == i or p.rng.random() < 0.3] for i in range(n)]
+    links: list[list[int]] = []
+    for i in range(n):
+        p.check_edges(3 * sum(map(len, links)))
+        links.append([j for j in range(n) if j == i or p.rng.random() < 0.3])
     parts = [p.add(f"load-{i}") for i in range(n)]
     for t in range(3):
         parts = [p.add(f"rank-{t}-{i}", [parts[j] for j in links[i]]) for i in range(n)]

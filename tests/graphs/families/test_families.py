@@ -49,6 +49,7 @@ def test_scale_scales_the_work_of_the_same_graph():
         (("x",), "one of lu, cholesky"),
         (("lu", 0), "size is 0; a whole number ≥ 1"),
         (("lu", 60), "more than 20000 tasks"),
+        (("page-rank", 3000), "more than 1000000 edges"),
     ],
 )
 def test_what_no_family_has_is_refused(given, predicted):
