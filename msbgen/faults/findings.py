@@ -108,8 +108,8 @@ class StretchedRun(Fault):
         """See :meth:`Fault.sentence`."""
         return (
             f"run {self.run} of {describe(self.contexts[0])} took {self.factor:.2f} times as long "
-            f"as it should between {self.begin:.0%} and {self.end:.0%} of its work. The run is "
-            f"left out: measure it again."
+            f"as it should between {self.begin:.0%} and {self.end:.0%} of its work. Its time there "
+            f"is predicted from the other runs: measure it again."
         )
 
 
@@ -172,6 +172,7 @@ class Repaired:
     slowdown: Floats  # (n, runs): how many times too long each run took before the repair
     weights: Floats  # (n,): of the contexts in a fit, at most 1
     estimated: Bools  # (n,): whether the time of a context is predicted from the others
+    untimed: Floats  # (n, runs, 2): begin and end of the work whose time is wrong; equal without
     kept: NDArray[np.int64]  # rows of the measured contexts that are left
 
 
@@ -215,8 +216,9 @@ class Findings:
         """
         slowdown, weights = np.ones(duration.shape), np.ones(len(contexts))
         kept, estimated = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)
+        untimed = np.zeros((*duration.shape, 2))
         if not self.faults:
-            return Repaired(counts, duration, contexts, slowdown, weights, estimated, kept)
+            return Repaired(counts, duration, contexts, slowdown, weights, estimated, untimed, kept)
         counts, duration, contexts = counts.copy(), duration.copy(), contexts.copy()
         left_out = np.zeros(len(contexts), dtype=bool)
         for fault in self.faults:
@@ -232,10 +234,8 @@ class Findings:
                     pair = list(fault.contexts)
                     contexts[pair] = contexts[pair[::-1]]
                 case StretchedRun(contexts=(context,)):
-                    counts[context, fault.run] = np.nan
-                    duration[context, fault.run] = np.nan
+                    untimed[context, fault.run] = fault.begin, fault.end
         repair_counts(counts, [fault for fault in self.faults if isinstance(fault, WrongCount)])
-        left_out |= ~np.isfinite(duration).any(axis=1)
         kept = np.flatnonzero(~left_out)
         return Repaired(
             counts[kept],
@@ -244,6 +244,7 @@ class Findings:
             slowdown[kept],
             weights[kept],
             estimated[kept],
+            untimed[kept],
             kept,
         )
 

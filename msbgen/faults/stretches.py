@@ -7,6 +7,7 @@ than that of windows of the same length in other runs.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +54,9 @@ def find_stretches(
     typical = amounts[present][..., 0].mean(axis=0)
     residuals = _residuals(contexts, amounts, present, excess)
     several = present.sum(axis=1) >= _SIBLINGS
-    found = []
+    found, deviation = [], np.full(residuals.shape, np.nan)
     if several.any():
         compared = present & several[:, None]
-        deviation = np.full(residuals.shape, np.nan)
         whole = np.where(present[..., None], capped, 0.0).sum(axis=1) / present.sum(axis=1)[:, None]
         deviation[several] = _from_same_context(
             residuals[several], amounts[several], present[several], whole[several]
@@ -71,8 +71,13 @@ def find_stretches(
         ]
     alone = present & ~several[:, None]
     if (~several).sum() >= 3 * (contexts.shape[1] + 1):
-        found += _in_small_contexts(contexts, residuals, alone, typical)
-    return [s for s in found if not _is_capped(s, capped[s.contexts[0], s.run])]
+        stretches, deviation[alone] = _in_small_contexts(contexts, residuals, alone, typical)
+        found += stretches
+    return [
+        _whole(s, deviation[s.contexts[0], s.run], typical)
+        for s in found
+        if not _is_capped(s, capped[s.contexts[0], s.run])
+    ]
 
 
 def narrow_slowness(
@@ -118,12 +123,30 @@ def _best_window(values: Floats) -> tuple[int, int]:
     return int(first), int(last)
 
 
+def _whole(stretch: StretchedRun, deviation: Floats, typical: Floats) -> StretchedRun:
+    """The stretch, extended over its neighbours that deviate by half as much, (segments,).
+
+    The window that was found is the most certain part of it.
+    """
+    n = len(deviation)
+    first, last = round(stretch.begin * n), round(stretch.end * n)
+    excess = deviation - _THROUGHOUT * np.log(stretch.factor)
+    first -= int(np.argmax(np.append(0.0, np.cumsum(excess[:first][::-1]))))
+    last += int(np.argmax(np.append(0.0, np.cumsum(excess[last:]))))
+    times = np.exp(np.average(deviation[first:last], weights=typical[first:last]))
+    return replace(stretch, begin=first / n, end=last / n, factor=float(times))
+
+
 def _in_small_contexts(
     contexts: Floats, residuals: Floats, alone: Bools, typical: Floats
-) -> list[StretchedRun]:
-    """Stretches of runs of small contexts, the surest first: they distort other predictions."""
+) -> tuple[list[StretchedRun], Floats]:
+    """Stretches of runs of small contexts, and the deviations (runs, segments) of all.
+
+    The surest are found first: they distort other predictions.
+    """
     places, longest = np.argwhere(alone), int(_LONGEST * residuals.shape[2])
     found: dict[tuple[int, int], StretchedRun] = {}
+    deviation = np.zeros((len(places), residuals.shape[2]))
     for _ in range(_ROUNDS):
         kept = alone.copy()
         kept[tuple(np.array(list(found), dtype=int).reshape(-1, 2).T)] = False
@@ -138,7 +161,7 @@ def _in_small_contexts(
             break
         least = _SURE * max(s.log_odds for s in new)
         found |= {(s.contexts[0], s.run): s for s in new if s.log_odds >= least}
-    return list(found.values())
+    return list(found.values()), deviation
 
 
 def _is_capped(stretch: StretchedRun, capped: Floats) -> bool:

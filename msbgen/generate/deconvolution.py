@@ -36,6 +36,7 @@ from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -87,26 +88,7 @@ def deconvolved_trend(
         part = runs.of_contexts(choosing_contexts(runs.contexts))
         chosen = deconvolved_trend(part, segments, deconvolutions, step, counters=counters)
         return _trend_like(chosen[0], runs, deconvolutions, step)
-    means = runs.amounts(runs.state)
-    everywhere = np.isfinite(means).all(axis=(0, 2))
-    chosen = filled = means
-    if not everywhere.all():
-        rough = fit_trend(runs.contexts, means, weights=runs.weight, find_caps=False)
-        filled = fill_means(means, rough)
-        # bins measured in every context, if any, decide on form, smoothness and caps
-        chosen = filled[:, everywhere] if everywhere.any() else filled
-    even = fit_trend(
-        runs.contexts,
-        chosen,
-        weights=runs.weight,
-        # a cap is on a counter per time, which is a state only where progress is not wall time
-        find_caps=runs.clock != 0,
-        segments=min(segments, chosen.shape[1]),
-    )
-    if not everywhere.all():
-        for _ in range(_SETTINGS.fill_steps):
-            even = even.refit(filled, weights=runs.weight)
-            filled = fill_means(means, even)
+    even = _trend_of_even_counts(runs, segments)
     step()
     trend, state = even, runs.state
     for _ in range(deconvolutions):
@@ -123,6 +105,45 @@ def deconvolved_trend(
         every = [left_out_error(runs, one, range(state.shape[2])) for one in (trend, with_model)]
         better = _clearly_better(every[1], every[0])
     return (with_model, model_state) if better else (trend, state)
+
+
+def _trend_of_even_counts(runs: Runs, segments: int) -> Trend:
+    """Trend of the runs' states, of counts spread evenly within the sampling intervals.
+
+    What was not measured is filled in by a first trend, of the contexts whose time is known
+    throughout.  Values that were filled in may mislead the choice of parameters.  So if some
+    contexts lack a time, all are also fitted with the parameters of the first trend.  The better of
+    both for the measured intervals of left-out contexts is returned.
+    """
+
+    def fitted(rows: Indices | slice, states: Floats) -> Trend:
+        return fit_trend(
+            runs.contexts[rows],
+            states[rows],
+            weights=runs.weight[rows],
+            # a cap is on a counter per time, which is a state only where progress is not wall time
+            find_caps=runs.clock != 0,
+            segments=min(segments, states.shape[1]),
+        )
+
+    def settled(trend: Trend, filled: Floats) -> Trend:
+        for _ in range(_SETTINGS.fill_steps):
+            trend = trend.refit(filled, weights=runs.weight, contexts=runs.contexts)
+            filled = fill_means(means, trend)
+        return trend
+
+    means, rows = runs.amounts(runs.state), runs.timed_contexts
+    if np.isfinite(means).all():
+        return fitted(slice(None), means)
+    first = fitted(rows, means)
+    filled = fill_means(means, first, runs.contexts)
+    # bins measured in every context, if any, decide on form, smoothness and caps
+    everywhere = np.isfinite(means[rows]).all(axis=(0, 2))
+    chosen = filled[:, everywhere] if everywhere.any() else filled
+    trend = settled(fitted(slice(None), chosen), filled)
+    if len(rows) == len(means):
+        return trend
+    return min((trend, settled(first, filled)), key=lambda one: left_out_error(runs, one, [0]))
 
 
 def _trend_like(
@@ -257,6 +278,7 @@ def interval_windows(runs: Runs, quantity: int = 0) -> Windows:
     position, amounts = runs.intervals
     amount, shape = amounts[..., quantity], (len(runs.contexts), runs.state.shape[1])
     if quantity == 0:
-        return Windows.of_runs(position, amount * runs.time_scale[:, None], runs.context, shape)
+        scaled = amount * runs.time_scale[:, None]
+        return Windows.of_runs(position, scaled, runs.context, shape, runs.untimed)
     measured = np.isfinite(runs.state[:, 0, quantity])
     return Windows.of_runs(position[measured], amount[measured], runs.context[measured], shape)

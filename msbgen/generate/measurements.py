@@ -13,7 +13,8 @@ class Measurements:
     """Runs of a task in known contexts: the input of the fit and of the detection of faults.
 
     Fields with a default are broadcast: `complete` and `slowdown` to (n_known, n_runs),
-    `reliability` and `time_imputed` to (n_known,), `lost` to the shape of the counts.
+    `reliability` and `time_imputed` to (n_known,), `lost` to the shape of the counts, `untimed` to
+    (n_known, n_runs, 2).
     """
 
     # (n_known, n_runs, n_times, n_counters): events per interval.  NaN after a run has ended or was
@@ -32,6 +33,8 @@ class Measurements:
     # contexts whose time was scaled to what the other contexts predict
     time_imputed: ArrayLike = False
     lost: ArrayLike = False  # samples that were lost, and interpolated in `counts`
+    # begin and end of the work of each run whose time is wrong, as shares; equal where none is
+    untimed: ArrayLike = 0.0
 
     @property
     def is_complete(self) -> NDArray[np.bool_]:
@@ -56,3 +59,13 @@ class Measurements:
     def is_lost(self) -> NDArray[np.bool_]:
         """`lost` of every sample, (n_known, n_runs, n_times, n_counters)."""
         return np.broadcast_to(np.asarray(self.lost, dtype=bool), self.counts.shape)
+
+    @property
+    def untimed_stretches(self) -> Floats:
+        """`untimed` of every run, (n_known, n_runs, 2)."""
+        return np.broadcast_to(np.asarray(self.untimed, dtype=float), (*self.duration.shape, 2))
+
+    @property
+    def is_timed(self) -> NDArray[np.bool_]:
+        """Runs that went on to their end, and whose time is known throughout, (n_known, n_runs)."""
+        return self.is_complete & (self.untimed_stretches[..., 1] <= self.untimed_stretches[..., 0])

@@ -544,6 +544,7 @@ def _fit_progress(
         reliability=repaired.weights,
         time_imputed=repaired.estimated,
         lost=lost_array(dataset)[repaired.kept],
+        untimed=repaired.untimed,
     )
     distribution = ProgressDistribution.fit(measurements, settings, progress=progress)
     if not part:

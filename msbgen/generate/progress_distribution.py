@@ -107,7 +107,8 @@ class ProgressDistribution:
 
     settings: ProgressSettings
     contexts: Floats  # (n_known, n_resources)
-    duration: Floats  # (n_known, n_runs): measured [s], NaN where a run is missing or was cut
+    # (n_known, n_runs): measured [s]; NaN where a run is missing, was cut or slowed in part
+    duration: Floats
     interval: float  # sampling interval [s]
     centre: Centre  # expected amounts at any context
     residuals: Residuals  # of the measured runs from the centre
@@ -157,7 +158,7 @@ class ProgressDistribution:
         )
         residuals = Residuals.fit(runs, state, centre, epsilon=settings.epsilon, tol=settings.tol)
         step()
-        ended = np.where(measurements.complete, measurements.duration, np.nan)
+        ended = np.where(measurements.is_timed, measurements.duration, np.nan)
         return cls(settings, measurements.contexts, ended, measurements.interval, centre, residuals)
 
     @property

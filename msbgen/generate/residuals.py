@@ -48,6 +48,7 @@ class Residuals:
         `tol` are those of the bridge that couples runs and donors.
         """
         fitted = centre.of_known(runs.n_measured)[runs.context]
+        state = _with_all_times(state, fitted, runs.is_untimed)
         bins, k = state.shape[1:]
 
         def in_segments(amounts: Floats) -> Floats:
@@ -119,6 +120,21 @@ class Residuals:
             stored.numbers("lag", (n, centre.segments, k), within=LOGARITHMS),
             stored.numbers("total_residual", (n,), within=LOGARITHMS),
         )
+
+
+def _with_all_times(state: Floats, fitted: Floats, untimed: NDArray[np.bool_]) -> Floats:
+    """States (n, bins, k) with the times of untimed stretches: as fitted, at the run's own speed.
+
+    `untimed` (n,) are the runs that have one.
+    """
+    if not untimed.any():
+        return state
+    state, (time, usual) = state.copy(), (state[untimed, :, 0], fitted[untimed, :, 0])
+    unknown = np.isnan(time)
+    sums = np.where(unknown, 0.0, time).sum(axis=1), np.where(unknown, 0.0, usual).sum(axis=1)
+    speed = np.divide(*sums, out=np.ones(len(time)), where=sums[1] > 0)
+    state[untimed, :, 0] = np.where(unknown, usual * speed[:, None], time)
+    return state
 
 
 def _unbiased(residual: Floats, runs: Runs) -> Floats:

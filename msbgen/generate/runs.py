@@ -25,6 +25,10 @@ Indices = NDArray[np.int64]
 
 # Corrections of the prior by the ratio that all runs share, before each refit of the trend.
 _SHARED_STEPS = 6
+# Width by which untimed stretches are widened at either end, as a share of the work.
+_MARGIN = 0.04
+# Least share of the contexts that choose the trend: those whose time is known throughout.
+_ENOUGH = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,7 @@ class Runs:
     total: Floats
     reliability: Floats  # (n_known,): weight of one run of each context in a trend, at most 1
     expected: Floats  # (n,): expected total of the progress counter in cut runs; NaN for the others
+    untimed: Floats  # (n, 2): begin and end of the progress whose time is not used; equal without
 
     @classmethod
     def of(cls, measurements: Measurements, bins: int) -> Runs:
@@ -75,7 +80,7 @@ class Runs:
                 f"(attribute 'progress')."
             )
         context, run = np.nonzero(used)
-        return cls(
+        runs = cls(
             m.contexts,
             context,
             m.counts[context, run],
@@ -86,14 +91,31 @@ class Runs:
             np.where(used, measured.total, np.nan),
             np.broadcast_to(np.asarray(m.reliability, dtype=float), (len(m.contexts),)),
             expected[context, run],
+            m.untimed_stretches[context, run],
         )
+        return runs._without_times() if runs.is_untimed.any() else runs
+
+    def _without_times(self) -> Runs:
+        """The runs without the times of their untimed stretches, widened to whole intervals.
+
+        A stretch is widened by `_MARGIN` first, as its ends are known to a segment only.
+        """
+        untimed, position = self.untimed.copy(), self.intervals[0]
+        for r in np.flatnonzero(self.is_untimed):
+            begin, end = untimed[r] + np.array([-_MARGIN, _MARGIN])
+            edges = position[r]
+            untimed[r] = (
+                edges[max(np.searchsorted(edges, begin, side="right") - 1, 0)],
+                edges[min(np.searchsorted(edges, end), len(edges) - 1)],
+            )
+        runs = replace(self, untimed=untimed)
+        return replace(runs, state=runs.timed(self.state))
 
     def of_contexts(self, rows: Indices) -> Runs:
         """The runs of some contexts, in rising order."""
         kept = np.isin(self.context, rows)
-        per_run = {
-            name: getattr(self, name)[kept] for name in ("counts", "duration", "state", "expected")
-        }
+        names = ("counts", "duration", "state", "expected", "untimed")
+        per_run = {name: getattr(self, name)[kept] for name in names}
         return replace(
             self,
             contexts=self.contexts[rows],
@@ -130,13 +152,41 @@ class Runs:
             self.counts, self.duration, self.interval, clock=self.clock, expected=self.expected
         )
 
+    @property
+    def is_untimed(self) -> NDArray[np.bool_]:
+        """Runs with an untimed stretch, (n,)."""
+        return self.untimed[:, 1] > self.untimed[:, 0]
+
+    def timed(self, state: Floats) -> Floats:
+        """States (n, bins, k) with NaN for the time of bins in untimed stretches."""
+        if not self.is_untimed.any():
+            return state
+        state = state.copy()
+        state[self._untimed_bins(state.shape[1]), 0] = np.nan
+        return state
+
+    def _untimed_bins(self, bins: int) -> NDArray[np.bool_]:
+        """Bins of progress that overlap an untimed stretch, (n, bins)."""
+        knots, (begin, end) = uniform_knots(bins), self.untimed.T[..., None]
+        return self.is_untimed[:, None] & (knots[1:] > begin) & (knots[:-1] < end)
+
+    @property
+    def timed_contexts(self) -> Indices:
+        """Contexts in which some run has a time wherever any run has; all, if these are few."""
+        lacking = np.isnan(self.means(self.state)[..., 0])
+        untimed = self._sums(self._untimed_bins(self.state.shape[1]), np.int64) > 0
+        rows = np.flatnonzero(~np.asarray((lacking & untimed).any(axis=1)))
+        n, m = self.contexts.shape
+        return rows if len(rows) >= max(m + 3, _ENOUGH * n) else np.arange(n)
+
     @cached_property
     def time_scale(self) -> Floats:
         """Factor that scales the times of each run to the mean run of its context, (n,).
 
         The mean is over the runs that went on to their end; without any, over all until their cuts.
+        Untimed stretches are not compared.
         """
-        ended = np.isnan(self.expected)
+        ended = np.isnan(self.expected) & ~self.is_untimed
         n_ended = np.bincount(self.context, ended)
         sums = np.bincount(self.context, np.where(ended, self.duration, 0.0))
         factor = (sums / np.maximum(n_ended, 1))[self.context] / self.duration
@@ -201,7 +251,7 @@ class Runs:
     @cached_property
     def n_measured(self) -> Indices:
         """Number of runs of each known context that hold each quantity, (n_known, k)."""
-        return self.n_finite(self.state[:, :1])[:, 0]
+        return self._sums(np.asarray(np.isfinite(self.state).any(axis=1)), np.int64)
 
     def deconvolved(self, trend: Trend, *, shared_steps: int = _SHARED_STEPS) -> Floats:
         """Amounts per bin of progress, deconvolved with a trend as the prior, (n, bins, k).
@@ -210,7 +260,7 @@ class Runs:
         (:func:`msbgen.generate.progress.deconvolve`).
         """
         prior = trend.predict(self.contexts)[self.context]
-        return deconvolve(
+        clocked = deconvolve(
             self.counts,
             self.duration,
             self.interval,
@@ -219,7 +269,8 @@ class Runs:
             clock=self.clock,
             shared_steps=shared_steps,
             expected=self.expected,
-        ).state
+        )
+        return self.timed(clocked.state)
 
 
 def usable_runs(total: Floats, clock: int) -> NDArray[np.bool_]:

@@ -65,13 +65,18 @@ class Windows:
 
     @classmethod
     def of_runs(
-        cls, position: Floats, time: Floats, context: Indices, shape: tuple[int, int]
+        cls,
+        position: Floats,
+        time: Floats,
+        context: Indices,
+        shape: tuple[int, int],
+        untimed: Floats | None = None,
     ) -> Windows:
         """The sampling intervals of runs, from the progress at their edges and their times [s].
 
         Progress (runs, intervals + 1) goes from 0 to 1 without decreasing; times are (runs,
         intervals).  Time without progress belongs to the window before it; at the start, to the
-        window after it.
+        window after it.  Intervals between the progress `untimed` (runs, 2) are left out.
         """
         reached = np.concatenate([np.zeros((len(time), 1)), np.cumsum(time, axis=1)], axis=1)
         moves = position[:, 1:] > position[:, :-1]
@@ -83,8 +88,12 @@ class Windows:
         begin, start = position[run, place], np.where(first, 0.0, reached[run, place])
         begin, end = begin[:-1][same], begin[1:][same]
         spent = reached[run, place][1:][same] - start[:-1][same]
-        bins = shape[1]
-        return cls(context[run[:-1][same]], begin * bins, np.minimum(end, 1.0) * bins, spent, shape)
+        bins, run = shape[1], run[:-1][same]
+        if untimed is not None:
+            middle = 0.5 * (begin + end)
+            timed = (middle <= untimed[run, 0]) | (middle >= untimed[run, 1])
+            run, begin, end, spent = run[timed], begin[timed], end[timed], spent[timed]
+        return cls(context[run], begin * bins, np.minimum(end, 1.0) * bins, spent, shape)
 
     @classmethod
     def of_bins(cls, times: Floats) -> Windows:

@@ -49,16 +49,18 @@ def test_each_fault_is_repaired_as_its_sentence_says():
     assert repaired.slowdown[1].tolist() == [2.0, 2.0]
     assert repaired.weights.tolist() == [1.0, 0.5, 1.0, 1.0]
     assert repaired.contexts[[0, 2]].tolist() == contexts[[3, 0]].tolist()
-    assert np.isnan(repaired.duration[3, 1])
-    assert np.isnan(repaired.counts[3, 1]).all()
+    assert repaired.untimed[3, 1].tolist() == [0.2, 0.4]
+    assert np.argwhere(repaired.untimed[..., 1]).tolist() == [[3, 1]]
+    assert np.array_equal(repaired.counts[3, 1], before[4, 1])
     assert repaired.counts[3, 0, 3, 1] == (before[4, 0, 2, 1] + before[4, 0, 4, 1]) / 2
     assert np.array_equal(counts, before)  # the arguments are unchanged
 
 
-def test_a_context_without_a_run_left_is_left_out():
-    counts, duration, contexts = measured()
+def test_a_context_is_kept_if_every_run_was_slowed_in_part():
     both = Findings((STRETCHED, replace(STRETCHED, run=0)))
-    assert both.repair(counts, duration, contexts).kept.tolist() == [0, 1, 2, 3]
+    repaired = both.repair(*measured())
+    assert repaired.kept.tolist() == [0, 1, 2, 3, 4]
+    assert repaired.untimed[4].tolist() == [[0.2, 0.4], [0.2, 0.4]]
 
 
 def test_times_of_a_drifting_machine_are_scaled_to_the_mean_of_the_sweep():

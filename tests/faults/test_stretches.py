@@ -29,6 +29,18 @@ def test_a_stretched_run_is_found_where_it_is(runs, contexts):
     assert found.factor == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.parametrize(("runs", "contexts"), [(6, machine((2, 3, 2))), (1, machine((4, 4, 4)))])
+def test_a_stretch_is_found_whole_where_a_part_of_it_is_more_certain(runs, contexts):
+    state = amounts(contexts, runs)
+    noise = np.random.default_rng(1).standard_normal((*state.shape[:2], 6))
+    state[:, :, 4:10, 0] *= np.exp(0.1 * noise)
+    state[5, runs - 1, 4:16, 0] *= 1.7
+    none = np.zeros(state.shape[:3]), np.zeros((len(state), 25))
+    (found,) = find_stretches(contexts, state, *none)
+    assert (found.begin, found.end) == pytest.approx((0.16, 0.64))
+    assert found.factor == pytest.approx(1.7, rel=0.1)
+
+
 def test_a_run_slow_over_a_part_is_distinguished_from_one_slow_throughout():
     contexts = machine((4, 4, 4))
     state = amounts(contexts, 1)

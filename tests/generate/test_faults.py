@@ -91,6 +91,18 @@ def test_exchanged_single_runs_are_no_stretches(three_runs):
     assert places(found(single)) == {("exchanged", 2, 16)}
 
 
+def test_the_time_of_a_stretch_is_predicted_and_the_rest_of_the_run_kept(three_runs):
+    single = three_runs.isel(run=[0])
+    slowed = spoilt(single, stretched=[(5, 0, 2.5, 0.4, 0.6)])
+    fits = [msbgen.fit_profiles(one, COARSE).distribution for one in (single, slowed)]
+    clean, repaired = (fit.known_states()[5] for fit in fits)
+    assert np.argwhere(np.isnan(fits[1].duration)).tolist() == [[5, 0]]
+    assert repaired[..., 0].sum() == pytest.approx(clean[..., 0].sum(), rel=0.01)
+    assert repaired[..., 1:].sum(axis=0) == pytest.approx(clean[..., 1:].sum(axis=0))
+    assert repaired[:30, 0].sum() == pytest.approx(clean[:30, 0].sum(), rel=0.01)
+    assert np.isfinite(fits[1].residuals.residual).all()
+
+
 def test_an_exchange_is_not_made_up_of_a_stretched_run(three_runs):
     single = spoilt(three_runs.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
     assert places(found(single)) == {("stretched", 5, 0)}

@@ -95,6 +95,15 @@ def test_time_without_progress_belongs_to_the_window_around_it():
     np.testing.assert_array_equal(windows.time, [15.0, 16.0])
 
 
+def test_windows_in_an_untimed_stretch_are_left_out():
+    position, time = np.array([[0.0, 0.25, 0.5, 1.0]] * 2), np.array([[1.0, 2.0, 4.0]] * 2)
+    untimed = np.array([[0.25, 0.5], [0.0, 0.0]])
+    windows = Windows.of_runs(position, time, np.array([0, 1]), (2, 4), untimed)
+    assert windows.context.tolist() == [0, 0, 1, 1, 1]
+    assert windows.begin.tolist() == [0.0, 2.0, 0.0, 1.0, 2.0]
+    assert windows.time.tolist() == [1.0, 4.0, 1.0, 2.0, 4.0]
+
+
 def test_the_fit_is_that_of_a_general_solver():
     rng = np.random.default_rng(1)
     times, misses = truth(GRID)
