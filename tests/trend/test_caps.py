@@ -110,6 +110,18 @@ def test_a_small_gain_is_accepted_with_many_levels(monkeypatch, levels, gain, ac
     assert len(found(noisy(roofline(known)), known)) == accepted
 
 
+def test_the_highest_of_spread_rates_is_no_cap_whatever_it_predicts(monkeypatch):
+    monkeypatch.setattr(caps._Trials, "best", lambda self, tried: (0.1, tried[0]))
+    level, clock = KNOWN[:, :1], KNOWN[:, 1:]
+    rates = np.linspace(0.2, 1.0, 60)  # misses per second, most at the lowest level
+    time = np.ones((len(KNOWN), 60)) / clock
+    states = np.stack([time, 100.0 * rates * time * level.min() / level], axis=2)
+    assert found(states) == ()
+    assert len(found(states.sum(axis=1, keepdims=True))) == 1  # a mean rate says nothing
+    rates[rates > 0.7] = 0.7
+    assert len(found(np.stack([time, 100.0 * rates * time * level.min() / level], axis=2))) == 1
+
+
 def test_no_cap_is_searched_for_levels_or_times_of_zero():
     states = roofline(KNOWN)
     states[3, 0, 0] = 0.0
