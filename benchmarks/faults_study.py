@@ -283,7 +283,7 @@ def without_outliers(dataset: xr.Dataset) -> xr.Dataset:
 def _fitted(dataset: xr.Dataset, *, robust: bool) -> msbgen.ProfileModel:
     if robust:
         return msbgen.fit_profiles(dataset)
-    with patch("msbgen.generate.model.dataset_faults", return_value=Findings()):
+    with patch("msbgen.generate.fit.dataset_faults", return_value=Findings()):
         return msbgen.fit_profiles(dataset)
 
 

@@ -36,7 +36,7 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.evaluate.metrics import energy_distance
-from msbgen.generate.model import DEFAULT
+from msbgen.generate.fit import DEFAULT
 from msbgen.generate.progress import (
     deconvolve,
     lost_counts,

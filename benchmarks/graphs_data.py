@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import msbgen
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.graphs.devices import Device, device_contexts, shipped_device
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
 from msbgen.graphs.runs import join_runs as join_graph_runs

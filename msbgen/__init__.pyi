@@ -43,11 +43,11 @@ from msbgen.evaluate.scores import score_methods as score_methods
 from msbgen.evaluate.scores import summarise as summarise
 from msbgen.generate.distribution import Kind as Kind
 from msbgen.generate.elapsed_distribution import ElapsedSettings as ElapsedSettings
-from msbgen.generate.model import DEFAULT as DEFAULT
-from msbgen.generate.model import PAPER as PAPER
-from msbgen.generate.model import PRESETS as PRESETS
+from msbgen.generate.fit import DEFAULT as DEFAULT
+from msbgen.generate.fit import PAPER as PAPER
+from msbgen.generate.fit import PRESETS as PRESETS
+from msbgen.generate.fit import fit_profiles as fit_profiles
 from msbgen.generate.model import ProfileModel as ProfileModel
-from msbgen.generate.model import fit_profiles as fit_profiles
 from msbgen.generate.progress_distribution import ProgressSettings as ProgressSettings
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts

@@ -11,7 +11,7 @@ import xarray as xr
 import msbgen.evaluate.scores
 from msbgen.data.schema import context_table, count_array, counter_names, duration_array
 from msbgen.evaluate.scores import METHODS, leave_contexts_out, methods, score_methods
-from msbgen.generate.model import PRESETS, fit_profiles
+from msbgen.generate.fit import PRESETS, fit_profiles
 
 
 def another(dataset, contexts=slice(None)):

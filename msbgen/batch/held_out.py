@@ -20,7 +20,8 @@ from msbgen.data.schema import context_table, replicate_dim, resource_attrs
 from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.faults.findings import NOTHING, Findings
-from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.generate.fit import fit_profiles
+from msbgen.generate.model import ProfileModel
 from msbgen.generate.words import WordColumns, outside_hull
 from msbgen.report.data import Bounds, HeldOutScores, ShownContext, Unavailable
 from msbgen.report.numbers import best_simple

@@ -25,7 +25,8 @@ from msbgen.data.schema import join_profiles, trusting
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.evaluate.scores import scored_contexts
 from msbgen.generate.distribution import Kind
-from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
+from msbgen.generate.fit import PRESETS, fit_profiles
+from msbgen.generate.model import ProfileModel
 from msbgen.generate.size import most_rows
 
 Floats = NDArray[np.float64]

@@ -34,7 +34,8 @@ from msbgen.data.shipped import shipped_file
 from msbgen.data.tables import Groups
 from msbgen.evaluate.scores import describe_excluded
 from msbgen.generate.faults import without_absurd_counts
-from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.generate.fit import fit_profiles
+from msbgen.generate.model import ProfileModel
 from msbgen.plan.plan import parse_budget, plan_contexts
 from msbgen.report.data import (
     AllContexts,
@@ -121,7 +122,7 @@ def collect_report_data(
     Raises
     ------
     ProfileError, MeasurementError
-        As :func:`msbgen.generate.model.fit_profiles`; also for a truth or generated profiles
+        As :func:`msbgen.generate.fit.fit_profiles`; also for a truth or generated profiles
         that do not match `measured`.
     ArgumentError
         Contexts of the wrong shape; an invalid `leave_out`, `miscoverage` or `budget`.

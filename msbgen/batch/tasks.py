@@ -18,7 +18,7 @@ from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data import toml
 from msbgen.data.files import check_input
 from msbgen.generate.distribution import Kind
-from msbgen.generate.model import PRESETS
+from msbgen.generate.fit import PRESETS
 from msbgen.plan.plan import parse_budget
 
 # Longest name of a task, which names its folder [bytes].

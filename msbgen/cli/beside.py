@@ -101,7 +101,8 @@ def _table(path: Path, clock: float | None, columns: Columns) -> ProgramTable:
     """What a program does alone, from measured profiles that are a grid, or from a fitted model."""
     from msbgen.beside.table import duration_spread, is_grid, program_table
     from msbgen.core.errors import ProfileError
-    from msbgen.generate.model import ProfileModel, fit_profiles
+    from msbgen.generate.fit import fit_profiles
+    from msbgen.generate.model import ProfileModel
 
     measured, model = shared.read_measured(path, ProfileModel.load)
     doubt = duration_spread(measured)

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.bounds import model as calibrate
     from msbgen.data import store, tables
-    from msbgen.generate import model as generate
+    from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
         options.measured, calibrate.CalibratedModel.load, keep_all=options.keep_all
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     contexts = shared.contexts_like(measured, options.contexts)
     if calibrated is None:
         with Progress("fitting") as step:
-            model = generate.fit_profiles(measured, progress=step)
+            model = fitting.fit_profiles(measured, progress=step)
         with Progress("calibrating") as step, shared.errors_from(options.measured.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(options.measured.name):

@@ -184,7 +184,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     from msbgen.bounds import model as calibrate
     from msbgen.core.errors import ProfileError
     from msbgen.data.schema import replicate_dim
-    from msbgen.generate import model as generate
+    from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
         path, calibrate.CalibratedModel.load, keep_all=options.keep_all
@@ -197,7 +197,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
                 f"differ; measured runs, or samples (msbgen generate --kind sample), are wanted."
             )
         with Progress("fitting") as step:
-            model = generate.fit_profiles(measured, progress=step)
+            model = fitting.fit_profiles(measured, progress=step)
         with Progress("calibrating") as step, shared.errors_from(path.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(path.name):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from msbgen.core.machine import OnProgress
     from msbgen.evaluate.scores import Method
-    from msbgen.generate.model import Kind
+    from msbgen.generate.distribution import Kind
 
 # Measured on the virtual platform: planned contexts and runs of each; held back for scoring: random
 # contexts and runs of each.
@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import schema, store
     from msbgen.evaluate import baselines
     from msbgen.evaluate import scores as evaluate
-    from msbgen.generate import model as generate
+    from msbgen.generate import distribution
+    from msbgen.generate import fit as fitting
     from msbgen.report import page, picture, table
 
     trace = traces / f"{options.task}.nc"
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
         f"{len(unseen)} held back"
     )
     with Progress("fitting") as step:
-        model = generate.fit_profiles(train, progress=step)
+        model = fitting.fit_profiles(train, progress=step)
     every = schema.all_contexts(train)
     with Progress("generating") as step:
         blocks = model.stream(every, kind="mean", progress=step)
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
     with Progress("solving the bridge") as step:
         model.prepare("sample", progress=step)
     methods = evaluate.methods()
-    methods |= {f"default/{kind}": fitted(kind) for kind in get_args(generate.Kind)}
+    methods |= {f"default/{kind}": fitted(kind) for kind in get_args(distribution.Kind)}
     with Progress("scoring methods") as step:
         scores = evaluate.score_methods(train, truth, methods, progress=step)
     summary = evaluate.summarise(scores)

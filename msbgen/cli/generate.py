@@ -59,11 +59,12 @@ def run(options: argparse.Namespace) -> None:
     import numpy as np
 
     from msbgen.data import partial, store
-    from msbgen.generate import model as generate
+    from msbgen.generate import fit as fitting
+    from msbgen.generate.model import ProfileModel
     from msbgen.generate.size import expected_size
 
     measured, model = shared.read_measured(
-        options.measured, generate.ProfileModel.load, keep_all=options.keep_all
+        options.measured, ProfileModel.load, keep_all=options.keep_all
     )
     if model and (options.preset or options.epsilon or options.power_of):
         raise UsageError(
@@ -83,13 +84,13 @@ def run(options: argparse.Namespace) -> None:
     fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
     cut = [] if model else partial.cut_throughout(measured)
     if model is None:
-        settings = generate.PRESETS[options.preset or "default"]
+        settings = fitting.PRESETS[options.preset or "default"]
         if options.epsilon:
             settings = dataclasses.replace(settings, epsilon=options.epsilon)
         with Progress("fitting") as step:
-            model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
+            model = fitting.fit_profiles(measured, settings, rng=fit_rng, progress=step)
     preset = next(
-        name for name, own in generate.PRESETS.items()
+        name for name, own in fitting.PRESETS.items()
         if isinstance(model.distribution.settings, type(own))
     )  # fmt: skip
     with Progress("solving the bridge") as step:

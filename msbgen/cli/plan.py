@@ -88,14 +88,15 @@ def run(options: argparse.Namespace) -> None:
     source: Any = levels
     measured = None
     if options.measured:
-        from msbgen.generate import model as generate
+        from msbgen.generate import fit as fitting
+        from msbgen.generate.model import ProfileModel
 
         measured, source = shared.read_measured(
-            options.measured, generate.ProfileModel.load, keep_all=options.keep_all
+            options.measured, ProfileModel.load, keep_all=options.keep_all
         )
         if source is None:
             with Progress("fitting") as step:
-                source = generate.fit_profiles(measured, progress=step)
+                source = fitting.fit_profiles(measured, progress=step)
     groups = () if options.at_once is None else _groups(options, measured)
     with Progress("planning") as step:
         planned = plan.plan_contexts(

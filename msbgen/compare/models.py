@@ -25,7 +25,7 @@ from msbgen.data.schema import (
     resource_names,
 )
 from msbgen.generate.faults import describe_faults, known_faults, without_faults
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 
 Floats = NDArray[np.float64]
 

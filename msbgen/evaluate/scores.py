@@ -41,7 +41,8 @@ from msbgen.evaluate.metrics import (
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.findings import NOTHING, Findings
 from msbgen.generate.faults import known_faults, log_faults, without_faults
-from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
+from msbgen.generate.fit import PRESETS, fit_profiles
+from msbgen.generate.model import Kind, ProfileModel
 
 _log = logging.getLogger("msbgen")
 
@@ -71,7 +72,7 @@ def methods() -> dict[str, Method]:
 
 
 def _methods(*, part: bool) -> dict[str, Method]:
-    """Every method by name; `part` as :func:`msbgen.generate.model.fit_profiles`."""
+    """Every method by name; `part` as :func:`msbgen.generate.fit.fit_profiles`."""
     kinds = {
         f"{preset}/{kind}": method
         for preset in PRESETS

@@ -76,7 +76,7 @@ _SETTINGS = DetectionSettings()
 
 
 def known_faults(dataset: xr.Dataset) -> Findings:
-    """Faults that :func:`msbgen.generate.model.fit_profiles` reports and corrects.
+    """Faults that :func:`msbgen.generate.fit.fit_profiles` reports and corrects.
 
     None for generated profiles, and with the attribute ``keep_all``.
     """

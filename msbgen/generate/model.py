@@ -1,14 +1,13 @@
-"""Fit of a distribution to measured profiles, and generation of the profiles of any context.
+"""The fitted model of a task: a distribution with labels, which generates profiles of any context.
 
-``fit_profiles(dataset, settings) -> ProfileModel``; ``model.generate(contexts) -> Dataset``.  These
-validate, call a distribution on arrays (:mod:`msbgen.generate.distribution`), and add coordinates
-to the result.
+``model.generate(contexts) -> Dataset`` validates, calls a distribution on arrays
+(:mod:`msbgen.generate.distribution`), and adds coordinates to the result.
+:mod:`msbgen.generate.fit` makes models; :meth:`ProfileModel.save` and ``load`` keep them in files.
 """
 
 import json
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,41 +19,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import POSITIVE, StoredArrays, digest
 from msbgen.core.draws import count_of, numbers_of
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError, quoted
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.check import validate_profiles
-from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
 from msbgen.data.schema import (
-    clock_name,
-    complete_array,
-    context_table,
-    count_array,
-    counter_attrs,
-    counter_names,
-    describe_context,
-    duration_array,
-    file_of,
-    inherited_attrs,
     join_profiles,
-    lost_array,
     make_profiles,
     near_contexts,
-    resource_attrs,
     same_level,
-    sampling_interval,
-    started_array,
-    trusting,
-    unordered_resources,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.faults.findings import Findings
 from msbgen.generate.distribution import Kind, ProfileDistribution
-from msbgen.generate.elapsed_distribution import ElapsedDistribution, ElapsedSettings
-from msbgen.generate.faults import dataset_faults, describe_faults, log_faults
+from msbgen.generate.elapsed_distribution import ElapsedDistribution
 from msbgen.generate.labels import plain, stored_findings, stored_labels
-from msbgen.generate.measurements import Measurements
 from msbgen.generate.progress import resample
-from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
+from msbgen.generate.progress_distribution import ProgressDistribution
 from msbgen.generate.streams import stream_key
 from msbgen.generate.words import NUMBERS, WordColumns, outside_hull
 
@@ -62,14 +42,6 @@ Floats = NDArray[np.float64]
 
 MODEL_SCHEMA = "msbgen-model/4"
 
-_log = logging.getLogger("msbgen")
-
-# The settings of the paper's authors: ε = 0.1, scaling to [0, 0.1] per snapshot, snapshots every
-# 50 ms, Hilbert tolerance 1e-12, context coordinates part of the cost.
-PAPER = ElapsedSettings()
-DEFAULT = ProgressSettings()
-
-Settings = ProgressSettings | ElapsedSettings
 # Largest share of memory that one context may take: several are generated at a time.
 _MEMORY_SHARE = 0.05
 # Largest number of intervals of a run of a model file.
@@ -78,7 +50,6 @@ _MOST_ROWS = 1e9
 _BLOCK_BYTES = 2**26
 _TILE = 128
 
-PRESETS: dict[str, Settings] = {"default": DEFAULT, "paper": PAPER}
 _DISTRIBUTIONS: dict[str, type[ProgressDistribution] | type[ElapsedDistribution]] = {
     distribution.name: distribution for distribution in (ProgressDistribution, ElapsedDistribution)
 }
@@ -447,170 +418,6 @@ def _checked_times(times: ArrayLike) -> Floats | float:
     return ends
 
 
-def fit_profiles(
-    dataset: xr.Dataset,
-    settings: Settings = DEFAULT,
-    *,
-    rng: np.random.Generator | int = 0,
-    keep_all: bool = False,
-    part: bool = False,
-    progress: OnProgress | None = None,
-) -> ProfileModel:
-    """Model of a task's profiles, fitted to its measurements.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        Measured profiles, all or some contexts of a file; they are validated here.
-    settings : ProgressSettings or ElapsedSettings
-        See :data:`PRESETS`.
-    rng : numpy.random.Generator or int
-        Random start of the paper's solver, or its seed.
-    keep_all : bool
-        Trust every run: look for no faults.  ``dataset.assign_attrs(keep_all=1)`` means the same,
-        also to the other functions.
-    part : bool
-        The dataset is a part of measurements whose faults were logged: faults are corrected as
-        always, but not logged again.
-    progress : callable
-        Called with (done, total) stages of the fit, or pairs or sweeps of a solver.
-
-    Returns
-    -------
-    ProfileModel
-
-    Raises
-    ------
-    ProfileError
-        The dataset breaks the contract.
-    MeasurementError
-        Its runs are too short, or its progress counter counted nothing.
-    msbgen.bridge.solve.NotConvergedError
-        The solver of the paper's preset did not reach its tolerance; the default preset solves
-        later, see :meth:`ProfileModel.prepare`.
-    """
-    if type(settings) not in _FITS:
-        raise ArgumentError(
-            f"settings is {quoted(settings)}; ProgressSettings or ElapsedSettings, e.g. "
-            f"msbgen.PRESETS['paper'], is wanted."
-        )
-    validate_profiles(dataset, part=True)
-    if keep_all:
-        dataset = trusting(dataset)
-    try:
-        distribution, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
-    except MeasurementError as error:
-        raise MeasurementError(f"{file_of(dataset)}: {error}") from None
-    partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
-    attrs = {**inherited_attrs(dataset), **partial}
-    if findings:
-        attrs["faults"] = describe_faults(dataset, findings)
-    resources = resource_attrs(dataset)
-    return ProfileModel(
-        distribution, resources, counter_attrs(dataset), attrs, findings,
-        WordColumns.of(resources, context_table(dataset)),
-    )  # fmt: skip
-
-
-def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
-    """Counts, durations, contexts and interval of a dataset as arrays."""
-    table, interval = context_table(dataset), sampling_interval(dataset)
-    return count_array(dataset), duration_array(dataset), table, interval
-
-
-def _fit_progress(
-    dataset: xr.Dataset,
-    settings: ProgressSettings,
-    _: object,
-    part: bool,
-    progress: OnProgress | None,
-) -> tuple[ProgressDistribution, Findings]:
-    clock, complete = progress_clock(dataset, settings), complete_array(dataset)
-    for sentence in unended_counters(dataset):
-        raise MeasurementError(sentence)
-    counts, duration, table, interval = _measured(dataset)
-    findings = dataset_faults(dataset, clock)
-    if not part:
-        log_faults(dataset, findings)
-    repaired = findings.repair(counts, duration, table, started_array(dataset))
-    measurements = Measurements(
-        repaired.counts,
-        repaired.duration,
-        WordColumns.of(resource_attrs(dataset), table).encode(repaired.contexts),
-        interval,
-        clock,
-        complete=complete[repaired.kept],
-        slowdown=repaired.slowdown,
-        reliability=repaired.weights,
-        time_imputed=repaired.estimated,
-        lost=lost_array(dataset)[repaired.kept],
-        untimed=repaired.untimed,
-    )
-    distribution = ProgressDistribution.fit(measurements, settings, progress=progress)
-    if not part:
-        _warn_of_lost_counts(dataset, distribution, repaired.kept)
-    return distribution, findings
-
-
-def _fit_elapsed(
-    dataset: xr.Dataset,
-    settings: ElapsedSettings,
-    rng: np.random.Generator | int,
-    _: bool,
-    progress: OnProgress | None,
-) -> tuple[ElapsedDistribution, Findings]:
-    if problem := paper_problem(dataset):
-        raise MeasurementError(problem)
-    distribution = ElapsedDistribution.fit(
-        *_measured(dataset), settings, rng=rng, progress=progress
-    )
-    return distribution, Findings()  # the paper's distribution corrects no faults
-
-
-def paper_problem(dataset: xr.Dataset) -> str:
-    """Why the paper's preset cannot be fitted to a dataset, as a sentence; empty where it can."""
-    if is_partial(dataset):
-        return (
-            "some runs lack counters or were cut; the paper's preset wants whole ones: take the "
-            "default preset, or keep the runs that hold everything."
-        )
-    if unordered := unordered_resources(dataset):
-        return (
-            f"resource '{unordered[0]}' has runs with more than two words, which have no order; "
-            f"the paper's preset wants numbers: take the default preset."
-        )
-    return ""
-
-
-_FITS: dict[type, Callable[..., tuple[ProfileDistribution, Findings]]] = {
-    ProgressSettings: _fit_progress,
-    ElapsedSettings: _fit_elapsed,
-}
-
-
 def _digest(ds: xr.Dataset) -> str:
     arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
     return digest(arrays, str(ds.attrs["labels"]), str(ds.attrs["interval"]))
-
-
-def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) -> int:
-    """Index of the progress counter: 0 for wall time, 1 + k for counter k."""
-    names = counter_names(dataset)
-    # validation has checked that its progress counter is one of its counters
-    wanted = clock_name(dataset) if settings.clock is None else settings.clock
-    if wanted not in ("time", *names):
-        raise ArgumentError(
-            f"the progress counter is {quoted(wanted)}; one of time, {', '.join(names)} is wanted."
-        )
-    return 0 if wanted == "time" else 1 + names.index(wanted)
-
-
-def _warn_of_lost_counts(
-    dataset: xr.Dataset, distribution: ProgressDistribution, kept: NDArray[np.int64]
-) -> None:
-    for context, run in np.argwhere(
-        np.isfinite(distribution.duration) & ~np.isfinite(distribution.centre.total)
-    ):
-        row = int(kept[context])
-        reason = doubt_total(dataset, row, int(run))
-        _log.warning("run %d of %s %s", run, describe_context(dataset, row), reason)

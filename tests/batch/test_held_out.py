@@ -12,7 +12,7 @@ from msbgen.core.contexts import Hull
 from msbgen.core.errors import ProfileError
 from msbgen.data.schema import context_table
 from msbgen.evaluate.scores import score_methods, summarise
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.report.data import Unavailable
 from msbgen.report.numbers import best_simple
 

@@ -15,7 +15,7 @@ from msbgen.bounds.model import calibrate_model
 from msbgen.core.errors import MeasurementError
 from msbgen.data.store import load_netcdf, read_profiles, write_profiles
 from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.plan.plan import plan_contexts
 from msbgen.report import figures
 from msbgen.report.summary import WORDS

@@ -5,7 +5,7 @@ import pytest
 
 from conftest import synthetic_task
 from msbgen.bounds.model import calibrate_model
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.generate.progress_distribution import ProgressSettings
 
 QUICK = ProgressSettings(bins=40, segments=5, deconvolutions=1)

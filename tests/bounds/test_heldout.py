@@ -14,7 +14,7 @@ from msbgen.core.arrays import StoredArrays
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import count_array
 from msbgen.generate.elapsed_distribution import ElapsedSettings
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 
 
 class Retold:

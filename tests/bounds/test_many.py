@@ -10,7 +10,7 @@ from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.core import contexts
 from msbgen.data.schema import count_array
 from msbgen.generate.faults import DetectionSettings, known_faults
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 
 WAYS = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
 MANY = np.array([(w, f) for w in WAYS for f in (1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2)])

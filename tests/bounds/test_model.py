@@ -10,7 +10,8 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.energy import add_energy, total_energy
 from msbgen.data.schema import count_array
 from msbgen.data.tables import bound_rows
-from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.generate.fit import fit_profiles
+from msbgen.generate.model import ProfileModel
 
 
 def test_bounds_carry_their_labels(calibrated, between):

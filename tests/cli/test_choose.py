@@ -8,7 +8,7 @@ import pytest
 from conftest import MEASURED, synthetic_task
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.data.store import write_profiles
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 
 COST = "cache_ways=1,frequency=4/GHz"
 RATE = ("--miscoverage", 0.2)

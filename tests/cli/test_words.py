@@ -14,7 +14,7 @@ from msbgen.data.quality import note_design
 from msbgen.data.schema import describe_context, describe_profiles
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_plan
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from partials import GRID
 
 LABELS = {"frequency": ("slow", "fast one")}

@@ -21,7 +21,7 @@ from msbgen.evaluate.scores import (
     summarise,
 )
 from msbgen.evaluate.scores import methods as evaluate_methods
-from msbgen.generate.model import PRESETS
+from msbgen.generate.fit import PRESETS
 from msbgen.generate.progress_distribution import ProgressSettings
 
 CHEAP = ("bracketing", "nearest_context", "multilinear")

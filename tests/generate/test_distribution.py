@@ -7,7 +7,7 @@ import pytest
 
 from conftest import MEASURED, synthetic_task
 from msbgen.core.errors import ArgumentError
-from msbgen.generate.model import PAPER, fit_profiles
+from msbgen.generate.fit import PAPER, fit_profiles
 from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.generate.size import most_rows
 

@@ -127,7 +127,7 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(
         return np.array([np.abs(ratio - 1).max(), max(ndtw)])
 
     def errors_with(findings, dataset):
-        monkeypatch.setattr("msbgen.generate.model.dataset_faults", lambda *_: findings)
+        monkeypatch.setattr("msbgen.generate.fit.dataset_faults", lambda *_: findings)
         return errors(dataset)
 
     clean, unweighted = (errors_with(Findings(), ds) for ds in (three_runs, faulty))

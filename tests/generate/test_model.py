@@ -22,7 +22,8 @@ from msbgen.data.schema import (
 )
 from msbgen.data.store import write_blocks, write_profiles
 from msbgen.generate.elapsed_distribution import ElapsedSettings
-from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, fit_profiles
+from msbgen.generate.fit import DEFAULT, PAPER, fit_profiles
+from msbgen.generate.model import ProfileModel
 
 KINDS = ("max_likelihood", "mean", "sample")
 COARSE = ElapsedSettings(snapshot_interval=0.03)

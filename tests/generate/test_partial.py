@@ -8,7 +8,8 @@ import pytest
 import partials
 from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
+from msbgen.generate.fit import PRESETS, fit_profiles
+from msbgen.generate.model import ProfileModel
 from msbgen.generate.partial import expected_totals, fill_means
 from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.trend.fit import fit_trend

@@ -13,7 +13,8 @@ from msbgen.bridge.solve import NotConvergedError
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import counter_names
-from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.generate.fit import fit_profiles
+from msbgen.generate.model import ProfileModel
 from msbgen.generate.progress_distribution import ProgressSettings
 from tasks import (
     GRID,

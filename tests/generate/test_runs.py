@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import MeasurementError
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from tasks import GRID, INTERVAL, SMALL, answer, fit_distribution, labelled, runs_of, task, without
 
 KINDS = ("max_likelihood", "mean", "sample")

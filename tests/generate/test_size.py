@@ -2,7 +2,7 @@
 
 from msbgen.data.schema import all_contexts
 from msbgen.data.store import write_blocks
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.generate.size import expected_size
 

@@ -12,7 +12,7 @@ from msbgen.data.schema import mean_duration
 from msbgen.evaluate.baselines import BASELINES, multilinear
 from msbgen.evaluate.scores import leave_contexts_out, left_out_groups, scored_contexts
 from msbgen.generate.faults import known_faults
-from msbgen.generate.model import PAPER, ProgressSettings, fit_profiles
+from msbgen.generate.fit import PAPER, ProgressSettings, fit_profiles
 from msbgen.generate.words import WordColumns, outside_hull
 from msbgen.plan.plan import plan_contexts
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.plan.plan import plan_contexts
 from msbgen.platform import PlatformConfig, read_trace, replay_trace
 

@@ -13,7 +13,7 @@ from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
-from msbgen.generate.model import PAPER, fit_profiles
+from msbgen.generate.fit import PAPER, fit_profiles
 from msbgen.plan.plan import Budget, Plan, Rest, parse_budget, parse_levels, plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 

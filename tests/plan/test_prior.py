@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import duration_array
-from msbgen.generate.model import fit_profiles
+from msbgen.generate.fit import fit_profiles
 from msbgen.plan.prior import (
     _importance,
     all_points,
