@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import store
     from msbgen.evaluate import scores as evaluate
-    from msbgen.generate.model import paper_problem
+    from msbgen.generate.fit import paper_problem
     from msbgen.report import table
 
     names = evaluate.METHODS
