@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.bounds.cliffs import cliff_errors
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import LEAST_WIDTH, Widths
 from msbgen.core.conformal import check_rate, conformal_quantile
@@ -93,7 +94,8 @@ class Calibration:
         Each quantity has a separate band.  The amounts of a run are those that
         `progress.deconvolve` computes with the predicted ones, `Centre.amounts`, as its prior,
         summed over segments.  With probability 1 − α the band covers all segments of a run at once,
-        or each segment separately, as `holds` selects.  The lower and upper limits are (q,
+        or each segment separately, as `holds` selects.  Bands of counts are wider between levels
+        that may hide a cliff (:mod:`msbgen.bounds.cliffs`).  The lower and upper limits are (q,
         segments, k), in the order of `quantities` [s, events].  Contexts, rate and errors as
         :meth:`duration_bound`.
         """
@@ -108,6 +110,8 @@ class Calibration:
             offsets = self._once(self._find_band_offsets, miscoverage, k, holds)
             width = self._once(self._find_band_widths, k).at(query)
             half[..., k] = np.maximum(half[..., k], offsets * width)
+        # counts may change at an unknown place between two levels
+        half[..., 1:] = np.maximum(half, cliff_errors(self.held_out, query.contexts))[..., 1:]
         lower = np.maximum(np.exp(centre - half) - floor, 0.0)
         return lower, np.exp(np.minimum(centre + half, _MOST_LOG)) - floor
 

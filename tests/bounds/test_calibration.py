@@ -12,8 +12,10 @@ import oracles
 from conftest import synthetic_task
 from held import grid_groups, held_out
 from msbgen.bounds.calibration import Calibration
+from msbgen.bounds.model import calibrate_model
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import count_array, duration_array
+from msbgen.generate.fit import fit_profiles
 from msbgen.generate.progress import deconvolve, uniform_knots
 
 
@@ -82,6 +84,20 @@ def test_bands_cover_the_runs_of_new_contexts(calibration, between):
     assert inside["run"].mean() >= inside["segment"].mean()
     with pytest.raises(ArgumentError, match="holds is 'all'; run or segment is wanted"):
         calibration.bands(between, 0.1, holds="all")
+
+
+def test_bands_of_counts_are_wide_where_a_cliff_may_lie(quick):
+    contexts = np.array([(w, f) for w in (2.0, 6.0, 8.0, 10.0, 12.0) for f in (1.0, 1.4, 2.0)])
+    task = synthetic_task(contexts, n_runs=3)
+    fits = contexts[:, 0] > 4  # a working set: misses fall to a tenth between two and six ways
+    task["cache_misses"] = task["cache_misses"] * np.where(fits, 0.1, 1.0)[:, None, None]
+    calibration = calibrate_model(fit_profiles(task, quick), task).calibration
+    lower, upper = calibration.bands([[4.0, 1.4], [9.0, 1.4], [2.0, 1.4]], 0.2)
+    gap, beside, measured = np.log(upper[:, -1, 2] / lower[:, -1, 2])
+    assert gap > np.log(10.0)  # half of the change to either side
+    assert max(beside, measured) < 0.5 * gap
+    time = np.log(upper[..., 0] / lower[..., 0]).max(axis=1)
+    assert time[0] < 0.5 * gap
 
 
 @settings(max_examples=20)
