@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tables import PROFILES
 
 from msbgen.core.contexts import grid_contexts
-from msbgen.data.schema import STARTED, count_array, duration_array
+from msbgen.data.schema import STARTED, count_array, duration_array, sampling_interval
 from msbgen.platform import PlatformConfig
 from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import make_trace, read_trace
@@ -45,6 +45,8 @@ FAULTS = {"clean": "", "slow": "a", "stretched": "b", "exchanged": "c", "absurd"
 # The working set moves from one to another number of ways.
 _WAYS = (4, 8)
 _DRIFT = 0.02
+# Parts of a sampling interval in which runs are replayed that a drift stretches.
+_FINE = 10
 _QUIET = PlatformConfig().without_noise()
 
 
@@ -167,28 +169,32 @@ class Case:
         second = rng.integers(2, size=places.shape)
         began = np.stack([2 * places + second, 2 * places + 1 - second], axis=1).astype(float)
         out = []
-        for version in range(2):
-            table: list[list[Run]] = []
-            for context, row in zip(contexts, began[:, version]):
-                table.append([])
-                for r, place in enumerate(row):
+        for version, like in enumerate(self.replays(seed)):
+            interval = sampling_interval(like)
+            fine = replay_trace(
+                original(self.program), contexts, runs, interval / _FINE, 2 * seed + version,
+                threads=1,
+            )  # fmt: skip
+            table = _runs_of(count_array(fine), duration_array(fine))
+            for row, places_of in zip(table, began[:, version]):
+                for r, place in enumerate(places_of):
                     factor = 1 + _DRIFT * (place / (began.size - 1) - 0.5)
-                    own = replay_trace(
-                        original(self.program),
-                        context[None],
-                        r + 1,
-                        0.01 / factor,
-                        2 * seed + version,
-                        threads=1,
-                    )
-                    counts = count_array(own)[0, r]
-                    counts = counts[np.isfinite(counts).all(axis=1)]
-                    table[-1].append(Run(counts, factor * float(duration_array(own)[0, r])))
-            like = self.replays(seed)[version]
+                    row[r] = _slower(row[r], interval, factor)
             profiles = _like(like, _together(table), table)
             profiles[STARTED] = ("context", "run"), began[:, version], {"units": "s"}
             out.append(profiles.assign_attrs(sweep="drifting"))
         return out[0], out[1]
+
+
+def _slower(fine: Run, interval: float, factor: float) -> Run:
+    """A run on a slower machine, sampled at an interval, from its counts in finer intervals."""
+    # a slower machine does less in an interval: it is the same run in its own time
+    edges = np.append(np.arange(len(fine.counts)) * (interval / _FINE), fine.duration)
+    reached = np.concatenate([np.zeros((1, fine.counts.shape[1])), np.cumsum(fine.counts, axis=0)])
+    own = interval / factor
+    ends = np.minimum(own * np.arange(np.ceil(fine.duration / own - 1e-9) + 1), fine.duration)
+    counts = np.column_stack([np.interp(ends, edges, column) for column in reached.T])
+    return Run(np.diff(counts, axis=0), factor * fine.duration)
 
 
 def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> xr.Dataset:

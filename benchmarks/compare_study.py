@@ -64,9 +64,9 @@ from msbgen.report.comparison_page import write_page
 Floats = NDArray[np.float64]
 
 # Sweeps without a change of each program: without faults in every design, with faults, and a drift.
-_CLEAN, _FAULTY, _DRIFTING = 19, 5, 10
+_CLEAN, _FAULTY, _DRIFTING = {"9 x 2": 15, "27 x 3": 12, "125 x 1": 4}, 3, 9
 # Sizes at the other designs, and sweeps of the changes that goals name.
-_OTHER_SIZES, _MORE = (0.01, 0.05), 4
+_OTHER_SIZES, _MORE = {"9 x 2": (0.01, 0.05), "125 x 1": (0.05,)}, 4
 # Change of the execution time of which the power of the ratio is measured, and its sweeps.
 _OVERALL, _OVERALL_SWEEPS = 0.005, 8
 PARTS = ("alarms", "edits", "overall", "runs", "speed")
@@ -80,7 +80,7 @@ def sweep(case: Case, seed: int) -> dict[str, Any]:
     time, instructions = found.time, found.totals["instructions"]
     peers = alarms_by_context(duration_array(old), duration_array(new))
     peers["bootstrap"] = bootstrap_alarm(duration_array(old), duration_array(new), rng)
-    if case.fault == "clean":
+    if case.fault == "clean" and (not case.edit or (case.edit, case.size) in GOALS):
         peers["mixed model"] = mixed_alarm(duration_array(old), duration_array(new))
     points = change_points(_difference(old, new), rng)
     peers["E-divisive"] = bool(points)
@@ -117,7 +117,7 @@ def power_by_runs(program: str) -> dict[str, dict[str, int]]:
     case, most = Case(program, "cycles", 0.05), max(RUNS)
     out: dict[str, dict[str, int]] = {}
     for seed in range(SWEEPS):
-        durations = [duration_array(d) for d in case.replays(10_000 + seed, most, 1.0)]
+        durations = [duration_array(d) for d in case.replays(46_000_000 + seed, most, 1.0)]
         for runs in RUNS:
             old, new = (d[:, :runs] for d in durations)
             time = Differences.of(case.contexts, old, new).mean(None, 0.95)
@@ -145,7 +145,7 @@ def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
     """Cases of a part, and their seeds."""
     for n, program in enumerate((*SCORED, *SETTLED)):
         seed = (
-            20_000_000 + 100_000 * (n + 1) + 50_000 * (part == "edits")
+            40_000_000 + 100_000 * (n + 1) + 50_000 * (part == "edits")
         )  # no two sweeps share their noise
         if part == "alarms":
             options = [Case(program, design=d, fault=f) for d, f in product(DESIGNS, FAULTS)]
@@ -156,11 +156,11 @@ def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
             main, clean = case.design == MAIN, case.fault == "clean"
             if part == "alarms":
                 own = _DRIFTING if case.fault == "drift" else _FAULTY
-                number = _CLEAN if clean else own if main else 0
+                number = _CLEAN[case.design] if clean else own if main else 0
             elif main:
                 number = _MORE if (case.edit, case.size) in GOALS else 1
             else:
-                number = int(case.size in _OTHER_SIZES)
+                number = int(case.size in _OTHER_SIZES[case.design])
             if number:
                 yield case, range(seed, seed + number)
             seed += number
@@ -178,7 +178,7 @@ def run(parts: Sequence[str], work: Path | None, jobs: int) -> dict[str, Any]:
             if part == "runs":
                 tasks = {p: partial(power_by_runs, p) for p in SCORED}
             elif part == "overall":
-                first = {p: 25_000_000 + 1000 * n for n, p in enumerate(SCORED)}
+                first = {p: 45_000_000 + 1000 * n for n, p in enumerate(SCORED)}
                 tasks = {
                     p: partial(overall, p, range(s, s + _OVERALL_SWEEPS)) for p, s in first.items()
                 }

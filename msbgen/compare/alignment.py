@@ -2,9 +2,11 @@
 
 Work that was inserted or removed shifts all that follows.  Both versions are cut into blocks of
 equal work (instructions), each described by its rates: time and events per instruction, in
-logarithms, averaged over the contexts.  A monotone path matches blocks of both at least cost,
+logarithms, averaged over each of G groups of contexts.  A monotone path matches blocks of both at
+least cost,
 
-    Σ_matched Σ_q min(|rate_old,q − rate_new,q|² / (2 τ² + 2 s²), cap)  +  Σ_gaps (a + b · length),
+    Σ_matched Σ_g,q min(|rate_old,g,q − rate_new,g,q|² / (2 τ² + 2 s²), cap) / G
+    + Σ_gaps (a + b · length),
 
 where s is how much the rates vary within a sampling interval, which shifts them by its phase; by
 dynamic programming with affine gaps (Gotoh, J. Mol. Biol. 162(3), 1982).  A matched block may be
@@ -100,8 +102,9 @@ def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
 
     Parameters
     ----------
-    old, new : (n, k)
-        Logarithms of the rates of both versions, in n blocks of equal shares of their work.
+    old, new : (groups, n, k)
+        Logarithms of the rates of both versions in groups of contexts, and in n blocks of equal
+        shares of their work.
     work : float
         Work of the new version over that of the old one, in total.
     reach : float
@@ -121,24 +124,30 @@ def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
 
 @dataclass(frozen=True, eq=False)
 class _Rates:
-    """Logarithms of rates, and how much they vary within a sampling interval, (n, k) each."""
+    """Logarithms of rates, and how much they vary within a sampling interval, (n, k) each.
+
+    Columns are those of all groups of contexts, one after the other.
+    """
 
     value: Floats
     spread: Floats
+    groups: int
 
     @classmethod
-    def of(cls, value: Floats, reach: float) -> _Rates:
+    def of(cls, rates: Floats, reach: float) -> _Rates:
+        value = np.concatenate(list(rates), axis=1)
         size = 2 * round(reach * len(value) / 2) + 1
         high = maximum_filter1d(value, size, axis=0, mode="nearest")
-        return cls(value, (high - minimum_filter1d(value, size, axis=0, mode="nearest")) / 2)
+        spread = (high - minimum_filter1d(value, size, axis=0, mode="nearest")) / 2
+        return cls(value, spread, len(rates))
 
     def blocks(self, n: int) -> _Rates:
         """Rates of n blocks by interpolation between the centres of those here."""
-        return _Rates(_sampled(self.value, n), _sampled(self.spread, n))
+        return _Rates(_sampled(self.value, n), _sampled(self.spread, n), self.groups)
 
     def rows(self, indices: NDArray[np.int64]) -> _Rates:
         """Some of the blocks."""
-        return _Rates(self.value[indices], self.spread[indices])
+        return _Rates(self.value[indices], self.spread[indices], self.groups)
 
 
 def _search(
@@ -178,9 +187,11 @@ def _sampled(rates: Floats, n: int) -> Floats:
 
 def _costs(old: _Rates, new: _Rates) -> Floats:
     """Cost of matching each pair of blocks, (n_old, n_new)."""
-    variance = _TAU**2 + old.spread[:, None] ** 2 + new.spread[None] ** 2
-    square = (old.value[:, None] - new.value[None]) ** 2 / (2 * variance)
-    return np.minimum(square, _CAP).sum(axis=2)
+    out = np.zeros((len(old.value), len(new.value)))
+    for own, other, near, far in zip(old.value.T, new.value.T, old.spread.T, new.spread.T):
+        variance = _TAU**2 + near[:, None] ** 2 + far**2
+        out += np.minimum((own[:, None] - other) ** 2 / (2 * variance), _CAP)
+    return out / old.groups
 
 
 def _mismatch(old: _Rates, new: _Rates) -> float:

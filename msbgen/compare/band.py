@@ -1,15 +1,21 @@
 """The ratio of a quantity between two versions in each context, and a band that holds all at once.
 
-A Gaussian process over the contexts predicts the logarithm of NEW/OLD: a constant of free size, and
-a smooth part (Matérn) of the length scale and amplitude that the differences make most likely.  The
-band is as wide as the largest deviation of draws from the process, and as that of runs with their
-labels permuted, where the noise has more than one mode.
+Gaussian processes over the contexts predict the logarithm of NEW/OLD: a constant of free size, and
+in all but one of them a smooth part (Matérn) of some length scale and amplitude.  The predictions
+are averaged by the probabilities of the processes, of which the constant has one half before the
+differences are seen: small differences between contexts that the runs cannot exclude widen the
+band.  The noise of a context is that of its runs with their labels permuted, and the band is as
+wide as the largest deviation of draws from the processes, and as that of permuted runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from msbgen.compare.ratio import Differences
 from msbgen.trend.coordinates import Coordinates, default_names
@@ -21,11 +27,11 @@ Floats = NDArray[np.float64]
 _PRIOR_FREEDOM = 16.0
 # Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
 _LENGTHS = (0.3, 0.8, 2.5)
-_AMPLITUDES = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
+_AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 # Draws for the simultaneous band, and the most contexts of a draw.
 _DRAWS, _MOST_DRAWN = 2000, 400
-# Log likelihood that a smooth part of the band must add: equal likelihoods mean a constant.
-_PENALTY = 2.0
+# Processes of a smaller probability are left out.
+_LEAST_PROBABLE = 1e-3
 # Jitter of a covariance before its root, of the largest variance.
 _JITTER = 1e-9
 
@@ -44,67 +50,126 @@ def ratios_everywhere(
     names = default_names(differences.contexts)
     coordinates = Coordinates.of(names, differences.contexts)
     known, asked = coordinates.scaled(differences.contexts), coordinates.scaled(targets)
-    noise = _steady_variance(differences)
-    scale = float(np.median(noise))
-    constant = 100 * (scale + float(np.mean(differences.value**2)))
-    noise = np.maximum(noise, 1e-12 * constant)  # else equal runs make a singular matrix
-    best = (-np.inf, 0.0, _LENGTHS[0])
-    for length in _LENGTHS:
-        smooth = _correlation(known, known, length)
-        for amplitude in scale * _AMPLITUDES:
-            fit = _log_likelihood(differences.value, constant + amplitude * smooth + np.diag(noise))
-            # a smooth part must be earned: equal likelihoods mean a constant
-            best = max(best, (fit - _PENALTY * (amplitude > 0), amplitude, length))
-    _, amplitude, length = best
-    own = constant + amplitude * _correlation(known, known, length) + np.diag(noise)
-    cross = constant + amplitude * _correlation(asked, known, length)
-    gain = np.linalg.solve(own, cross.T).T
-    mean = gain @ differences.value
-    gain_known = np.linalg.solve(own, own - np.diag(noise)).T
-    variance = constant + amplitude - (gain * cross).sum(axis=1)
-    deviation = np.sqrt(np.maximum(variance, 0.0))
+    value = differences.value
+    processes = _processes(known, value, _steady(differences, differences.positive_variance()))
+    weights = _probabilities(processes, value[None])
+    usual = _averaged(processes, weights, known, value[None])[0][0]
+    permuted = differences.permuted_values(usual)
+    if len(permuted) and not differences.from_neighbours:
+        # labels do not change this noise: versions whose runs are in one mode each have it, too
+        noise = _steady(differences, (permuted**2).mean(axis=0))
+        processes = _processes(known, value, noise)
+        weights = _probabilities(processes, value[None])
+    mean, deviation = (part[0] for part in _averaged(processes, weights, asked, value[None]))
     # the process is smooth: the largest deviation of many contexts is that of some of them
     some = rng.permutation(len(asked))[:_MOST_DRAWN]
-    prior = constant + amplitude * _correlation(asked[some], asked[some], length)
-    root = _root(prior - gain[some] @ cross[some].T)
-    draws = np.abs(root @ rng.standard_normal((root.shape[1], _DRAWS)))
-    largest = (draws / np.maximum(deviation[some], 1e-300)[:, None]).max(axis=0)
-    # the noise itself is an estimate: the draws are those of Student's t
-    free = float(
-        differences.freedom[0] if differences.from_neighbours else differences.freedom.sum()
-    )
-    largest /= np.sqrt(rng.chisquare(free, _DRAWS) / free)
-    z = float(np.quantile(largest, confidence))
-    # runs whose noise is not normal, as of two modes, deviate more with their labels permuted
-    permuted = differences.permuted_values(gain_known @ differences.value)
+    centre, own = mean[some], np.maximum(deviation[some], 1e-300)
+    largest = []
+    for process, number in zip(processes, rng.multinomial(_DRAWS, weights[0])):
+        if number:
+            drawn = process.draws(asked[some], value, number, rng) - centre
+            largest.append((np.abs(drawn) / own).max(axis=1))
+    sizes = np.concatenate(largest)
     if len(permuted):
-        apart = np.abs(permuted @ gain[some].T) / np.maximum(deviation[some], 1e-300)
-        z = max(z, float(np.quantile(apart.max(axis=1), confidence)))
+        of_each = _probabilities(processes, permuted)
+        apart, spread = _averaged(processes, of_each, asked[some], permuted)
+        deviations = (np.abs(apart) / np.maximum(spread, 1e-300)).max(axis=1)
+        z = max(float(np.quantile(part, confidence)) for part in (sizes, deviations))
+    else:
+        # the noise itself is an estimate: the draws are those of Student's t
+        free = float(
+            differences.freedom[0] if differences.from_neighbours else differences.freedom.sum()
+        )
+        sizes = sizes / np.sqrt(rng.chisquare(free, len(sizes)) / free)
+        z = float(np.quantile(sizes, confidence))
     half = z * deviation
     return np.exp(mean), np.exp(mean - half), np.exp(mean + half)
 
 
-def _steady_variance(differences: Differences) -> Floats:
-    """Variances (n,) shrunk further to their mean: few runs leave each of them unsure."""
-    noise = differences.positive_variance()
+def _steady(differences: Differences, noise: Floats) -> Floats:
+    """Variances (n,) shrunk to their mean: few runs leave each of them unsure."""
     own = np.zeros(len(noise)) if differences.from_neighbours else differences.freedom
     return (own * noise + _PRIOR_FREEDOM * noise.mean()) / (own + _PRIOR_FREEDOM)
+
+
+@dataclass(frozen=True, eq=False)
+class _Process:
+    """A constant of variance `constant` and a smooth part, seen with noise in contexts `known`."""
+
+    known: Floats  # (n, m), scaled
+    constant: float
+    amplitude: float
+    length: float
+    lower: Floats  # (n, n): Cholesky factor of the covariance of what is seen
+    log_prior: float
+
+    def log_likelihoods(self, values: Floats) -> Floats:
+        """Log densities of rows (p, n) without their constant, plus the prior's logarithm."""
+        whitened = solve_triangular(self.lower, values.T, lower=True)
+        log_volume = np.log(np.diag(self.lower)).sum()
+        return self.log_prior - log_volume - 0.5 * (whitened**2).sum(axis=0)
+
+    def covariance(self, first: Floats, second: Floats) -> Floats:
+        """Covariance of contexts (q, m) and (n, m), (q, n)."""
+        return self.constant + self.amplitude * _correlation(first, second, self.length)
+
+    def gain(self, asked: Floats) -> tuple[Floats, Floats]:
+        """Whitened covariance of contexts (q, m) with the seen ones, and their weights, (q, n)."""
+        cross = solve_triangular(self.lower, self.covariance(self.known, asked), lower=True)
+        return cross.T, solve_triangular(self.lower, cross, lower=True, trans="T").T
+
+    def draws(self, asked: Floats, value: Floats, number: int, rng: np.random.Generator) -> Floats:
+        """Draws of contexts (q, m) where `value` (n,) was seen, (number, q)."""
+        cross, gain = self.gain(asked)
+        root = _root(self.covariance(asked, asked) - cross @ cross.T)
+        return gain @ value + rng.standard_normal((number, root.shape[1])) @ root.T
+
+
+def _processes(known: Floats, value: Floats, noise: Floats) -> list[_Process]:
+    """Processes that differences (n,) with variances `noise` do not exclude."""
+    scale = float(np.median(noise))
+    constant = 100 * (scale + float(np.mean(value**2)))
+    noise = np.maximum(noise, 1e-12 * constant)  # else equal runs make a singular matrix
+    n_smooth = len(_LENGTHS) * len(_AMPLITUDES)
+    options = [(0.0, _LENGTHS[0], 0.0)]
+    options += [(scale * a, c, -np.log(n_smooth)) for c in _LENGTHS for a in _AMPLITUDES]
+    out = []
+    for amplitude, length, log_prior in options:
+        covariance = constant + amplitude * _correlation(known, known, length) + np.diag(noise)
+        try:
+            lower = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            continue
+        out.append(_Process(known, constant, amplitude, length, lower, log_prior))
+    weights = _probabilities(out, value[None])[0]
+    return [process for process, w in zip(out, weights) if w >= _LEAST_PROBABLE]
+
+
+def _probabilities(processes: Sequence[_Process], values: Floats) -> Floats:
+    """Probabilities of the processes for rows (p, n), (p, processes)."""
+    logs = np.stack([process.log_likelihoods(values) for process in processes], axis=1)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _averaged(
+    processes: Sequence[_Process], weights: Floats, asked: Floats, values: Floats
+) -> tuple[Floats, Floats]:
+    """Means and standard deviations in contexts (q, m) for rows (p, n), each (p, q)."""
+    mean = square = np.zeros((len(values), len(asked)))
+    for process, weight in zip(processes, weights.T[..., None]):
+        cross, gain = process.gain(asked)
+        variance = process.constant + process.amplitude - (cross**2).sum(axis=1)
+        own = values @ gain.T
+        mean = mean + weight * own
+        square = square + weight * (np.maximum(variance, 0.0) + own**2)
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
 def _correlation(z: Floats, other: Floats, length: float) -> Floats:
     """Matérn correlations of scaled coordinates (q, m) and (n, m), (q, n)."""
     steps = z[:, None] - other[None]
     return np.prod(matern(steps, length), axis=2)
-
-
-def _log_likelihood(value: Floats, covariance: Floats) -> float:
-    """Log density of a centred normal vector, without its constant."""
-    try:
-        lower = np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        return -np.inf
-    whitened = np.linalg.solve(lower, value)
-    return float(-0.5 * whitened @ whitened - np.log(np.diag(lower)).sum())
 
 
 def _root(covariance: Floats) -> Floats:

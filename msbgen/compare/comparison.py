@@ -42,6 +42,8 @@ Verdict = Literal["slower", "faster", "same", "undecided"]
 
 # Share of a program's amounts per block that is added before logarithms are taken.
 _FLOOR = 0.02
+# The most groups of contexts whose rates are matched side by side.
+_GROUPS = 3
 # Shorter work without a match is not reported: blocks round by as much.
 _LEAST_GAP = 0.005
 # Share of the work beside inserted and removed work that is not compared.
@@ -413,13 +415,15 @@ def _aligned(pair: Pair, totals: dict[str, Ratio]) -> Alignment:
     """Alignment of both versions' work by the rates of their counters."""
     knots = uniform_knots(BLOCKS)
     rates = [_rates(version, knots, pair.clock) for version in (pair.old, pair.new)]
+    groups = _alike(pair.contexts, sum(rates))
+    grouped = [np.stack([np.nanmean(part[rows], axis=0) for rows in groups]) for part in rates]
     work = 1.0
     if pair.clock:
         ratio = totals[pair.counters[pair.clock - 1]]
         change = np.log(ratio.value)
         if abs(change) > max(_WORK_ERRORS * ratio.error, _WORK_SHARE):
             work = ratio.value
-    return align(rates[0], rates[1], work=work, reach=float(_reach(pair).mean()))
+    return align(grouped[0], grouped[1], work=work, reach=float(_reach(pair).mean()))
 
 
 def _reach(pair: Pair) -> Floats:
@@ -429,12 +433,30 @@ def _reach(pair: Pair) -> Floats:
 
 
 def _rates(version: VersionRuns, knots: Floats, clock: int) -> Floats:
-    """Logarithms of the amounts per unit of work in blocks of progress, means over contexts."""
+    """Logarithms of the amounts per unit of work in blocks of progress, (n, blocks, k)."""
     amounts = np.nanmean(version.amounts(knots, clock), axis=1)  # (n, blocks, q)
     work = version.total[..., clock - 1] if clock else version.duration
     floor = _FLOOR * amounts.mean(axis=1, keepdims=True)
     per_work = (amounts + floor + 1e-300) / np.nanmean(work, axis=1)[:, None, None]
-    return np.nanmean(np.log(per_work), axis=0)
+    return np.log(per_work)
+
+
+def _alike(contexts: Floats, rates: Floats) -> list[NDArray[np.int64]]:
+    """Contexts in at most `_GROUPS` groups of levels of the resource that changes rates most.
+
+    Rates are (n, blocks, k); only how they vary with progress counts.
+    """
+    course = rates - rates.mean(axis=1, keepdims=True)
+    best, out = 0.0, [np.arange(len(contexts))]
+    for column in contexts.T:
+        levels = np.unique(column)
+        parts = np.array_split(levels, min(_GROUPS, len(levels)))
+        groups = [np.flatnonzero(np.isin(column, part)) for part in parts]
+        means = np.stack([np.nanmean(course[rows], axis=0) for rows in groups])
+        between = float(np.nanvar(means, axis=0).mean())
+        if between > best:
+            best, out = between, groups
+    return out
 
 
 def _course(pair: Pair, aligned: Alignment, bins: int) -> Course:

@@ -186,7 +186,7 @@ class Differences:
     def permuted_values(self, shift: Floats) -> Floats:
         """Values (p, n) under permuted labels, without a `shift` (n,); p is 0 for too few runs."""
         draws = permuted_runs(self.contexts, *self.runs, shift, are_paired=self.are_paired)
-        found = [_differences(*runs, are_paired=self.are_paired)[0] for runs in draws]
+        found = [_values(*runs, are_paired=self.are_paired) for runs in draws]
         return np.concatenate(found) if found else np.empty((0, len(self.value)))
 
     def positive_variance(self) -> Floats:
@@ -208,9 +208,8 @@ def _differences(
 
     Their shrunk variances and degrees of freedom (..., n), and the freedom that is added, (...).
     """
-    centres = [_trimmed_mean(values) for values in (old, new)]
-    first, second = (values / centre[..., None] - 1 for values, centre in zip((old, new), centres))
-    value = np.log(centres[1] / centres[0])
+    (centre, first), (other, second) = _relative(old), _relative(new)
+    value = np.log(other / centre)
     if are_paired:
         value = value + _trimmed_mean(second - first)
         squares, free = _squared_errors(second - first)
@@ -221,6 +220,19 @@ def _differences(
     share = 1 / runs[0] + 1 / runs[1]
     shrunk, added = _shrunk_variances(squares / share, free)
     return value, shrunk * share, free, added
+
+
+def _values(old: Floats, new: Floats, *, are_paired: bool) -> Floats:
+    """Differences of contexts (..., n) from runs (..., n, runs)."""
+    (centre, first), (other, second) = _relative(old), _relative(new)
+    value = np.log(other / centre)
+    return value + _trimmed_mean(second - first) if are_paired else value
+
+
+def _relative(values: Floats) -> tuple[Floats, Floats]:
+    """Trimmed means of rows (..., runs), and the runs' relative deviations from them."""
+    centre = _trimmed_mean(values)
+    return centre, values / centre[..., None] - 1
 
 
 def _pooled(
@@ -273,28 +285,35 @@ def _heterogeneity(value: Floats, noise: Floats) -> Floats:
 
 def _trimmed_mean(values: Floats) -> Floats:
     """Mean of each row's middle values, (..., runs) -> (...); missing ones are NaN."""
-    _, kept = _middle(values)
-    return np.where(kept, np.sort(values, axis=-1), 0.0).sum(axis=-1) / kept.sum(axis=-1)
+    n, trimmed = _trimmed(values)
+    if trimmed.any():
+        values = np.where(_kept(values, n, trimmed), np.sort(values, axis=-1), np.nan)
+    return np.nansum(values, axis=-1) / (n - 2 * trimmed)
 
 
-def _middle(values: Floats) -> tuple[Indices, Bools]:
-    """Number of trimmed values on either side, (...), and which of the sorted ones are kept."""
+def _trimmed(values: Floats) -> tuple[Indices, Indices]:
+    """Number of values in each row, (..., runs) -> (...), and of those trimmed on either side."""
     n = np.isfinite(values).sum(axis=-1)
-    trimmed = (_TRIMMED * n + 1e-9).astype(np.int64)
+    return n, (_TRIMMED * n + 1e-9).astype(np.int64)
+
+
+def _kept(values: Floats, n: Indices, trimmed: Indices) -> Bools:
+    """Which values of sorted rows are not trimmed, (..., runs)."""
     place = np.arange(values.shape[-1])
-    return trimmed, (place >= trimmed[..., None]) & (place < (n - trimmed)[..., None])
+    return (place >= trimmed[..., None]) & (place < (n - trimmed)[..., None])
 
 
 def _squared_errors(values: Floats) -> tuple[Floats, Floats]:
     """Squared standard errors of trimmed means of rows (..., runs), and degrees of freedom."""
-    trimmed, kept = _middle(values)
-    ordered, n = np.sort(values, axis=-1), np.isfinite(values).sum(axis=-1)
-    low = np.take_along_axis(ordered, trimmed[..., None], axis=-1)
-    high = np.take_along_axis(ordered, (n - 1 - trimmed)[..., None], axis=-1)
-    winsorized = np.clip(ordered, low, high)
-    mean = np.nansum(winsorized, axis=-1) / n
-    square = np.nansum((winsorized - mean[..., None]) ** 2, axis=-1)
-    held = kept.sum(axis=-1)
+    n, trimmed = _trimmed(values)
+    if trimmed.any():
+        ordered = np.sort(values, axis=-1)
+        low = np.take_along_axis(ordered, trimmed[..., None], axis=-1)
+        high = np.take_along_axis(ordered, (n - 1 - trimmed)[..., None], axis=-1)
+        values = np.clip(ordered, low, high)
+    mean = np.nansum(values, axis=-1) / n
+    square = np.nansum((values - mean[..., None]) ** 2, axis=-1)
+    held = n - 2.0 * trimmed
     return square / np.maximum(held * (held - 1.0), 1.0), held - 1.0
 
 

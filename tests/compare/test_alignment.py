@@ -47,7 +47,7 @@ def rates(seed, n=1000):
 
 
 def sampled(values, n=800):
-    return values[((np.arange(n) + 0.5) / n * len(values)).astype(int)]
+    return values[((np.arange(n) + 0.5) / n * len(values)).astype(int)][None]
 
 
 @pytest.mark.parametrize(("place", "length"), [(0.5, 0.02), (0.2, 0.05), (0.85, 0.1)])
@@ -63,6 +63,14 @@ def test_inserted_and_removed_work_is_located(place, length):
     (gap,) = align(sampled(new), sampled(old), work=1 / work, reach=0.002).gaps
     assert (gap.kind, gap.new) == ("removed", pytest.approx((place, place), abs=0.01))
     assert gap.length == pytest.approx(length / work, abs=0.002)
+
+
+def test_contexts_whose_rates_move_apart_show_a_place_that_their_mean_hides():
+    old = rates(1)
+    new = np.delete(old, slice(300, 320), axis=0)
+    groups = [np.concatenate([sampled(x), -sampled(x)]) for x in (old, new)]
+    (gap,) = align(*groups, work=0.98, reach=0.002).gaps
+    assert gap.old == pytest.approx((0.3, 0.32), abs=0.01)
 
 
 def test_slower_work_is_no_gap_and_another_program_no_version():
