@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -45,6 +45,10 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 
+# The most intervals of one version that are joined to compare it with another's interval.
+_MOST_INTERVALS = 4
+
+
 @dataclass(frozen=True, eq=False)
 class VersionRuns:
     """Runs of one version in the shared contexts.
@@ -75,6 +79,45 @@ class VersionRuns:
         counts = np.where(used[..., None, None], self.counts, np.nan)
         runs = to_progress(counts, self.duration, self.interval, knots=knots, clock=clock)
         return np.where(usable_runs(runs.total, clock)[..., None, None], runs.state, np.nan)
+
+    def sampled_every(self, interval: float) -> VersionRuns:
+        """The same runs, as a longer sampling interval [s] shows them.
+
+        Work that both versions share is spread out alike only in equal intervals.
+        """
+        if np.isclose(interval, self.interval):
+            return self
+        used = np.isfinite(self.duration)
+        n_times = int(np.ceil(self.duration[used].max(initial=interval) / interval - 1e-9))
+        counts = np.full((*self.duration.shape, n_times, self.counts.shape[3]), np.nan)
+        for place in zip(*np.nonzero(used)):
+            whole, own = self.duration[place], self.counts[place]
+            ends = np.minimum(interval * np.arange(1, n_times + 1), whole)
+            ends = ends[: int(np.ceil(whole / interval - 1e-9))]
+            for k, column in enumerate(own.T):
+                held = np.isfinite(column)
+                if held.any():
+                    n = int(np.flatnonzero(held)[-1]) + 1
+                    edges = np.append(self.interval * np.arange(n), whole)
+                    parts = np.diff(np.interp(ends, edges, _sums(column[:n])), prepend=0.0)
+                    lost = np.diff(np.interp(ends, edges, _sums(~held[:n])), prepend=0.0)
+                    counts[*place, : len(ends), k] = np.where(lost > 0, np.nan, parts)
+        return replace(self, counts=counts, interval=interval)
+
+
+def _common_interval(first: float, second: float) -> float:
+    """Least common multiple of both intervals; the longer one where that is much longer."""
+    short, long = sorted((first, second))
+    for times in range(1, _MOST_INTERVALS + 1):
+        parts = times * long / short
+        if np.isclose(parts, round(parts), rtol=1e-6):
+            return times * long
+    return long
+
+
+def _sums(parts: Floats | Bools) -> Floats:
+    """Sums of the first 0 to n of n parts, where missing ones are 0."""
+    return np.append(0.0, np.cumsum(np.nan_to_num(parts.astype(float))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +242,8 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
         _version(dataset, found, own, counters)
         for dataset, found, own in zip((old, new), findings, rows)
     ]
+    common = _common_interval(*(version.interval for version in versions))
+    versions = [version.sampled_every(common) for version in versions]
     notes = _fault_notes(old, *findings, is_new=False)
     notes += _fault_notes(new, *findings[::-1], is_new=True)
     notes += _difference_notes(old, new, rows, counters, findings)
@@ -374,8 +419,8 @@ def _difference_notes(
     intervals = sampling_interval(old), sampling_interval(new)
     if not np.isclose(*intervals):
         yield (
-            f"the sampling intervals are {intervals[0]:g} s and {intervals[1]:g} s; places in the "
-            f"work are as coarse as the longer one."
+            f"the sampling intervals are {intervals[0]:g} s and {intervals[1]:g} s; the work is "
+            f"compared in intervals of {_common_interval(*intervals):g} s."
         )
     started = started_array(old)[rows[0]], started_array(new)[rows[1]]
     if _is_one_sweep(old, new):
