@@ -86,6 +86,10 @@ def run(options: argparse.Namespace) -> None:
     results = [
         one.as_dict() | {"old": str(old), "new": str(new)} for one, (old, new) in zip(held, pairs)
     ]
+    tasks = [values["task"] for values in results]
+    for values, (old, _) in zip(results, pairs):
+        if tasks.count(values["task"]) > 1:  # else they cannot be told apart
+            values["task"] = f"{values['task']} ({old.stem})"
     shared.show(words.markdown_of(results) if options.markdown else words.text_of(results))
     if options.json:
         content = {"schema_version": _SCHEMA_VERSION, "comparisons": results}

@@ -116,7 +116,7 @@ class _Process:
     def gain(self, asked: Floats) -> tuple[Floats, Floats]:
         """Whitened covariance of contexts (q, m) with the seen ones, and their weights, (q, n)."""
         cross = solve_triangular(self.lower, self.covariance(self.known, asked), lower=True)
-        return cross.T, solve_triangular(self.lower, cross, lower=True, trans="T").T
+        return cross.T, solve_triangular(self.lower, cross, lower=True, trans=1).T
 
     def draws(self, asked: Floats, value: Floats, number: int, rng: np.random.Generator) -> Floats:
         """Draws of contexts (q, m) where `value` (n,) was seen, (number, q)."""
@@ -137,7 +137,7 @@ def _processes(known: Floats, value: Floats, noise: Floats) -> list[_Process]:
     for amplitude, length, log_prior in options:
         covariance = constant + amplitude * _correlation(known, known, length) + np.diag(noise)
         try:
-            lower = np.linalg.cholesky(covariance)
+            lower = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         except np.linalg.LinAlgError:
             continue
         out.append(_Process(known, constant, amplitude, length, lower, log_prior))

@@ -23,7 +23,13 @@ from msbgen.compare.pairs import (
     shared_rows,
 )
 from msbgen.compare.ratio import Differences, Ratio
-from msbgen.compare.stretches import ContextGroup, Labelled, context_groups, find_stretches
+from msbgen.compare.stretches import (
+    ContextGroup,
+    Labelled,
+    context_groups,
+    find_stretches,
+    mean_run,
+)
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import (
@@ -415,7 +421,7 @@ def _aligned(pair: Pair, totals: dict[str, Ratio]) -> Alignment:
     """Alignment of both versions' work by the rates of their counters."""
     knots = uniform_knots(BLOCKS)
     rates = [_rates(version, knots, pair.clock) for version in (pair.old, pair.new)]
-    groups = _alike(pair.contexts, sum(rates))
+    groups = _alike(pair.contexts, rates[0] + rates[1])
     grouped = [np.stack([np.nanmean(part[rows], axis=0) for rows in groups]) for part in rates]
     work = 1.0
     if pair.clock:
@@ -466,7 +472,7 @@ def _course(pair: Pair, aligned: Alignment, bins: int) -> Course:
     common = np.append(0.0, np.cumsum(lengths)) / lengths.sum()
     edges = [np.interp(knots, places, common) for places in (aligned.old, aligned.new)]
     versions = (
-        _mean_run(version.amounts(knots, pair.clock))[:, 0] for version in (pair.old, pair.new)
+        mean_run(version.amounts(knots, pair.clock))[:, 0] for version in (pair.old, pair.new)
     )
     old, new = (np.nan_to_num(np.nanmean(version, axis=0)) for version in versions)
     return Course(pair.quantities, edges[0], edges[1], old, new)
@@ -499,7 +505,7 @@ def _stretches(
     if aligned.gaps:
         # shifted work meets the sampling intervals in another phase, in all runs of a context
         # alike: contexts are permuted, not runs
-        runs = Labelled.of(_mean_run(old), _mean_run(new), _reach(pair), is_shifted=True)
+        runs = runs.shifted()
     found = find_stretches(
         runs,
         context_groups(pair.contexts),
@@ -535,14 +541,6 @@ def _stretches(
             )
         )
     return changes
-
-
-def _mean_run(amounts: Floats) -> Floats:
-    """Mean over the runs of each context, (n, runs, bins, q) -> (n, 1, bins, q)."""
-    present = np.isfinite(amounts).all(axis=2, keepdims=True)
-    sums = np.where(present, amounts, 0.0).sum(axis=1, keepdims=True)
-    n_runs = present.sum(axis=1, keepdims=True)
-    return np.where(n_runs > 0, sums / np.maximum(n_runs, 1), np.nan)
 
 
 def _verdict(time: Ratio, tolerance: float) -> Verdict:

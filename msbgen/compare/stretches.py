@@ -15,8 +15,9 @@ inserted or removed, all contexts share this error, and (Σ w_c u_c)² is added 
 The largest |T| is compared with its values under permutations of the versions' labels within each
 context, or within each pair of runs that were measured one after the other (Westfall and Young,
 1993).  This controls the familywise error over windows, quantities and groups of contexts for any
-distribution of the runs.  The stretch that was found is set aside, and the rest is scanned again
-with the same permutations (step-down).
+distribution of the runs.  A stretch that was found is set aside, and the rest is scanned again
+(step-down).  It meets its sampling intervals in another phase, in all runs of a context alike:
+means of contexts take the place of runs then, and the labels of contexts are exchanged.
 """
 
 from __future__ import annotations
@@ -125,6 +126,22 @@ class Labelled:
         labels[:, old.shape[1] :] = True
         return cls(np.concatenate([old, new], axis=1), labels, reach, are_paired, is_shifted)
 
+    def shifted(self) -> Labelled:
+        """Mean runs of both versions, where the new one's work is shifted."""
+        sides = (
+            np.where(side[..., None, None], self.amounts, np.nan) for side in (~self.new, self.new)
+        )
+        old, new = map(mean_run, sides)
+        return Labelled.of(old, new, self.reach, is_shifted=True)
+
+
+def mean_run(amounts: Floats) -> Floats:
+    """Mean over the runs of each context, (n, runs, bins, q) -> (n, 1, bins, q)."""
+    present = np.isfinite(amounts).all(axis=2, keepdims=True)
+    sums = np.where(present, amounts, 0.0).sum(axis=1, keepdims=True)
+    n_runs = present.sum(axis=1, keepdims=True)
+    return np.where(n_runs > 0, sums / np.maximum(n_runs, 1), np.nan)
+
 
 def context_groups(contexts: Floats) -> list[ContextGroup]:
     """All contexts, and for each resource those below and above its lower and upper third."""
@@ -173,16 +190,14 @@ def find_stretches(
     """
     n_bins = runs.amounts.shape[2]
     windows = _windows(n_bins)
-    scan = _Scan.of(runs, windows)
-    signs = _permuted_signs(runs, scan.present, permutations, rng)
     allowed = compared.copy()
     found: list[Stretch] = []
-    peaks = scan.largest(signs, groups)  # (windows, q, permutations + 1) summarised by group
+    peaks = _peaks(runs, windows, groups, permutations, rng)
     while len(found) < _MOST:
         free = np.array([allowed[a:b].all() for a, b in windows])
         if not free.any():
             break
-        over = peaks.size[:, free].reshape(len(signs), -1).max(axis=1)
+        over = peaks.size[:, free].reshape(len(peaks.size), -1).max(axis=1)
         p_value = float((over >= over[0] * (1 - 1e-12)).mean())
         if p_value > level:
             break
@@ -195,7 +210,22 @@ def find_stretches(
         found.append(Stretch(begin / n_bins, end / n_bins, int(q), group, p_value, more))
         first = min(begin, windows[window][0]) - _MARGIN
         allowed[max(first, 0) : max(end, windows[window][1]) + _MARGIN] = False
+        if not runs.is_shifted:
+            runs = runs.shifted()
+            peaks = _peaks(runs, windows, groups, permutations, rng)
     return _merged(found, (_MARGIN + 1) / n_bins)
+
+
+def _peaks(
+    runs: Labelled,
+    windows: Sequence[tuple[int, int]],
+    groups: Sequence[ContextGroup],
+    permutations: int,
+    rng: np.random.Generator,
+) -> _Peaks:
+    """Largest |T| of all windows without and with permutations."""
+    scan = _Scan.of(runs, windows)
+    return scan.largest(_permuted_signs(runs, scan.present, permutations, rng), groups)
 
 
 def _merged(found: Sequence[Stretch], apart: float) -> list[Stretch]:

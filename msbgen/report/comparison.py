@@ -91,9 +91,11 @@ def change_of(change: Values, confidence: float) -> str:
         or (ratio["p_value"] < level and abs(ratio["ratio"] - 1) >= _LEAST_CHANGE)
     }
     time = clear.pop("time", None)
-    if time is not None and not clear:
+    if time is not None and not clear and change["quantity"] in change["ratios"]:
         return f"same counts, {_share(abs(time - 1))} {'slower' if time > 1 else 'faster'}"
     parts = [f"{_name(name)} {_signed(ratio)}" for name, ratio in clear.items()]
+    if change["quantity"] not in change["ratios"]:  # without counts there is no ratio
+        parts.insert(0, f"{_name(change['quantity'])} without counts in one version")
     parts.append("same time" if time is None else f"time {_signed(time)}")
     return ", ".join(parts)
 

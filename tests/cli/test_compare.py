@@ -95,6 +95,13 @@ def test_several_tasks_are_matched_by_name_or_by_task(files, msbgen, refused):
     assert head.split() == ["task", "time", "verdict"]
     assert "slower by 20" in first
     assert "slower" not in second
+    shutil.copy(files / "old" / "a.nc", files / "old" / "c.nc")
+    shutil.copy(files / "same.nc", files / "new" / "c.nc")
+    done = msbgen("compare", "old/a.nc", "old/c.nc", "--with", "new")
+    assert [line.split("  ")[0] for line in done.stdout.splitlines()[2:4]] == [
+        "synthetic (a)",
+        "synthetic (c)",
+    ]
     (files / "new" / "other-name.nc").unlink()
     refused(2, "and not one file of its task", "compare", "old/b.nc", "--with", "new")
     refused(2, "none: is no folder", "compare", "old/b.nc", "--with", "none")

@@ -54,6 +54,45 @@ def test_slower_work_is_found_where_it_is():
     assert inverse == pytest.approx([result.time.value, result.time.low, result.time.high])
 
 
+def test_a_slower_stretch_shifts_the_samples_after_it_and_changes_nothing_there():
+    contexts = [[w, b, f] for w in (4, 8, 12) for b in (350, 700, 1050) for f in (1.2, 1.7, 2.3)]
+
+    def slower(trace):
+        n = trace.sizes["interval"]
+        factor = np.where(np.arange(n) // (n // 5) == 2, 1.1, 1.0).astype("float32")
+        return trace.assign(core_cycles=trace["core_cycles"] * factor)
+
+    result = compare_profiles(*versions(slower, contexts=contexts), settings=SETTINGS)
+    assert [change.quantity for change in result.changes] == ["time"]
+
+
+def test_runs_are_compared_as_the_longer_sampling_interval_shows_them():
+    trace = read_trace(shipped_file("traces/gzip.nc"))
+    old, new = (replay_trace(trace, CONTEXTS, 3, i, rng=s) for s, i in ((1, 0.01), (2, 0.025)))
+    result = compare_profiles(old, new, settings=SETTINGS)
+    assert result.changes == ()
+    pair = pair_profiles(old, new)
+    (many, few) = (np.isfinite(v.counts[..., 0]).sum(axis=2) for v in (pair.old, pair.new))
+    assert np.abs(many - few).max() <= 1
+    sums = np.nansum(pair.old.counts, axis=2)
+    np.testing.assert_allclose(sums, pair.old.total, rtol=1e-9)
+    cut = pair.old.counts[0, 0, :4].sum(axis=0)  # 4 · .05 s are 20 · .01 s
+    raw = [old[name].values[0, 0, :20].sum() for name in pair.counters]
+    np.testing.assert_allclose(cut, raw, rtol=1e-6)
+    new.attrs["interval"] *= 1.13  # has no short multiple in common
+    assert pair_profiles(old, new).old.interval == pytest.approx(0.02825)
+
+
+def test_counts_of_zero_in_one_version_have_no_ratio():
+    old, new = synthetic_task(MEASURED), synthetic_task(MEASURED, seed=8)
+    held = np.arange(6)[:, None, None] >= 3
+    new["cache_misses"] = new["cache_misses"].where(held | new["cache_misses"].isnull(), 0.0)
+    result = compare_profiles(old, new, settings=SETTINGS)
+    for change in result.changes:
+        assert all(np.isfinite(ratio.value) for ratio in change.ratios.values())
+    assert 0.8 < result.totals["cache_misses"].value < 1.25
+
+
 def test_faults_are_left_out_and_may_be_the_change_if_only_the_new_version_has_them():
     old, new = versions(contexts=[[8, *rest] for _, *rest in CONTEXTS[:4]] + CONTEXTS)
     new = spoilt(new, slow=[(5, 2.0)], stretched=[(0, 1, 3.0, 0.3, 0.5), (2, 0, 3.0, 0.6, 0.8)])
