@@ -15,6 +15,7 @@ from tables import RESULTS, cached, markdown, parser, publish, store, stored
 import msbgen
 from msbgen.beside import choose_placement, duration_bounds, play, program_table
 from msbgen.data.sharing import Sharing, shared_by_all
+from msbgen.plan.sharing import sharing_levels
 from msbgen.platform import PlatformConfig, read_stream, read_trace, replay_beside, replay_trace
 
 SEEN = tuple(name for name in beside_data.PROGRAMS if name not in beside_data.UNSEEN)
@@ -23,9 +24,13 @@ GRIDS = {
     "125": ((2, 5, 9, 14, 20), (70, 210, 560, 1400, 1e6), CLOCKS),
     "27": ((2, 8, 20), (70, 420, 1e6), (1.2, 2.0, 2.3)),
 }
-RUNS = {"125": 10, "27": 10}
+# Contexts of `msbgen plan --beside` on the virtual platform's ways and bandwidths, at each grid's
+# clocks: half as many as the grid has.
+PLANS = {"62 planned": (62, CLOCKS), "13 planned": (13, GRIDS["27"][2])}
+RUNS = 10
 INTERVAL, LEVEL = 0.01, 0.95
 DRAWS, PLACED, SOCKETS = 20, 8, 4
+FOLDS = 6
 # Name of a setting: what is shared, how many programs, clocks, and runs of the truth.
 SETTINGS = {
     "560 MB/s, 20 ways": ({"ways": 20, "bandwidth": 560.0}, 2, 3),
@@ -41,6 +46,8 @@ SETTINGS = {
     "four programs": ({"ways": 20, "bandwidth": 560.0}, 4, 1),
 }  # fmt: skip
 MAIN = next(iter(SETTINGS))
+# Settings whose durations get bounds.
+BOUNDED = (MAIN, "8 ways", "three programs", "four programs")
 
 
 def groups(setting):
@@ -80,16 +87,24 @@ def truth(setting, streams):
     return rows
 
 
+def contexts_of(grid):
+    """Contexts that are measured: of a grid, or planned."""
+    if grid in GRIDS:
+        return list(itertools.product(*([float(x) for x in values] for values in GRIDS[grid])))
+    size, clocks = PLANS[grid]
+    platform = PlatformConfig().levels
+    levels = sharing_levels({**platform, "frequency": clocks})
+    return msbgen.plan_contexts(levels, size).contexts.tolist()
+
+
 def fitted(work, name, grid):
     """The model of a program, and the spread of its durations [1]."""
     path = work / f"{name}-{grid}.model.nc"
     spread = work / f"{name}-{grid}.spread.json"
     if not path.exists() or not spread.exists():
-        levels = [[float(x) for x in values] for values in GRIDS[grid]]
         config = PlatformConfig(bandwidths=(*PlatformConfig().bandwidths, 1e6))
-        contexts = list(itertools.product(*levels))
         trace = read_trace(work / f"{name}.trace.nc")
-        measured = replay_trace(trace, contexts, RUNS[grid], 0.005, 1, config)
+        measured = replay_trace(trace, contexts_of(grid), RUNS, 0.005, 1, config)
         msbgen.fit_profiles(measured).save(path, overwrite=True)
         logs = np.log(measured["duration"].values)
         store(spread, float(np.sqrt(np.mean(np.var(logs, axis=1, ddof=1)))))
@@ -97,13 +112,15 @@ def fitted(work, name, grid):
 
 
 def tables_of(work, grid, names=tuple(beside_data.PROGRAMS)):
-    """Tables of programs at each clock of a setting, by (program, clock)."""
-    found = {}
+    """Tables at each clock of a setting, by (program, clock), and CPU seconds of one."""
+    found, seconds = {}, []
     for name in names:
         model, doubt = fitted(work, name, grid)
-        for clock in (1.5, 2.0, 2.3) if 1.5 in GRIDS[grid][2] else (2.0,):
+        for clock in (1.5, 2.0, 2.3) if grid == "125" else (2.0,):
+            began = time.process_time()
             found[name, clock] = program_table(model, clock, doubt=doubt)
-    return found
+            seconds.append(time.process_time() - began)
+    return found, float(np.median(seconds))
 
 
 def predicted(setting, rows, tables, bounds=False):
@@ -112,9 +129,9 @@ def predicted(setting, rows, tables, bounds=False):
     found = []
     for row in rows:
         mine = [tables[name, clock] for name, clock in zip(row["programs"], sharing.frequency)]
-        began = time.perf_counter()
+        began = time.process_time()
         course = play(mine, sharing, interval=INTERVAL)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         limits = duration_bounds(mine, sharing, LEVEL) if bounds else None
         rivals = rivals_of(mine, sharing)
         for i, name in enumerate(row["programs"]):
@@ -179,6 +196,49 @@ def by_other_pairs(rows):
     return found
 
 
+def learned(truths, results):
+    """Errors of durations in the main setting by the predictor of runtimes (Pitot, MLSys 2025).
+
+    It learns from aggregate times: of each program alone, and of all pairs but those of a fold, in
+    all settings of two programs from one start; a setting is a platform.
+    """
+    names = list(beside_data.PROGRAMS)
+    settings = [s for s, (given, size, _) in SETTINGS.items()
+                if size == 2 and not {"frequency", "starts"} & set(given)]  # fmt: skip
+    runs, seconds, pairs = [], [], []
+    for p, setting in enumerate(settings):
+        for row, case in itertools.product(truths[setting], (0, 1)):
+            one, other = names.index(row["programs"][case]), names.index(row["programs"][1 - case])
+            runs.append((one, p, other))
+            seconds.append(float(np.mean(row["durations"][case])))
+            pairs.append(tuple(sorted(row["programs"])))
+        alone = {r["name"]: r["alone"] for r in results[setting]}
+        for name, own in alone.items():
+            runs += [(names.index(name), p, -1)] * 3
+            seconds += [own] * 3
+            pairs += [()] * 3
+    table = np.array(runs)
+    data = msbgen.runtimes.make(
+        seconds, table[:, 0], table[:, 1], table[:, 2:], np.arange(len(runs)),
+        workloads=names, platforms=settings,
+    )  # fmt: skip
+    every = sorted({pair for pair, run in zip(pairs, runs) if pair and run[1] == 0})
+    fold_of = _folds(every)
+    errors = []
+    for fold in range(FOLDS):
+        held = np.array([bool(pair) and fold_of[pair] == fold for pair in pairs])
+        model = msbgen.runtimes.fit(data, subset=~held, rng=fold)
+        asked = held & (table[:, 1] == 0)
+        errors += (model.predict(table[asked]) / np.array(seconds)[asked] - 1).tolist()
+    return errors
+
+
+def _folds(pairs):
+    """Fold of each pair, drawn at random."""
+    order = np.random.default_rng(3).permutation(len(pairs))
+    return {pairs[i]: n % FOLDS for n, i in enumerate(order)}
+
+
 def placements(rows, tables):
     """Makespans by truth of pairings chosen by prediction, at random and by bandwidth."""
     true = {}
@@ -198,9 +258,9 @@ def placements(rows, tables):
             return max(max(true[drawn[a], drawn[b]]) for a, b in pairs)
 
         mine = [tables[name, 2.0] for name in drawn]
-        began = time.perf_counter()
+        began = time.process_time()
         chosen = choose_placement(mine, SOCKETS, socket)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         traffic = np.argsort([t.misses[:, -1].sum() / t.duration(20, 560.0) for t in mine])
         by_traffic = [(traffic[i], traffic[-1 - i]) for i in range(SOCKETS)]
         spans = [makespan(pairs) for pairs in pairings]
@@ -244,17 +304,20 @@ def main():
         setting: cached(work / f"truth-{i}.json", lambda setting=setting: read(setting))
         for i, setting in enumerate(SETTINGS)
     }
-    results = {}
-    for grid in GRIDS:
-        made = tables_of(work, grid)
+    results, table_seconds = {}, {}
+    for grid in (*GRIDS, *PLANS):
+        made, table_seconds[grid] = tables_of(work, grid)
         results[grid] = {
-            setting: predicted(setting, rows, made, bounds=grid == "125" and setting == MAIN)
+            setting: predicted(setting, rows, made, bounds=grid == "125" and setting in BOUNDED)
             for setting, rows in truths.items()
             if grid == "125" or setting == MAIN
         }
         if grid == "125":
             results["placements"] = placements(truths[MAIN], made)
-    store(RESULTS / "beside.json", summary(results))
+            results["learned"] = learned(truths, results[grid])
+    found = summary(results)
+    found["table_seconds"] = table_seconds["125"]
+    store(RESULTS / "beside.json", found)
     publish(tables())
 
 
@@ -268,12 +331,17 @@ def summary(results):
         f"{MAIN}, with an unseen program": [r for r, u in zip(main, unseen) if u],
         **{s: rows for s, rows in results["125"].items() if s != MAIN},
     }
-    small = [r for r, u in zip(results["27"][MAIN], unseen) if not u]
-    for name, rows in {**parts, f"{MAIN}, seen, 27 contexts": small}.items():
+    for name, rows in parts.items():
         found["settings"][name] = figures(rows)
+    for grid in ("27", *PLANS):
+        rows = results[grid][MAIN]
+        for part, wanted in (("seen", False), ("with an unseen program", True)):
+            chosen = [r for r, u in zip(rows, unseen) if u == wanted]
+            found["settings"][f"{MAIN}, {part}, {grid} contexts"] = figures(chosen)
     for rival in ("no interference", "half of each", "equilibrium"):
         found["rivals"][rival] = error([r[rival] for r in main])
     found["rivals"]["mean slowdown of other pairs"] = error(by_other_pairs(main))
+    found["rivals"]["Pitot, aggregate times of other pairs"] = error(results["learned"])
     found["rivals"]["msbgen, 125 contexts"] = error([r["error"] for r in main])
     found["covered"] = {
         name: float(np.mean([r["covered"] for r in rows])) for name, rows in parts.items()
@@ -322,9 +390,20 @@ def tables():
         ]
         for name, key in (("msbgen", "chosen"), ("by traffic", "by traffic"), ("random", "random"))
     ]  # fmt: skip
+    covered = [[name, f"{100 * share:.1f} %"] for name, share in found["covered"].items()]
+    seconds = [
+        ["table of a program, from a model of 125 contexts", f"{found['table_seconds']:.2f} s"],
+        ["course of a pair, and of both alone", f"{1e3 * found['seconds']:.1f} ms"],
+        [
+            "best of 105 pairings of eight programs",
+            f"{np.median([row['seconds'] for row in chosen]):.2f} s",
+        ],
+    ]
     return {
         "beside": markdown(header, rows),
         "beside-rivals": markdown(["predictor", "mean error", "worst"], rivals),
+        "beside-bounds": markdown(["setting", "runs within bounds for 95 %"], covered),
+        "beside-seconds": markdown(["step", "CPU time"], seconds),
         "beside-pairings": markdown(
             ["pairing", "within 1 % of the best", "mean loss", "worst loss"], placed
         ),

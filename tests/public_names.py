@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import msbgen
 from msbgen.choose.allotment import Allotment
 from msbgen.choose.context import ContextChoice
+from msbgen.data.sharing import Sharing, shared_by_all
 
 Floats = NDArray[np.float64]
 DONE: list[tuple[int, int]] = []
@@ -166,6 +167,29 @@ def compare(measured: xr.Dataset) -> None:
     assert_type(comparison, msbgen.Comparison)
     assert_type(comparison.time.low, float)
     assert_type(comparison.as_dict(), dict[str, Any])
+
+
+def beside(measured: xr.Dataset) -> None:
+    """Two programs that share a cache, and which of three to put together."""
+    requests = (2 * measured["cache_misses"]).assign_attrs(measured["cache_misses"].attrs)
+    columns = msbgen.beside.Columns(way_size=2.0**19)
+    table = msbgen.beside.program_table(
+        measured.assign(cache_requests=requests), 2.0, segments=20, columns=columns
+    )
+    assert_type(table, msbgen.beside.ProgramTable)
+    shared = assert_type(shared_by_all(2, ways=8, bandwidth=200.0, frequency=2.0), Sharing)
+    law = msbgen.beside.LawSettings()
+    course = msbgen.beside.play([table, table], shared, interval=0.02, law=law)
+    assert_type(course, msbgen.beside.Course)
+    assert_type(course.slowdown, Floats)
+    assert_type(msbgen.beside.course_profiles(course), list[xr.Dataset])
+    assert_type(msbgen.beside.duration_bounds([table, table], shared, 0.9, draws=4), Floats)
+    harm = assert_type(msbgen.beside.find_harm([table, table], shared), msbgen.beside.Harm)
+    assert_type(harm.by, Floats)
+    chosen = msbgen.beside.choose_placement([table] * 3, 2, shared, progress=step)
+    assert_type(chosen, msbgen.beside.Placement)
+    repaired = msbgen.beside.best_partition([table, table], shared)
+    assert_type(repaired.groups, tuple[tuple[int, ...], ...])
 
 
 def solve() -> None:
@@ -407,6 +431,7 @@ def main(folder: Path) -> list[str]:
     plan(folder, model)
     score(measured)
     compare(measured)
+    beside(measured)
     solve()
     runtimes(folder)
     relative(folder)

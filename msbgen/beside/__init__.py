@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = public_names(
         "course": ("Course", "LawSettings", "course_profiles", "duration_bounds", "play"),
         "harm": ("Harm", "find_harm"),
         "placement": ("Placement", "best_partition", "choose_placement"),
-        "table": ("Columns", "ProgramTable", "program_table"),
+        "columns": ("Columns",),
+        "table": ("ProgramTable", "program_table"),
     },
 )

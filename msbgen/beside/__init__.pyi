@@ -1,5 +1,6 @@
 """The public names of ``msbgen.beside`` for type checkers."""
 
+from msbgen.beside.columns import Columns as Columns
 from msbgen.beside.course import Course as Course
 from msbgen.beside.course import LawSettings as LawSettings
 from msbgen.beside.course import course_profiles as course_profiles
@@ -10,6 +11,5 @@ from msbgen.beside.harm import find_harm as find_harm
 from msbgen.beside.placement import Placement as Placement
 from msbgen.beside.placement import best_partition as best_partition
 from msbgen.beside.placement import choose_placement as choose_placement
-from msbgen.beside.table import Columns as Columns
 from msbgen.beside.table import ProgramTable as ProgramTable
 from msbgen.beside.table import program_table as program_table

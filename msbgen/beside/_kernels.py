@@ -10,9 +10,9 @@ from msbgen.core.compiled import cached
 
 # Windows of a cache that are followed at most, and shares of the youngest one's age that are added.
 _MOST_WINDOWS = 400
-_YOUNGER = 8
+_YOUNGER = 4
 # Windows nearer to each other than this part of their lines, and these ways, are thinned out.
-_NEAR, _NEAR_WAYS = 0.03, 0.02
+_NEAR, _NEAR_WAYS = 0.05, 0.03
 
 
 def _kernel(function: Callable[..., Any]) -> Any:
@@ -53,8 +53,8 @@ def _interpolated(row, place):
 def _seconds(table, ways, per_miss, slowness, missed):
     """Time of a segment with ways and with `per_miss` seconds of the channel for each miss.
 
-    `slowness` (b,) are those of the table's columns, ascending; beyond the last one, each further
-    second is one of each miss.
+    `slowness` (b,) are those of the table's columns, ascending; beyond the last one, the time
+    grows once the transfers take longer than all else.
     """
     b = 0
     while b < slowness.size - 2 and slowness[b + 1] < per_miss:
@@ -66,7 +66,9 @@ def _seconds(table, ways, per_miss, slowness, missed):
         return first + missed * max(per_miss - slowness[0], 0.0) * (slowness.size == 1)
     second = table[left, b + 1] * (1.0 - share) + table[left + 1, b + 1] * share
     if per_miss >= slowness[b + 1]:
-        return second + missed * (per_miss - slowness[b + 1])
+        unlimited = table[left, 0] * (1.0 - share) + table[left + 1, 0] * share
+        floor = max(unlimited, missed * slowness[b + 1])
+        return second + max(missed * per_miss - floor, 0.0)
     part = (per_miss - slowness[b]) / (slowness[b + 1] - slowness[b])
     return first * (1.0 - part) + second * part
 
@@ -140,6 +142,33 @@ def _waits(mine, service, lookahead, think, demanded, rate, wait):
 
 
 @_kernel
+def _grants(pool, memory, per_miss, demand, each, granted):
+    """Share of its demand that each program of a regulated pool is granted, into `granted`.
+
+    All run until the period's misses are used up, and each then until its next ones: these come
+    in clusters, ``demand * each`` a period.  The misses of all are those of the pool.
+    """
+    wanted = 0.0
+    for m in range(memory.size):
+        if memory[m] == pool:
+            granted[m] = 1.0
+            wanted += demand[m]
+    if wanted * per_miss <= 1.0:
+        return
+    together = 1.0 / (wanted * per_miss)
+    for _ in range(6):
+        total = 0.0
+        for m in range(memory.size):
+            if memory[m] == pool:
+                clusters = demand[m] * each
+                granted[m] = together
+                if clusters > 0.0 and demand[m] < wanted:
+                    granted[m] -= np.expm1(-clusters * (1.0 - together)) / clusters
+                total += demand[m] * granted[m]
+        together /= total * per_miss
+
+
+@_kernel
 def _held(windows, n_windows, mates, ways, lines):
     """Lines of each program in the cache, into `lines`: those of the window that fills it."""
     before = 0.0
@@ -170,9 +199,10 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
     and the pool of each program, its start [s], and whether it starts again.  ``resources`` is
     (ways, overflow, pools, slowness): (c,) ways of each cache; (c, x) probability that its sets
     overflow, over lines [1/20 way]; (p,) seconds per miss of each pool; (b,) those of the columns
-    of the table.  ``law`` is (distances, sets, step, period, queue, lookahead): distances [ways],
-    lines of a way, the longest step [s], the regulator's period [s], 1.0 where a channel serves
-    misses one after another, and the time by which prefetches are ahead [s].
+    of the table.  ``law`` is (distances, sets, step, period, cluster, queue, lookahead): distances
+    [ways], lines of a way, the longest step [s], the regulator's period [s], misses that come
+    together, 1.0 where a channel serves misses one after another, and the time by which prefetches
+    are ahead [s].
 
     ``readings`` (n, capacity, 5) receives instructions, requests, misses, prefetched misses since
     the start, and the ways held, at the end of each `interval` [s]; ``segment_time`` (n, s) the
@@ -182,7 +212,7 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
     instructions, requests, misses, early, seconds, reuse, mixed = programs
     cache, memory, starts, loop = places
     ways, overflow, pools, slowness = resources
-    distances, sets, longest, period, queue, lookahead = law
+    distances, sets, longest, period, cluster, queue, lookahead = law
     n, n_segments = requests.shape
     n_ways = misses.shape[2]
     tails = np.empty(reuse.shape)
@@ -205,7 +235,7 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
     lasts = np.zeros(n)  # seconds of a segment at the present speed
     count = np.zeros((n, 4))
     missed, demand, place = np.zeros(n), np.zeros(n), np.zeros(n)
-    unlimited, rate, wait = np.zeros(n), np.zeros(n), np.zeros(n)
+    unlimited, rate, wait, granted = np.zeros(n), np.zeros(n), np.zeros(n), np.ones(n)
     think, demanded, mine = np.zeros(n), np.zeros(n), np.zeros(n, np.bool_)
     held = np.zeros(n)
     live = np.zeros(n, np.bool_)
@@ -260,6 +290,10 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
             missed[i] = _interpolated(misses[i, s], place[i])
             unlimited[i] = _seconds(seconds[i, s], place[i], slowness[0], slowness, missed[i])
             demand[i] = missed[i] / unlimited[i]
+        if queue == 0.0:
+            for p in range(pools.size):
+                if pools[p] > 0.0:
+                    _grants(p, memory, pools[p], demand, period / cluster, granted)
         for i in range(n):
             if not live[i]:
                 continue
@@ -276,20 +310,13 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
                     _waits(mine, pools[p], lookahead, think, demanded, rate, wait)
                     alone = _seconds(seconds[i, s], place[i], pools[p], slowness, missed[i])
                     lasts[i] = max(unlimited[i] + missed[i] * wait[i], alone)
-            elif pools[p] > 0.0:
-                wanted = 0.0
+            elif pools[p] > 0.0 and missed[i] > 0.0:
+                own = 1.0 / pools[p]
                 for m in range(n):
-                    if memory[m] == p:
-                        wanted += demand[m]
-                granted = min(1.0, 1.0 / (pools[p] * wanted)) if wanted > 0.0 else 1.0
-                own = 1.0 / pools[p] - granted * (wanted - demand[i])
-                if missed[i] > 0.0:
-                    lasts[i] = _seconds(seconds[i, s], place[i], 1.0 / own, slowness, missed[i])
-                if granted < 1.0 and demand[i] > 0.0:
-                    # a program waits from its next miss on, not from the instant of the last grant
-                    rest = 1.0 - granted
-                    runs = granted - np.expm1(-demand[i] * rest * period) / (demand[i] * period)
-                    lasts[i] = max(lasts[i] * granted / runs, unlimited[i])
+                    if memory[m] == p and m != i:
+                        own -= demand[m] * granted[m]
+                lasts[i] = _seconds(seconds[i, s], place[i], 1.0 / own, slowness, missed[i])
+                lasts[i] = max(lasts[i], unlimited[i])
             step = min(step, max(left[i] * lasts[i], 1e-9))
         reading = (n_readings + 1) * interval
         step = min(step, max(reading - now, 1e-9))

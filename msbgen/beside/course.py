@@ -20,16 +20,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.beside._kernels import play_programs
+from msbgen.beside.columns import Columns
 from msbgen.beside.table import (
     DISTANCES,
-    UNREGULATED,
-    Columns,
     ProgramTable,
     miss_probability,
     with_bandwidths,
@@ -37,7 +37,7 @@ from msbgen.beside.table import (
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
 from msbgen.data.schema import make_profiles
-from msbgen.data.sharing import Sharing
+from msbgen.data.sharing import UNREGULATED, Sharing
 
 Floats = NDArray[np.float64]
 
@@ -56,19 +56,26 @@ class LawSettings:
         Longest step [s].
     regulator_period : float
         Period in which a regulator grants misses [s].
+    cluster : float
+        Misses that come together, so that a program waits for a regulator once for all of them.
     lookahead : float
         Time by which a prefetcher is ahead of the core [s].
     doubt : float
-        Standard deviation of the logarithm of predicted slowdowns about true ones [1].
+        Standard deviation of the logarithm of predicted slowdowns about true ones, over that
+        logarithm: a program that hardly slows down is predicted well [1].
+    table_doubt : float
+        Standard deviation of the logarithm of a table's durations about mean ones [1].
     """
 
     step: float = 1e-3
     regulator_period: float = 1e-3
+    cluster: float = 20.0
     lookahead: float = 200e-9
-    doubt: float = 0.012
+    doubt: float = 0.055
+    table_doubt: float = 0.004
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", "regulator_period")
+        check_positive(self, "step", "regulator_period", "cluster")
 
 
 _LAW = LawSettings()
@@ -95,6 +102,8 @@ class Course:
         Traffic of the misses of the first run [MB/s].
     segment_seconds, segment_alone : ndarray, (n, n_segments)
         Time of each segment of progress [s], side by side and alone.
+    progress : ndarray, (n, n_segments + 1)
+        Shares of each program's work between which the segments lie.
     sharing : Sharing
         What they shared.
     columns : tuple of Columns
@@ -110,6 +119,7 @@ class Course:
     bandwidth: Floats
     segment_seconds: Floats
     segment_alone: Floats
+    progress: Floats
     sharing: Sharing
     columns: tuple[Columns, ...]
 
@@ -164,16 +174,13 @@ def play(
     """
     _check(tables, sharing, interval)
     together = _played(tables, sharing, interval, law)
-    alone = [
-        _played(tables[i : i + 1], replace(sharing.only([i]), starts=(0.0,)), math.inf, law)
-        for i in range(len(tables))
-    ]
+    alone = [_played_alone(tables, sharing, i, law) for i in range(len(tables))]
     counts, ways, seconds, ends = together
     traffic = counts[:, :, 2] * tables[0].columns.line_size / interval / 1e6
     return Course(
         tuple(table.task for table in tables), ends - np.array(sharing.starts),
         np.concatenate([one[3] for one in alone]), interval, counts, ways, traffic, seconds,
-        np.concatenate([one[2] for one in alone]), sharing,
+        np.concatenate([one[2] for one in alone]), np.stack([t.progress for t in tables]), sharing,
         tuple(table.columns for table in tables),
     )  # fmt: skip
 
@@ -191,8 +198,8 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
 
     Each has one context: the ways and the bandwidth of its groups, and its clock.  Beside the
     counters of the tables, ``held_ways`` and ``used_bandwidth`` (context, time) have the ways and
-    the traffic [MB/s] over time, and ``slowdown`` (segment,) the time of each segment of progress
-    over that alone.
+    the traffic [MB/s] over time, and ``slowdown`` (segment,) the time of each segment over that
+    alone; ``progress`` (segment,) has the share of the work at its end.
     """
     made = []
     for i, columns in enumerate(course.columns):
@@ -243,6 +250,8 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
                                 {"units": "MB s-1", "long_name": "traffic of the misses"}),
                 slowdown=(("segment",), course.slowdown_by_progress[i],
                           {"units": "1", "long_name": "time over that alone, by progress"}),
+                progress=(("segment",), course.progress[i, 1:],
+                          {"units": "1", "long_name": "share of the work at the segment's end"}),
             )
         )  # fmt: skip
     return made
@@ -251,7 +260,8 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
 def course_dataset(course: Course, bounds: Floats) -> xr.Dataset:
     """All of a course, with its bounds (n, 2), as one dataset.
 
-    Dims program, time (ends of the intervals [s]), segment (of progress), and bound.
+    Dims program, time (ends of the intervals [s]), segment, and bound.  Segments end at shares
+    ``progress`` of a program's work.
     """
     series = ("program", "time")
     events = ("instructions", "cache_requests", "cache_misses", "prefetched_misses")
@@ -261,6 +271,7 @@ def course_dataset(course: Course, bounds: Floats) -> xr.Dataset:
         "held_ways": (series, course.ways, {"units": "1"}),
         "used_bandwidth": (series, course.bandwidth, {"units": "MB s-1"}),
         "slowdown": (("program", "segment"), course.slowdown_by_progress, {"units": "1"}),
+        "progress": (("program", "segment"), course.progress[:, 1:], {"units": "1"}),
         "duration": (("program",), course.durations, {"units": "s"}),
         "duration_alone": (("program",), course.alone, {"units": "s"}),
         "duration_bounds": (("program", "bound"), bounds, {"units": "s"}),
@@ -285,8 +296,9 @@ def duration_bounds(
     """Lower and upper bounds of each duration [s], (n, 2), that hold with probability `level`.
 
     Each draw plays the programs at other speeds: each one's times are multiplied by a factor with
-    the deviation of its table's `doubt`, and its slowdown is raised to a power with that of
-    ``law.doubt``.  Bounds are normal quantiles of the logarithms over `draws`.
+    the deviation of its table's `doubt`.  Its slowdown is then raised to a power of mean 1 and
+    deviation ``law.doubt``, and multiplied by a factor with the deviation ``law.table_doubt``.
+    Bounds are normal quantiles of the logarithms over `draws`.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"level is {level}; a probability between 0 and 1 is wanted.")
@@ -295,16 +307,19 @@ def duration_bounds(
     _check(tables, sharing, 1.0)
     drawn = generator(rng)
     n = len(tables)
+    slowdown = np.log(play_durations(tables, sharing, law=law) / _alone(tables, sharing, law))
+    spread = np.hypot(law.doubt * slowdown, law.table_doubt)
     found = np.empty((draws, n))
     for d in range(draws):
         factors = np.exp([t.doubt * z for t, z in zip(tables, drawn.standard_normal(n))])
         faster = [replace(t, seconds=t.seconds * f) for t, f in zip(tables, factors)]
         ends = _played(faster, sharing, math.inf, law)[3] - np.array(sharing.starts)
-        found[d] = np.log(ends) + law.doubt * drawn.standard_normal(n)
+        found[d] = np.log(ends) + spread * drawn.standard_normal(n)
     from scipy.stats import norm  # slow to import
 
-    middle, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
-    return np.exp(middle[:, None] + norm.ppf([(1 - level) / 2, (1 + level) / 2]) * spread[:, None])
+    middle, deviation = found.mean(axis=0), found.std(axis=0, ddof=1)
+    quantiles = norm.ppf([(1 - level) / 2, (1 + level) / 2])
+    return np.exp(middle[:, None] + quantiles * deviation[:, None])
 
 
 def _check(tables: Sequence[ProgramTable], sharing: Sharing, interval: float) -> None:
@@ -341,6 +356,25 @@ def _check(tables: Sequence[ProgramTable], sharing: Sharing, interval: float) ->
         )
 
 
+@lru_cache(maxsize=64)
+def _overflow(ways: tuple[float, ...], most_ways: int) -> Floats:
+    """Probability that sets of caches overflow, over lines [1/20 way], (n_caches, n_lines)."""
+    lines = np.arange(int(_PER_WAY * _FAR * most_ways) + 2) / _PER_WAY
+    return miss_probability(lines, ways)
+
+
+def _alone(tables: Sequence[ProgramTable], sharing: Sharing, law: LawSettings) -> Floats:
+    """Durations with all resources of their groups for themselves [s], (n,)."""
+    return np.concatenate([_played_alone(tables, sharing, i, law)[3] for i in range(len(tables))])
+
+
+def _played_alone(
+    tables: Sequence[ProgramTable], sharing: Sharing, i: int, law: LawSettings
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """:func:`_played` of one program without the others, from the instant 0 on."""
+    return _played([tables[i]], replace(sharing.only([i]), starts=(0.0,)), math.inf, law)
+
+
 def _played(
     tables: Sequence[ProgramTable], sharing: Sharing, interval: float, law: LawSettings
 ) -> tuple[Floats, Floats, Floats, Floats]:
@@ -353,7 +387,6 @@ def _played(
     n = len(tables)
     whole = np.arange(tables[0].most_ways + 1)
     mixed = miss_probability(DISTANCES, whole).T
-    lines = np.arange(int(_PER_WAY * _FAR * tables[0].most_ways) + 2) / _PER_WAY
     programs = (
         *(np.stack([getattr(t, name) for t in tables]) for name in
           ("instructions", "requests", "misses", "prefetched")),
@@ -364,7 +397,7 @@ def _played(
     per_miss = columns.line_size / 1e6
     resources = (
         np.array(sharing.ways, dtype=float),
-        miss_probability(lines, sharing.ways),
+        _overflow(tuple(sharing.ways), tables[0].most_ways),
         np.array([0.0 if b >= UNREGULATED else per_miss / b for b in sharing.bandwidth]),
         np.ascontiguousarray(per_miss / levels[::-1]),
     )
@@ -382,7 +415,7 @@ def _played(
                 sharing.afterwards == "loop",
             ),
             resources,
-            (DISTANCES, sets, law.step, law.regulator_period, queue, law.lookahead),
+            (DISTANCES, sets, law.step, law.regulator_period, law.cluster, queue, law.lookahead),
             interval, readings, segment_time, ends,
         )  # fmt: skip
         if many >= 0:

@@ -23,8 +23,7 @@ def draw_course(course: Course, path: Path) -> None:
         label = f"{task}: {course.slowdown[i]:.2f} times as long"
         axes[0].step(times, course.bandwidth[i], where="pre", label=label)
         axes[1].plot(times, course.ways[i])
-        segments = course.slowdown_by_progress.shape[1]
-        axes[2].step((np.arange(segments) + 1) / segments, course.slowdown_by_progress[i])
+        axes[2].step(course.progress[i, 1:], course.slowdown_by_progress[i])
     for axis, name in zip(axes, ("bandwidth [MB/s]", "cache ways held", "slowdown")):
         axis.set_ylabel(name)
         axis.set_ylim(bottom=0)

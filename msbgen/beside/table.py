@@ -1,8 +1,12 @@
 """What a program does alone, over its progress and over its resources.
 
-A table has, for each of 100 segments of a program's progress: the requests to the last-level
-cache, the misses with w ways, and the time with w ways and a bandwidth of b.  All of it is read
-from measured or generated profiles whose contexts are a grid of ways and bandwidths at one clock.
+A table has, for each of 150 segments of a program's progress: the requests to the last-level
+cache, the misses with w ways, and the time with w ways and a bandwidth of b.  Segments have equal
+shares of requests and of time, as a short phase may have most of the misses.  Times are those of a
+grid of ways and bandwidths at one clock, requests and misses those of all contexts.
+
+Between two bandwidths, what a time exceeds the larger one of the unlimited time and the time of the
+transfers is interpolated.
 
 Misses by ways also give the *reuse distances*: how many other lines (in units of a way, so many
 lines as there are sets) the program uses between two uses of a line.  A line with a distance of x
@@ -26,18 +30,18 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
-from msbgen.core.errors import ArgumentError, MeasurementError, is_number, quoted
+from msbgen.beside.columns import Columns
+from msbgen.beside.sampled import EDGES, Samples, cost_of_events, even_edges, expected_time
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.data.schema import (
     check_datasets,
     context_table,
-    count_array,
-    counter_names,
     ended_durations,
     file_of,
     resource_names,
     same_level,
-    sampling_interval,
 )
+from msbgen.data.sharing import UNREGULATED
 
 Floats = NDArray[np.float64]
 
@@ -49,13 +53,15 @@ DISTANCES = np.array(
     + [22.0, 24.0, 26.0, 29.0, 32.0, 36.0, 41.0, 48.0, np.inf]
 )
 # Steps of the expectation maximisation: further ones fit the noise of the misses.
-_STEPS = 400
-# A bandwidth above every demand [MB/s]: no regulator at all.
-UNREGULATED = 1e5
+_STEPS = 2000
+# Bandwidths between the lowest and the highest limited one of a table.
+_BANDWIDTHS = 14
+# Known contexts of a model with one number of ways, of which a table is made.
+_MOST_CONTEXTS = 40
 
 
 class Generator(Protocol):
-    """A model that generates mean profiles of contexts, as :class:`msbgen.ProfileModel`."""
+    """A fitted model, as :class:`msbgen.ProfileModel`."""
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
@@ -68,40 +74,9 @@ class Generator(Protocol):
         """Profiles of contexts."""
         ...
 
-
-@dataclass(frozen=True)
-class Columns:
-    """Names of the resources and counters of profiles, and the size of a way.
-
-    Attributes
-    ----------
-    ways, bandwidth, frequency : str
-        Resources: ways of the last-level cache [1], memory bandwidth [MB/s], core clock.
-        Profiles without the clock were measured at one clock.
-    instructions, requests, misses, prefetched : str
-        Counters: the work, requests and misses of the last level, and those misses that a
-        prefetcher made early.  Profiles may lack the last one.
-    way_size : float
-        Size of a way [B]: that of the cache over its ways.
-    line_size : float
-        Bytes that a miss transfers [B].
-    """
-
-    ways: str = "cache_ways"
-    bandwidth: str = "bandwidth"
-    frequency: str = "frequency"
-    instructions: str = "instructions"
-    requests: str = "cache_requests"
-    misses: str = "cache_misses"
-    prefetched: str = "prefetched_misses"
-    way_size: float = 2.0**20
-    line_size: float = 64.0
-
-    def __post_init__(self) -> None:
-        for name in ("way_size", "line_size"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 < value < math.inf:
-                raise ArgumentError(f"{name} is {quoted(value)}; bytes above 0 are wanted.")
+    def known_profiles(self, rows: ArrayLike | None = None) -> xr.Dataset:
+        """Mean measured profiles of known contexts."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +91,10 @@ class ProgramTable:
         Core clock, in the unit of the profiles; nan for profiles without a clock.
     bandwidth : ndarray, (B,)
         Bandwidths, ascending [MB/s].
+    progress : ndarray, (n_segments + 1,)
+        Shares of the work between which segments lie, from 0 to 1.
     instructions : ndarray, (n_segments,)
-        Instructions of each segment of progress.
+        Instructions of each segment.
     requests : ndarray, (n_segments,)
         Requests to the last-level cache.
     misses, prefetched : ndarray, (n_segments, W + 1)
@@ -135,6 +112,7 @@ class ProgramTable:
     task: str
     frequency: float
     bandwidth: Floats
+    progress: Floats
     instructions: Floats
     requests: Floats
     misses: Floats
@@ -168,7 +146,7 @@ def program_table(
     profiles: xr.Dataset | Generator,
     frequency: float | None = None,
     *,
-    segments: int = 100,
+    segments: int = 150,
     doubt: float | None = None,
     columns: Columns = _COLUMNS,
 ) -> ProgramTable:
@@ -178,11 +156,11 @@ def program_table(
     ----------
     profiles : xarray.Dataset or model
         Measured or generated profiles in a grid of ways and bandwidths, at one or more clocks; or
-        a fitted model, which generates the mean profiles of its known levels at the clock.
+        a fitted model: profiles of its known contexts are those measured, others are generated.
     frequency : float, optional
         Clock; default: that of the profiles, where they have one only.
     segments : int
-        Segments of equal numbers of instructions.
+        Segments, of equal shares of requests and time.
     doubt : float, optional
         Standard deviation of the logarithm of a duration [1]; default: that between runs of a
         context.
@@ -202,24 +180,27 @@ def program_table(
 
     Notes
     -----
-    For a grid of 19 ways and 20 bandwidths about 0.2 s.  Between the levels of the ways, misses
-    fall as those of the mixture, and times with the misses; with 0 ways, every request misses.
+    For a model of 125 contexts 0.3 s.  Between the levels of the ways, misses fall as those of the
+    mixture, and times with the misses; with 0 ways, every request misses.
     """
     if not 2 <= segments <= 10_000:
         raise ArgumentError(f"segments is {segments}; a number from 2 to 10,000 is wanted.")
-    dataset, frequency = _at_one_clock(profiles, frequency, columns)
-    grid = _Grid(dataset, columns)
-    whole = np.arange(round(grid.ways[-1]) + 1)
-    starts = np.linspace(0, 1, segments + 1)
-    events, seconds = grid.by_progress(starts)
-    # (segments, ways, bandwidths) of each; counts do not depend on the bandwidth
-    instructions = np.maximum(events[:, :, :, 0].mean(axis=(1, 2)), 1e-9)
-    requests = events[:, :, :, 1].mean(axis=(1, 2))
-    missed = np.minimum(_decreasing(events[:, :, :, 2].mean(axis=2)), requests[:, None])
-    early = np.minimum(events[:, :, :, 3].mean(axis=2), missed)
-    seconds = np.maximum(seconds, 1e-12)
+    parts, frequency = _parts(profiles, frequency, columns)
+    grid = _Grid(parts, frequency, columns)
+    transfers = columns.line_size / (1e6 * grid.bandwidth)
+    counted = grid.events()
+    time = grid.times(counted, transfers)
+    progress = even_edges(counted[:, :, 1].mean(axis=0), time.mean(axis=(0, 1)), segments)
+    # (n_segments, ways, 4) and (n_segments, ways, bandwidths)
+    events = np.diff(_at_shares(counted.transpose(0, 2, 1), progress)).transpose(2, 0, 1)
+    seconds = np.maximum(np.diff(_at_shares(time, progress)).transpose(2, 0, 1), 1e-12)
+    instructions = np.maximum(events[:, :, 0].mean(axis=1), 1e-9)
+    requests = events[:, :, 1].mean(axis=1)
+    missed = np.minimum(_decreasing(events[:, :, 2]), requests[:, None])
+    early = np.minimum(events[:, :, 3], missed)
     reuse = reuse_distances(requests, missed, grid.ways)
     # between levels: misses by the mixture, and times by the misses
+    whole = np.arange(round(grid.ways[-1]) + 1)
     mixed = reuse @ miss_probability(DISTANCES, whole).T
     levels = np.append(0, grid.ways) if grid.ways[0] > 0 else grid.ways
     known = np.concatenate([requests[:, None], missed], axis=1)[:, -len(levels) :]
@@ -229,19 +210,22 @@ def program_table(
     fewest = early[:, :1] / np.maximum(missed[:, :1], 1e-9) * requests[:, None]
     prefetched = _at(np.concatenate([fewest, early], axis=1)[:, -len(levels) :], place)
     prefetched = np.minimum(prefetched, misses)
+    # with no ways, each further miss takes as long as those between the ways
+    slope = _seconds_per_miss(missed, seconds[:, :, -1])
+    unlimited = seconds[:, :1, -1] + slope * (requests - missed[:, 0])[:, None]
+    unlimited = np.concatenate([unlimited, seconds[:, :, -1]], axis=1)[:, -len(levels) :]
+    unlimited_at = _at(unlimited, place)
     times = np.empty((segments, len(whole), len(grid.bandwidth)))
-    more = requests - missed[:, 0]
-    for b, slope in enumerate(_seconds_per_miss(missed, seconds)):
-        # no regulator lets more misses through than its bandwidth
-        floor = requests * columns.line_size / (1e6 * grid.bandwidth[b])
-        none = np.maximum(seconds[:, 0, b] + slope * more, floor)
-        rows = np.concatenate([none[:, None], seconds[:, :, b]], axis=1)[:, -len(levels) :]
-        times[:, :, b] = _at(rows, place)
-    return ProgramTable(
-        str(dataset.attrs.get("task", "program")), frequency, grid.bandwidth, instructions,
-        requests, misses, prefetched, times, reuse,
-        duration_spread(dataset) if doubt is None else float(doubt), columns,
+    for b, transfer in enumerate(transfers):
+        rest = seconds[:, :, b] - np.maximum(seconds[:, :, -1], missed * transfer)
+        rest = np.concatenate([rest[:, :1], rest], axis=1)[:, -len(levels) :]
+        times[:, :, b] = np.maximum(unlimited_at, misses * transfer) + _at(rest, place)
+    table = ProgramTable(
+        grid.task, frequency, grid.bandwidth, progress, instructions, requests, misses,
+        np.minimum(prefetched, misses), np.maximum(times, 1e-12), reuse,
+        duration_spread(parts[0]) if doubt is None else float(doubt), columns,
     )  # fmt: skip
+    return with_bandwidths(table, _denser(grid.bandwidth))
 
 
 def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:
@@ -293,124 +277,122 @@ def reuse_distances(requests: Floats, misses: Floats, ways: ArrayLike) -> Floats
 
 
 def with_bandwidths(table: ProgramTable, bandwidth: Floats) -> ProgramTable:
-    """The same table at other bandwidths [MB/s], by interpolation in 1/bandwidth."""
+    """The same table at other bandwidths [MB/s].
+
+    A time is the larger one of the unlimited time (that at the highest bandwidth) and the time of
+    the transfers, and a rest, which is interpolated in 1/bandwidth.
+    """
+    per_miss = table.columns.line_size / 1e6
+    unlimited = table.seconds[:, :, -1:]
+
+    def limited(levels: Floats) -> Floats:
+        return np.maximum(unlimited, table.misses[:, :, None] * per_miss / levels)
+
     known, wanted = 1 / table.bandwidth[::-1], 1 / bandwidth
-    n, w, _ = table.seconds.shape
-    rows = table.seconds[:, :, ::-1].reshape(n * w, -1)
-    times = _between(known, rows, np.clip(wanted, known[0], known[-1])).reshape(n, w, -1)
-    # beyond the least bandwidth, every further wait is that of the misses
-    more = np.maximum(wanted - known[-1], 0.0) * table.columns.line_size / 1e6
-    return replace(table, bandwidth=bandwidth, seconds=times + table.misses[:, :, None] * more)
+    rest = (table.seconds - limited(table.bandwidth))[:, :, ::-1]
+    n, w, _ = rest.shape
+    between = _between(known, rest.reshape(n * w, -1), np.clip(wanted, known[0], known[-1]))
+    times = np.maximum(limited(bandwidth) + between.reshape(n, w, -1), 1e-12)
+    return replace(table, bandwidth=bandwidth, seconds=times)
+
+
+def _denser(levels: Floats) -> Floats:
+    """Bandwidths [MB/s], with others between those below the highest, and beyond."""
+    limited = levels[:-1] if levels[-1] >= UNREGULATED else levels
+    if not limited.size:
+        return levels
+    between = np.geomspace(limited[0], limited[-1], _BANDWIDTHS)
+    beyond = limited[-1] * 1.5 ** np.arange(1, 6)
+    found = np.unique(np.concatenate([levels, between, beyond[beyond < levels[-1]]]))
+    return found[np.append(True, np.diff(found) > 1e-9 * found[1:])]
 
 
 class _Grid:
-    """Profiles at one clock as arrays over ways and bandwidths."""
+    """Profiles at one clock, over ways and bandwidths, and all from which events are taken."""
 
-    def __init__(self, profiles: xr.Dataset, columns: Columns):
-        self.profiles, self.columns = profiles, columns
-        names = resource_names(profiles)
-        contexts = context_table(profiles)
-
-        def column(name: str) -> Floats | None:
-            return contexts[:, names.index(name)] if name in names else None
-
-        ways, bandwidth = column(columns.ways), column(columns.bandwidth)
-        source = file_of(profiles)
-        if ways is None:
+    def __init__(self, parts: Sequence[xr.Dataset], frequency: float, columns: Columns):
+        self.task = str(parts[0].attrs.get("task", "program"))
+        self.parts = [Samples(part, columns) for part in parts]
+        first = self.parts[0]
+        if columns.ways not in first.names:
             raise MeasurementError(
-                f"{source}: has no resource {quoted(columns.ways)}; profiles over the ways of the "
-                f"cache are wanted (measure with CAT, or name the resource)."
+                f"{first.source}: has no resource {quoted(columns.ways)}; profiles over the ways "
+                f"of the cache are wanted (measure with CAT, or name the resource)."
             )
-        if bandwidth is None:
-            bandwidth = np.full(len(ways), UNREGULATED)
-        self.ways, rows = np.unique(ways, return_inverse=True)
-        self.bandwidth, places = np.unique(bandwidth, return_inverse=True)
+        self._ways = [samples.column(columns.ways, np.nan) for samples in self.parts]
+        # part, context, ways and bandwidth of those at the clock
+        rows: list[tuple[int, int, float, float]] = []
+        for p, samples in enumerate(self.parts):
+            bandwidth = samples.column(columns.bandwidth, UNREGULATED).tolist()
+            at_clock = same_level(samples.column(columns.frequency, frequency), frequency)
+            for c in np.flatnonzero(at_clock | math.isnan(frequency)).tolist():
+                rows.append((p, c, float(self._ways[p][c]), bandwidth[c]))
+        self.ways = np.unique([row[2] for row in rows])
+        self.bandwidth = np.unique([row[3] for row in rows])
         if len(self.ways) < 2:
             raise MeasurementError(
-                f"{source}: has {len(contexts)} context{'s' * (len(contexts) > 1)} at this clock, "
+                f"{first.source}: has {len(rows)} context{'s' * (len(rows) > 1)} at this clock, "
                 f"all with {self.ways[0]:g} ways; two or more numbers of ways are wanted: "
                 f"measure more, or give a fitted model."
             )
         if np.any(self.ways != np.round(self.ways)):
-            raise MeasurementError(f"{source}: has {self.ways[0]:g} ways; whole ways are wanted.")
-        self.place = np.full((len(self.ways), len(self.bandwidth)), -1)
-        self.place[rows, places] = np.arange(len(contexts))
-        if np.any(self.place < 0):
-            w, b = np.argwhere(self.place < 0)[0]
-            raise MeasurementError(
-                f"{source}: lacks {self.ways[w]:g} ways with {self.bandwidth[b]:g} MB/s; every "
-                f"combination of its ways and bandwidths is wanted: give a fitted model of it."
-            )
-
-    def by_progress(self, starts: Floats) -> tuple[Floats, Floats]:
-        """Events and time between shares of the work.
-
-        (n_segments, n_ways, n_bandwidths, 4) and (n_segments, n_ways, n_bandwidths) [s].
-        """
-        names = [getattr(self.columns, n) for n in ("instructions", "requests", "misses")]
-        present = counter_names(self.profiles)
-        for name in names:
-            if name not in present:
+            raise MeasurementError(f"{first.source}: has {self.ways[0]:g} ways; whole ways are "
+                                   f"wanted.")  # fmt: skip
+        self._place = {(ways, bandwidth): (p, c) for p, c, ways, bandwidth in reversed(rows)}
+        for ways, bandwidth in itertools.product(self.ways, self.bandwidth):
+            if (ways, bandwidth) not in self._place:
                 raise MeasurementError(
-                    f"{file_of(self.profiles)}: has no counter {quoted(name)}; measure it, or "
-                    f"name the counter of misses that it has."
+                    f"{first.source}: lacks {ways:g} ways with {bandwidth:g} MB/s; every "
+                    f"combination of its ways and bandwidths is wanted: give a fitted model of it."
                 )
-        if self.columns.prefetched in present:
-            names.append(self.columns.prefetched)
-        counts = count_array(self.profiles)[..., [present.index(name) for name in names]]
-        duration = ended_durations(self.profiles)
-        interval = sampling_interval(self.profiles)
-        shape = (*self.place.shape, len(starts) - 1)
-        events, seconds = np.zeros((*shape, 4)), np.zeros(shape)
-        for w, b in np.ndindex(*self.place.shape):
-            c = self.place[w, b]
-            runs = np.flatnonzero(np.isfinite(duration[c]))
-            if not runs.size:
+        for (ways, bandwidth), (p, c) in self._place.items():
+            if not np.isfinite(self.parts[p].duration[c]).any():
                 raise MeasurementError(
-                    f"{file_of(self.profiles)}: has no run with {self.ways[w]:g} ways and "
-                    f"{self.bandwidth[b]:g} MB/s; measure the context again."
+                    f"{first.source}: has no run with {ways:g} ways and {bandwidth:g} MB/s; "
+                    f"measure the context again."
                 )
-            for run in runs:
-                rows, time = _cut(counts[c, run], float(duration[c, run]), interval, starts)
-                events[w, b, :, : rows.shape[1]] += rows / len(runs)
-                seconds[w, b] += time / len(runs)
-        return events.transpose(2, 0, 1, 3), seconds.transpose(2, 0, 1)
+
+    def events(self) -> Floats:
+        """Events up to each share of the work, (n_ways, STEPS + 1, 4)."""
+        return np.stack([self._events_of(ways) for ways in self.ways])
+
+    def _events_of(self, ways: float) -> Floats:
+        for samples, own in zip(self.parts, self._ways):
+            contexts = np.flatnonzero(own == ways)
+            if np.isfinite(samples.duration[contexts]).any():
+                return samples.events(contexts)
+        raise AssertionError("every number of ways has a run")
+
+    def times(self, events: Floats, transfers: Floats) -> Floats:
+        """Time up to each share of the work [s], (n_ways, n_bandwidths, STEPS + 1)."""
+        highest = [self._time(w, self.bandwidth[-1], EDGES) for w in self.ways]
+        costs = cost_of_events(events, np.stack(highest))
+        found = [
+            [
+                self._time(ways, bandwidth, expected_time(own, costs, transfer))
+                for bandwidth, transfer in zip(self.bandwidth, transfers)
+            ]
+            for ways, own in zip(self.ways, events)
+        ]
+        return np.array(found)
+
+    def _time(self, ways: float, bandwidth: float, expected: Floats) -> Floats:
+        part, context = self._place[ways, bandwidth]
+        return self.parts[part].time(context, expected)
 
 
-def _cut(counts: Floats, duration: float, interval: float, starts: Floats) -> tuple[Floats, Floats]:
-    """Events (n_segments, n_counters) and time (n_segments,) of a run, by shares of its work."""
-    used = np.isfinite(counts).all(axis=1)
-    last = int(np.flatnonzero(used)[-1]) + 1 if used.any() else 0
-    sums = np.concatenate([np.zeros((1, counts.shape[1])), np.nancumsum(counts[:last], axis=0)])
-    times = np.minimum(interval * np.arange(last + 1), duration)
-    times[-1] = duration
-    work = sums[:, 0] / max(sums[-1, 0], 1e-9)
-    work = np.maximum.accumulate(work) + 1e-12 * np.arange(len(work))
-    cut = np.stack([np.interp(starts, work / work[-1], column) for column in (*sums.T, times)])
-    return np.diff(cut[:-1], axis=1).T, np.diff(cut[-1])
-
-
-def _at_one_clock(
+def _parts(
     profiles: xr.Dataset | Generator, frequency: float | None, columns: Columns
-) -> tuple[xr.Dataset, float]:
-    """Profiles at one clock, generated where a model is given, and the clock."""
-    if not isinstance(profiles, xr.Dataset):
-        return _generated(profiles, frequency, columns)
-    check_datasets(profiles)
-    names = resource_names(profiles)
-    if columns.frequency not in names:
-        return profiles, math.nan if frequency is None else float(frequency)
-    clocks = profiles[columns.frequency].values.astype(float)
-    frequency = _chosen(np.unique(clocks), frequency, file_of(profiles))
-    return profiles.isel(context=np.flatnonzero(same_level(clocks, frequency))), frequency
-
-
-def _generated(
-    model: Generator, frequency: float | None, columns: Columns
-) -> tuple[xr.Dataset, float]:
-    """Mean profiles of a model's grid of ways and bandwidths at a clock."""
-    names = list(model.resources)
-    known = model.contexts
+) -> tuple[list[xr.Dataset], float]:
+    """Profiles, and of a model those of its grid that were not measured; and the clock."""
+    if isinstance(profiles, xr.Dataset):
+        check_datasets(profiles)
+        if columns.frequency not in resource_names(profiles):
+            return [profiles], math.nan if frequency is None else float(frequency)
+        clocks = np.unique(profiles[columns.frequency].values.astype(float))
+        return [profiles], _chosen(clocks, frequency, file_of(profiles))
+    names = list(profiles.resources)
+    contexts = profiles.contexts
     source = "the model"
     if columns.ways not in names:
         raise MeasurementError(
@@ -419,13 +401,13 @@ def _generated(
         )
     levels: list[Sequence[float]] = []
     clock = math.nan if frequency is None else float(frequency)
-    for name, column in zip(names, known.T):
+    for name, column in zip(names, contexts.T):
         # the known levels: between these, misses follow from the reuse distances
         own = _some(np.unique(column))
         if name == columns.ways:
             own = own[own == np.round(own)]
         elif name == columns.frequency:
-            every = np.append(np.asarray(model.resources[name].get("levels", column)), column)
+            every = np.append(np.asarray(profiles.resources[name].get("levels", column)), column)
             clock = _chosen(np.unique(every), frequency, source)
             own = np.array([clock])
         elif name != columns.bandwidth:
@@ -434,8 +416,35 @@ def _generated(
                 f"model over ways, bandwidth and clock is wanted."
             )
         levels.append(own.tolist())
-    grid = np.stack([a.ravel() for a in np.meshgrid(*levels, indexing="ij")], axis=1)
-    return model.generate(grid, kind="mean"), clock
+    kept = _rows_on(contexts, names, levels, columns)
+    known = {tuple(row) for row in contexts[kept].tolist()}
+    missing = [row for row in itertools.product(*levels) if row not in known]
+    parts = [profiles.known_profiles(kept)]
+    if missing:
+        parts.append(profiles.generate(missing, kind="mean"))
+    return parts, clock
+
+
+def _rows_on(
+    contexts: Floats, names: Sequence[str], levels: Sequence[Sequence[float]], columns: Columns
+) -> NDArray[np.int64]:
+    """Rows of known contexts with a grid's ways and bandwidths, at most 40 of each ways.
+
+    Those at the grid's clock come first, then those with the lowest bandwidth.
+    """
+    on = np.ones(len(contexts), dtype=bool)
+    other = np.zeros(len(contexts), dtype=bool)
+    bandwidth = np.zeros(len(contexts))
+    for name, column, own in zip(names, contexts.T, levels):
+        if name == columns.frequency:
+            other = column != own[0]
+        else:
+            on &= np.isin(column, own)
+        bandwidth = column if name == columns.bandwidth else bandwidth
+    order = np.lexsort((bandwidth, other))
+    order = order[on[order]]
+    ways = contexts[order, names.index(columns.ways)]
+    return np.sort(np.concatenate([order[ways == w][:_MOST_CONTEXTS] for w in np.unique(ways)]))
 
 
 def _some(levels: Floats) -> Floats:
@@ -456,6 +465,12 @@ def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:
             f"frequency is {quoted(frequency)}; a clock of {source}, one of {listed}, is wanted."
         )
     return float(clocks[near[0]])
+
+
+def _at_shares(cumulative: Floats, progress: Floats) -> Floats:
+    """Interpolation along the last axis, over EDGES, at shares of the work."""
+    rows = cumulative.reshape(-1, cumulative.shape[-1])
+    return _between(EDGES, rows, progress).reshape(*cumulative.shape[:-1], len(progress))
 
 
 def _decreasing(misses: Floats) -> Floats:
@@ -499,9 +514,7 @@ def _at(rows: Floats, places: Floats) -> Floats:
     return first * (1 - share) + np.take_along_axis(rows, left + 1, axis=1) * share
 
 
-def _seconds_per_miss(misses: Floats, seconds: Floats) -> Floats:
-    """Time that a further miss takes, for each bandwidth: from the differences between ways."""
-    fewer = -np.diff(misses, axis=1)
-    slower = -np.diff(seconds, axis=1)
-    total = np.maximum(np.sum(fewer**2), 1e-30)
-    return np.maximum(np.einsum("sw,swb->b", fewer, slower) / total, 0.0)
+def _seconds_per_miss(misses: Floats, seconds: Floats) -> float:
+    """Time that a further miss takes, from the differences between ways, (n, n_ways) each."""
+    fewer, slower = -np.diff(misses, axis=1), -np.diff(seconds, axis=1)
+    return max(float(np.sum(fewer * slower)) / max(float(np.sum(fewer**2)), 1e-30), 0.0)

@@ -12,9 +12,10 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
+    from msbgen.beside.columns import Columns
     from msbgen.beside.course import Course
     from msbgen.beside.placement import Placement
-    from msbgen.beside.table import Columns, ProgramTable
+    from msbgen.beside.table import ProgramTable
     from msbgen.data.sharing import Sharing
 
 CHANNELS = ("regulator", "queue")
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     outputs = [options.out, options.json, options.picture]
     shared.check_files(list(dict.fromkeys(paths)), outputs, force=options.force)
 
-    from msbgen.beside.table import Columns
+    from msbgen.beside.columns import Columns
     from msbgen.core.errors import ArgumentError
 
     try:
@@ -163,7 +164,7 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
         rows.append(
             [task, *(f"{x:.4g}" for x in numbers), f"{bounds[i, 0]:.4g} to {bounds[i, 1]:.4g}",
              f"{course.slowdown[i]:.3f}",
-             f"{by_progress.max():.2f} at {100 * by_progress.argmax() / by_progress.size:.0f} %",
+             f"{by_progress.max():.2f} at {100 * course.progress[i, by_progress.argmax()]:.0f} %",
              *(f"{x:.3g}" for x in (harm.cache[i], harm.bandwidth[i], *harm.by[i]))]
         )  # fmt: skip
     shared.show_table(rows)
@@ -178,6 +179,7 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
                     "duration": float(course.durations[i]), "bounds": bounds[i].tolist(),
                     "level": level, "slowdown": float(course.slowdown[i]),
                     "slowdown_by_progress": course.slowdown_by_progress[i].tolist(),
+                    "progress": course.progress[i].tolist(),
                     "harm": harm.by[i].tolist(), "cache": float(harm.cache[i]),
                     "bandwidth": float(harm.bandwidth[i]),
                 }

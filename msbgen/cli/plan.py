@@ -37,6 +37,8 @@ def add(verbs: Verbs) -> None:
         help="levels, such as cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4, or 'virtual' for "
         "the virtual platform (the levels in MEASURED.nc)",
     )
+    text = "plan for 'msbgen beside': few ways, and a bandwidth without a limit"
+    verb.add_argument("--beside", action="store_true", help=text)
     text = "without MEASURED.nc: approximate duration of a run at the highest levels"
     verb.add_argument("--run-seconds", type=shared.duration, metavar="TIME", help=text)
     text = "time to set a context, such as 2s or 500ms (0)"
@@ -97,6 +99,13 @@ def run(options: argparse.Namespace) -> None:
         if source is None:
             with Progress("fitting") as step:
                 source = fitting.fit_profiles(measured, progress=step)
+    if options.beside:
+        from msbgen.plan.sharing import sharing_levels
+
+        if options.measured and not levels:
+            levels = {name: own.get("levels", ()) for name, own in source.resources.items()}
+        levels = sharing_levels(levels)
+        source = source if options.measured else levels
     groups = () if options.at_once is None else _groups(options, measured)
     with Progress("planning") as step:
         planned = plan.plan_contexts(
@@ -115,7 +124,7 @@ def run(options: argparse.Namespace) -> None:
 def _plan_comparison(options: argparse.Namespace) -> None:
     """Plan the runs of two versions."""
     others = [
-        "at_once", "counters", "clock", "overhead", "whole_budget", "json",
+        "at_once", "counters", "clock", "overhead", "whole_budget", "json", "beside",
         *(["levels"] if options.measured else []),
     ]  # fmt: skip
     if used := [name.replace("_", "-") for name in others if getattr(options, name)]:

@@ -33,7 +33,7 @@ from msbgen.faults.findings import Findings
 from msbgen.generate.distribution import Kind, ProfileDistribution
 from msbgen.generate.elapsed_distribution import ElapsedDistribution
 from msbgen.generate.labels import plain, stored_findings, stored_labels
-from msbgen.generate.progress import resample
+from msbgen.generate.progress import resample, to_wall_time, uniform_knots
 from msbgen.generate.progress_distribution import ProgressDistribution
 from msbgen.generate.streams import stream_key
 from msbgen.generate.words import NUMBERS, WordColumns, outside_hull
@@ -355,6 +355,43 @@ class ProfileModel:
     def known(self) -> xr.Dataset:
         """Known contexts and their durations with all labels; one event of each counter a run."""
         return self._labelled(self.contexts, self.distribution.duration)
+
+    def known_profiles(self, rows: ArrayLike | None = None) -> xr.Dataset:
+        """Mean measured profiles of the known contexts, (context, 1, time), without the trend.
+
+        Parameters
+        ----------
+        rows : array_like of int, optional
+            Rows of `contexts`; by default all.
+
+        Raises
+        ------
+        ArgumentError
+            The model is of the paper's preset, which has no progress.
+
+        Notes
+        -----
+        Phases within a sampling interval are resolved as in the fit.  An interval is as long as a
+        bin of progress in the shortest run, or 1/4,000 of the longest one.
+        """
+        if not isinstance(self.distribution, ProgressDistribution):
+            raise ArgumentError(
+                "the model is of the paper's preset, which has no profiles by progress; fit one of "
+                "the default preset."
+            )
+        kept = np.arange(len(self.contexts)) if rows is None else np.asarray(rows)
+        centre = self.distribution.centre
+        states = self.distribution.known_states()[kept]
+        totals = np.array([np.nanmean(t if np.isfinite(t).any() else centre.total)
+                           for t in centre.total[kept]])  # fmt: skip
+        lasting = np.nanmean(self.distribution.duration[kept], axis=1)
+        knots = uniform_knots(states.shape[1])
+        interval = max(float(lasting.min()) / states.shape[1], float(lasting.max()) / 4000)
+        counts, duration = to_wall_time(states, totals, interval, knots=knots, clock=centre.clock)
+        return make_profiles(
+            counts[:, None], duration[:, None], self.contexts[kept], interval=interval,
+            resources=self.resources, counters=self.counters, attrs=self.attrs,
+        )  # fmt: skip
 
     def _labelled(self, contexts: Floats, duration: Floats) -> xr.Dataset:
         return make_profiles(

@@ -1,0 +1,43 @@
+"""Names of the resources and counters of profiles, and sizes of the cache."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from msbgen.core.errors import ArgumentError, is_number, quoted
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the resources and counters of profiles, and the size of a way.
+
+    Attributes
+    ----------
+    ways, bandwidth, frequency : str
+        Resources: ways of the last-level cache [1], memory bandwidth [MB/s], core clock.
+        Profiles without the clock were measured at one clock.
+    instructions, requests, misses, prefetched : str
+        Counters: the work, requests and misses of the last level, and those misses that a
+        prefetcher made early.  Profiles may lack the last one.
+    way_size : float
+        Size of a way [B]: that of the cache over its ways.
+    line_size : float
+        Bytes that a miss transfers [B].
+    """
+
+    ways: str = "cache_ways"
+    bandwidth: str = "bandwidth"
+    frequency: str = "frequency"
+    instructions: str = "instructions"
+    requests: str = "cache_requests"
+    misses: str = "cache_misses"
+    prefetched: str = "prefetched_misses"
+    way_size: float = 2.0**20
+    line_size: float = 64.0
+
+    def __post_init__(self) -> None:
+        for name in ("way_size", "line_size"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 < value < math.inf:
+                raise ArgumentError(f"{name} is {quoted(value)}; bytes above 0 are wanted.")
