@@ -15,7 +15,7 @@ from tables import RESULTS, cached, markdown, parser, publish, store, stored
 import msbgen
 from msbgen.beside import choose_placement, duration_bounds, play, program_table
 from msbgen.data.sharing import Sharing, shared_by_all
-from msbgen.plan.sharing import sharing_levels
+from msbgen.plan.sharing import plan_for_sharing
 from msbgen.platform import PlatformConfig, read_stream, read_trace, replay_beside, replay_trace
 
 SEEN = tuple(name for name in beside_data.PROGRAMS if name not in beside_data.UNSEEN)
@@ -24,9 +24,8 @@ GRIDS = {
     "125": ((2, 5, 9, 14, 20), (70, 210, 560, 1400, 1e6), CLOCKS),
     "27": ((2, 8, 20), (70, 420, 1e6), (1.2, 2.0, 2.3)),
 }
-# Contexts of `msbgen plan --beside` on the virtual platform's ways and bandwidths, at each grid's
-# clocks: half as many as the grid has.
-PLANS = {"62 planned": (62, CLOCKS), "13 planned": (13, GRIDS["27"][2])}
+# At the clock at which the programs run: a grid, and half as many contexts of `plan --beside`.
+ONE_CLOCK = {"25": GRIDS["125"][:2], "12 planned": 12}
 RUNS = 10
 INTERVAL, LEVEL = 0.01, 0.95
 DRAWS, PLACED, SOCKETS = 20, 8, 4
@@ -46,6 +45,8 @@ SETTINGS = {
     "four programs": ({"ways": 20, "bandwidth": 560.0}, 4, 1),
 }  # fmt: skip
 MAIN = next(iter(SETTINGS))
+# Settings in which a grid at one clock is compared with a plan.
+COMPARED = (MAIN, "12 ways", "8 ways")
 # Settings whose durations get bounds.
 BOUNDED = (MAIN, "8 ways", "three programs", "four programs")
 
@@ -89,12 +90,11 @@ def truth(setting, streams):
 
 def contexts_of(grid):
     """Contexts that are measured: of a grid, or planned."""
-    if grid in GRIDS:
-        return list(itertools.product(*([float(x) for x in values] for values in GRIDS[grid])))
-    size, clocks = PLANS[grid]
-    platform = PlatformConfig().levels
-    levels = sharing_levels({**platform, "frequency": clocks})
-    return msbgen.plan_contexts(levels, size).contexts.tolist()
+    if grid == "12 planned":
+        levels = {**PlatformConfig().levels, "frequency": [2.0]}
+        return plan_for_sharing(levels, ONE_CLOCK[grid]).contexts.tolist()
+    levels = GRIDS[grid] if grid in GRIDS else (*ONE_CLOCK[grid], (2.0,))
+    return list(itertools.product(*([float(x) for x in values] for values in levels)))
 
 
 def fitted(work, name, grid):
@@ -305,12 +305,12 @@ def main():
         for i, setting in enumerate(SETTINGS)
     }
     results, table_seconds = {}, {}
-    for grid in (*GRIDS, *PLANS):
+    for grid in (*GRIDS, *ONE_CLOCK):
         made, table_seconds[grid] = tables_of(work, grid)
         results[grid] = {
             setting: predicted(setting, rows, made, bounds=grid == "125" and setting in BOUNDED)
             for setting, rows in truths.items()
-            if grid == "125" or setting == MAIN
+            if grid == "125" or setting in (COMPARED if grid in ONE_CLOCK else (MAIN,))
         }
         if grid == "125":
             results["placements"] = placements(truths[MAIN], made)
@@ -333,11 +333,14 @@ def summary(results):
     }
     for name, rows in parts.items():
         found["settings"][name] = figures(rows)
-    for grid in ("27", *PLANS):
-        rows = results[grid][MAIN]
-        for part, wanted in (("seen", False), ("with an unseen program", True)):
-            chosen = [r for r, u in zip(rows, unseen) if u == wanted]
-            found["settings"][f"{MAIN}, {part}, {grid} contexts"] = figures(chosen)
+    rows = results["27"][MAIN]
+    for part, wanted in (("seen", False), ("with an unseen program", True)):
+        chosen = [r for r, u in zip(rows, unseen) if u == wanted]
+        found["settings"][f"{MAIN}, {part}, 27 contexts"] = figures(chosen)
+    found["plans"] = {
+        setting: {grid: figures(results[grid][setting]) for grid in ONE_CLOCK}
+        for setting in COMPARED
+    }
     for rival in ("no interference", "half of each", "equilibrium"):
         found["rivals"][rival] = error([r[rival] for r in main])
     found["rivals"]["mean slowdown of other pairs"] = error(by_other_pairs(main))
@@ -390,6 +393,16 @@ def tables():
         ]
         for name, key in (("msbgen", "chosen"), ("by traffic", "by traffic"), ("random", "random"))
     ]  # fmt: skip
+    plans = [
+        [
+            setting,
+            *(f"{100 * own[grid][k]:.1f} %" for k in ("mean", "worst", "misses") for grid in own),
+        ]
+        for setting, own in found["plans"].items()
+    ]
+    planned = ["setting"] + [
+        f"{k}, {grid}" for k in ("mean error", "worst", "misses") for grid in ONE_CLOCK
+    ]
     covered = [[name, f"{100 * share:.1f} %"] for name, share in found["covered"].items()]
     seconds = [
         ["table of a program, from a model of 125 contexts", f"{found['table_seconds']:.2f} s"],
@@ -403,6 +416,7 @@ def tables():
         "beside": markdown(header, rows),
         "beside-rivals": markdown(["predictor", "mean error", "worst"], rivals),
         "beside-bounds": markdown(["setting", "runs within bounds for 95 %"], covered),
+        "beside-plans": markdown(planned, plans),
         "beside-seconds": markdown(["step", "CPU time"], seconds),
         "beside-pairings": markdown(
             ["pairing", "within 1 % of the best", "mean loss", "worst loss"], placed

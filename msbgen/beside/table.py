@@ -155,8 +155,9 @@ def program_table(
     Parameters
     ----------
     profiles : xarray.Dataset or model
-        Measured or generated profiles in a grid of ways and bandwidths, at one or more clocks; or
-        a fitted model: profiles of its known contexts are those measured, others are generated.
+        Measured or generated profiles over ways and bandwidths, at one or more clocks, with the
+        fewest and most ways at the highest bandwidth; or a fitted model: profiles of its known
+        contexts are those measured, and where these two are missing, others are generated.
     frequency : float, optional
         Clock; default: that of the profiles, where they have one only.
     segments : int
@@ -176,7 +177,7 @@ def program_table(
     ArgumentError
         The clock is not among the profiles', or several are and none is chosen.
     MeasurementError
-        A counter or resource is missing, or the contexts are no grid of two or more ways.
+        A counter, a resource, or one of these contexts is missing.
 
     Notes
     -----
@@ -190,14 +191,17 @@ def program_table(
     transfers = columns.line_size / (1e6 * grid.bandwidth)
     counted = grid.events()
     time = grid.times(counted, transfers)
-    progress = even_edges(counted[:, :, 1].mean(axis=0), time.mean(axis=(0, 1)), segments)
+    known_time = time[np.isfinite(time[:, :, 0])].mean(axis=0)
+    progress = even_edges(counted[:, :, 1].mean(axis=0), known_time, segments)
     # (n_segments, ways, 4) and (n_segments, ways, bandwidths)
     events = np.diff(_at_shares(counted.transpose(0, 2, 1), progress)).transpose(2, 0, 1)
-    seconds = np.maximum(np.diff(_at_shares(time, progress)).transpose(2, 0, 1), 1e-12)
+    seconds = np.diff(_at_shares(time, progress)).transpose(2, 0, 1)
     instructions = np.maximum(events[:, :, 0].mean(axis=1), 1e-9)
     requests = events[:, :, 1].mean(axis=1)
     missed = np.minimum(_decreasing(events[:, :, 2]), requests[:, None])
     early = np.minimum(events[:, :, 3], missed)
+    seconds[:, :, -1] = _between_measured(seconds[:, :, -1], missed)
+    seconds = np.maximum(_completed(seconds, missed * transfers[:, None, None]), 1e-12)
     reuse = reuse_distances(requests, missed, grid.ways)
     # between levels: misses by the mixture, and times by the misses
     whole = np.arange(round(grid.ways[-1]) + 1)
@@ -339,11 +343,12 @@ class _Grid:
             raise MeasurementError(f"{first.source}: has {self.ways[0]:g} ways; whole ways are "
                                    f"wanted.")  # fmt: skip
         self._place = {(ways, bandwidth): (p, c) for p, c, ways, bandwidth in reversed(rows)}
-        for ways, bandwidth in itertools.product(self.ways, self.bandwidth):
-            if (ways, bandwidth) not in self._place:
+        for ways in self.ways[[0, -1]]:
+            if (ways, self.bandwidth[-1]) not in self._place:
                 raise MeasurementError(
-                    f"{first.source}: lacks {ways:g} ways with {bandwidth:g} MB/s; every "
-                    f"combination of its ways and bandwidths is wanted: give a fitted model of it."
+                    f"{first.source}: lacks {ways:g} ways with {self.bandwidth[-1]:g} MB/s; the "
+                    f"fewest and the most ways are wanted with the highest bandwidth: give a "
+                    f"fitted model of it."
                 )
         for (ways, bandwidth), (p, c) in self._place.items():
             if not np.isfinite(self.parts[p].duration[c]).any():
@@ -364,9 +369,13 @@ class _Grid:
         raise AssertionError("every number of ways has a run")
 
     def times(self, events: Floats, transfers: Floats) -> Floats:
-        """Time up to each share of the work [s], (n_ways, n_bandwidths, STEPS + 1)."""
-        highest = [self._time(w, self.bandwidth[-1], EDGES) for w in self.ways]
-        costs = cost_of_events(events, np.stack(highest))
+        """Time up to each share of the work [s], (n_ways, n_bandwidths, STEPS + 1).
+
+        NaN where a combination was not measured.
+        """
+        highest = np.stack([self._time(w, self.bandwidth[-1], EDGES) for w in self.ways])
+        measured = np.isfinite(highest[:, 0])
+        costs = cost_of_events(events[measured], highest[measured])
         found = [
             [
                 self._time(ways, bandwidth, expected_time(own, costs, transfer))
@@ -377,6 +386,8 @@ class _Grid:
         return np.array(found)
 
     def _time(self, ways: float, bandwidth: float, expected: Floats) -> Floats:
+        if (ways, bandwidth) not in self._place:
+            return np.full(len(EDGES), np.nan)
         part, context = self._place[ways, bandwidth]
         return self.parts[part].time(context, expected)
 
@@ -420,9 +431,20 @@ def _parts(
     known = {tuple(row) for row in contexts[kept].tolist()}
     missing = [row for row in itertools.product(*levels) if row not in known]
     parts = [profiles.known_profiles(kept)]
-    if missing:
+    if any(_is_extreme(row, names, levels, columns) for row in missing):
         parts.append(profiles.generate(missing, kind="mean"))
     return parts, clock
+
+
+def _is_extreme(
+    row: Sequence[float], names: Sequence[str], levels: Sequence[Sequence[float]], columns: Columns
+) -> bool:
+    """Whether a context of a grid has the fewest or most ways, and the highest bandwidth."""
+    ways, n = levels[names.index(columns.ways)], names.index(columns.ways)
+    highest = columns.bandwidth not in names or (
+        row[names.index(columns.bandwidth)] == levels[names.index(columns.bandwidth)][-1]
+    )
+    return highest and row[n] in (ways[0], ways[-1])
 
 
 def _rows_on(
@@ -467,10 +489,40 @@ def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:
     return float(clocks[near[0]])
 
 
-def _at_shares(cumulative: Floats, progress: Floats) -> Floats:
+def _between_measured(seconds: Floats, misses: Floats) -> Floats:
+    """Unlimited times (n, n_ways) with those that are NaN, interpolated over the misses.
+
+    Those with the fewest and the most ways are known.
+    """
+    found = seconds.copy()
+    measured = np.flatnonzero(np.isfinite(seconds[0]))
+    for low, high in itertools.pairwise(measured.tolist()):
+        fall = np.maximum(misses[:, low] - misses[:, high], 1e-9)
+        for k in range(low + 1, high):
+            share = np.clip((misses[:, low] - misses[:, k]) / fall, 0, 1)
+            found[:, k] = seconds[:, low] * (1 - share) + seconds[:, high] * share
+    return found
+
+
+def _completed(seconds: Floats, transfer: Floats) -> Floats:
+    """Times of segments, (n, n_ways, n_bandwidths), with those that are NaN.
+
+    What a time exceeds the larger one of the unlimited time (n, n_ways) and the time of the
+    `transfer` (n_bandwidths, n, n_ways) is interpolated between the ways that were measured.
+    """
+    floor = np.maximum(seconds[:, :, -1:], transfer.transpose(1, 2, 0))
+    rest = seconds - floor
+    for b in range(seconds.shape[2]):
+        measured = np.flatnonzero(np.isfinite(rest[0, :, b]))
+        places = np.interp(np.arange(rest.shape[1]), measured, np.arange(len(measured)))
+        rest[:, :, b] = _between(np.arange(len(measured)), rest[:, measured, b], places)
+    return floor + rest
+
+
+def _at_shares(cumulative: Floats, shares: Floats) -> Floats:
     """Interpolation along the last axis, over EDGES, at shares of the work."""
     rows = cumulative.reshape(-1, cumulative.shape[-1])
-    return _between(EDGES, rows, progress).reshape(*cumulative.shape[:-1], len(progress))
+    return _between(EDGES, rows, shares).reshape(*cumulative.shape[:-1], len(shares))
 
 
 def _decreasing(misses: Floats) -> Floats:

@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
         _plan_comparison(options)
         return
 
-    from msbgen.plan import plan
+    from msbgen.plan import plan, sharing
 
     levels = shared.levels(options.levels) if options.levels else {}
     source: Any = levels
@@ -99,21 +99,24 @@ def run(options: argparse.Namespace) -> None:
         if source is None:
             with Progress("fitting") as step:
                 source = fitting.fit_profiles(measured, progress=step)
-    if options.beside:
-        from msbgen.plan.sharing import sharing_levels
-
-        if options.measured and not levels:
-            levels = {name: own.get("levels", ()) for name, own in source.resources.items()}
-        levels = sharing_levels(levels)
-        source = source if options.measured else levels
     groups = () if options.at_once is None else _groups(options, measured)
+    given: dict[str, Any] = dict(
+        overhead=options.overhead, run_seconds=options.run_seconds,
+        least_runs=options.least_runs, most_runs=max(options.least_runs, 20),
+        groups=groups, whole_budget=options.whole_budget,
+    )  # fmt: skip
+    if options.beside and options.measured:
+        known = {name: own.get("levels", ()) for name, own in source.resources.items()}
+        levels = sharing.sharing_levels(levels or known)
+        given["candidates"] = sharing.sharing_contexts(levels)
     with Progress("planning") as step:
-        planned = plan.plan_contexts(
-            source, options.budget, levels=levels if options.measured else None,
-            overhead=options.overhead, run_seconds=options.run_seconds,
-            least_runs=options.least_runs, most_runs=max(options.least_runs, 20),
-            groups=groups, whole_budget=options.whole_budget, progress=step,
-        )  # fmt: skip
+        if options.beside and not options.measured:
+            planned = sharing.plan_for_sharing(levels, options.budget, **given, progress=step)
+        else:
+            planned = plan.plan_contexts(
+                source, options.budget, levels=levels if options.measured else None, **given,
+                progress=step,
+            )  # fmt: skip
     if options.json:
         shared.write_json(planned.as_dict(), options.json, force=options.force)
     _show(planned, options)

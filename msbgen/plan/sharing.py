@@ -1,25 +1,72 @@
-"""Levels of a plan for programs that will share the cache and the bandwidth (``msbgen beside``).
+"""Plans for programs that will share the cache and the bandwidth (``msbgen beside``).
 
 Beside others, a program may have few ways, where its misses change most: levels of the ways are
-dense there.  Its demand must be known: one level of the bandwidth has no limit.  Times at other
-bandwidths follow from the misses, so that two more levels are enough.
+dense there.  Its demand must be known: each of these is measured without a limit of the bandwidth.
+Times at other bandwidths follow from the misses, but for little: every other number of ways is
+measured at the lowest bandwidth, and the ones between at a middle one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.sharing import UNREGULATED
+from msbgen.plan.plan import Plan, plan_contexts
 
 Floats = NDArray[np.float64]
 
 # A bandwidth that no program reaches [MB/s].
 NO_LIMIT = 1e6
-_WAYS, _BANDWIDTHS = 7, 2
+_WAYS, _BANDWIDTHS = 7, 3
+# A plan without measurements takes no limit as so many times the highest limited bandwidth.
+_BEYOND = 4.0
+
+
+def plan_for_sharing(
+    levels: Mapping[str, ArrayLike],
+    budget: str | int,
+    *,
+    ways: str = "cache_ways",
+    bandwidth: str = "bandwidth",
+    **options: Any,
+) -> Plan:
+    """Plan of the first contexts of programs that will share, of :func:`sharing_levels`.
+
+    `budget` and `options` are those of :func:`~msbgen.plan.plan.plan_contexts`; errors as there.
+    """
+    axes = sharing_levels(levels, ways=ways, bandwidth=bandwidth)
+    limited = axes[bandwidth][:-1]
+    if limited.size:
+        axes[bandwidth] = np.append(limited, _BEYOND * limited[-1])
+    wanted = sharing_contexts(axes, ways=ways, bandwidth=bandwidth)
+    planned = plan_contexts(axes, budget, candidates=wanted, **options)
+    column = planned.resources.index(bandwidth)
+    contexts = planned.contexts.copy()
+    contexts[contexts[:, column] == axes[bandwidth][-1], column] = NO_LIMIT
+    return replace(planned, contexts=contexts)
+
+
+def sharing_contexts(
+    axes: Mapping[str, Floats], *, ways: str = "cache_ways", bandwidth: str = "bandwidth"
+) -> Floats:
+    """Contexts of :func:`sharing_levels` that tell most, (n, n_resources).
+
+    All ways have the highest bandwidth; the lower ones take turns.
+    """
+    names = list(axes)
+    grid = np.stack([a.ravel() for a in np.meshgrid(*axes.values(), indexing="ij")], axis=1)
+    place = {name: np.searchsorted(axes[name], grid[:, names.index(name)]) for name in names}
+    lower = axes[bandwidth].size - 1
+    kept = place[bandwidth] == lower
+    if lower:
+        kept |= place[bandwidth] == place[ways] % lower
+    return grid[kept]
 
 
 def sharing_levels(
@@ -28,7 +75,7 @@ def sharing_levels(
     """Levels of each resource that tell how a program runs beside others.
 
     Of `ways`, up to seven of the given levels in geometric steps, from the fewest on; of
-    `bandwidth`, the lowest and the highest limited one, and 1,000,000 MB/s, no limit at all.
+    `bandwidth`, the lowest and a middle one, and 1,000,000 MB/s, no limit at all.
     Other resources keep theirs.
 
     Raises
@@ -40,7 +87,7 @@ def sharing_levels(
     --------
     >>> found = sharing_levels({"cache_ways": range(2, 21), "bandwidth": [70, 560, 1400]})
     >>> found["cache_ways"].tolist(), found["bandwidth"].tolist()
-    ([2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0], [70.0, 1400.0, 1000000.0])
+    ([2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0], [70.0, 560.0, 1000000.0])
     """
     found = {name: np.unique(np.asarray(own, dtype=float)) for name, own in levels.items()}
     for name in (ways, bandwidth):
@@ -54,7 +101,7 @@ def sharing_levels(
                             f"of ways, from 1 on, are wanted.")  # fmt: skip
     limited = found[bandwidth][found[bandwidth] < UNREGULATED]
     found[ways] = _some(found[ways], _WAYS)
-    found[bandwidth] = np.append(_some(limited, _BANDWIDTHS), NO_LIMIT)
+    found[bandwidth] = np.append(_some(limited, _BANDWIDTHS)[:2], NO_LIMIT)
     return found
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.contexts import grid_contexts, grid_counts
 from msbgen.core.errors import ArgumentError, check_positive
 from msbgen.data.schema import checked_contexts, same_level
+from msbgen.data.sharing import UNREGULATED
 from msbgen.data.tables import read_contexts
 
 RESOURCES = ("cache_ways", "bandwidth", "frequency")
@@ -189,13 +190,16 @@ def platform_contexts(
 def exact_contexts(contexts: ArrayLike, config: PlatformConfig) -> NDArray[np.float64]:
     """Contexts with each value replaced by the nearest level, (n_contexts, 3).
 
-    So 1.7000000000000002 and 1.7 are one clock, and give the same runs.  ArgumentError: a value is
-    not equal to a level up to rounding, or a context is listed twice.
+    So 1.7000000000000002 and 1.7 are one clock, and give the same runs.  Bandwidths of 100,000
+    MB/s or more, which no program reaches, stay as they are.  ArgumentError: another value is not
+    equal to a level up to rounding, or a context is listed twice.
     """
     table = checked_contexts(contexts, RESOURCES).copy()
     for column, (name, levels) in zip(table.T, config.levels.items()):
         nearest = np.abs(column[:, None] - np.array(levels)).argmin(axis=1)
         exact = np.array(levels)[nearest]
+        if name == "bandwidth":
+            exact = np.where(column >= UNREGULATED, column, exact)
         off = ~same_level(column, exact)
         if off.any():
             raise ArgumentError(

@@ -44,6 +44,7 @@ from msbgen.core.draws import seed_of
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress, available_cores, physical_memory
 from msbgen.data.schema import make_profiles
+from msbgen.data.sharing import UNREGULATED
 from msbgen.platform._kernels import correlated_noise, replay_run
 from msbgen.platform.config import RESOURCES, PlatformConfig, exact_contexts
 from msbgen.platform.trace import validate_trace
@@ -351,7 +352,9 @@ def _assemble(
         for r, counts in enumerate(runs):
             joint[:, c, r, : len(counts)] = counts.T
         runs.clear()
-    levels = (config.cache_ways, config.bandwidths, config.frequencies)
+    unlimited = set(table[table[:, 1] >= UNREGULATED, 1].tolist())
+    bandwidths = sorted({*config.bandwidths, *unlimited})
+    levels = (config.cache_ways, bandwidths, config.frequencies)
     return make_profiles(
         np.moveaxis(joint, 0, -1),
         duration,

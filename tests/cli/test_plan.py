@@ -40,6 +40,23 @@ def test_measure_plan_measure(tmp_path, msbgen):
     assert len(whole.contexts) >= done.stdout.count("\n") - 1
 
 
+def test_plans_for_beside_have_few_ways_and_no_limit(tmp_path, msbgen):
+    done = msbgen("plan", "--beside", "--levels", "virtual", "--budget", "12", "-o", "first.csv")
+    assert done.returncode == 0, done.stderr
+    planned = read_plan(tmp_path / "first.csv", RESOURCES).contexts
+    assert set(planned[:, 1]) == {70, 280, 1e6}
+    assert {2, 3} <= set(planned[:, 0])
+    done = msbgen(
+        "platform", "replay", TRACES / "gzip.nc", "-o", "measured.nc", "--contexts", "first.csv"
+    )
+    assert done.returncode == 0, done.stderr
+    done = msbgen("plan", "--beside", "measured.nc", "--budget", "6", "-o", "next.csv")
+    assert done.returncode == 0, done.stderr
+    more = read_plan(tmp_path / "next.csv", RESOURCES).contexts
+    assert set(more[:, 1]) <= {70, 280, 1e6}
+    assert not {tuple(row) for row in planned} & {tuple(row) for row in more}
+
+
 def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen):
     plans = [
         msbgen(
@@ -119,6 +136,7 @@ def test_runs_of_two_versions_are_planned(tmp_path, msbgen):
         ("--budget much --levels virtual", 2, "'much' is neither a time"),
         ("--budget 9s --levels virtual", 2, "say how long a run takes"),
         ("--budget 9 --levels ways", 2, "levels are 'ways'"),
+        ("--budget 9 --beside --levels frequency=1/2", 2, "levels have no 'cache_ways'"),
         ("--budget 9 --levels virtual --least-runs 0", 2, "'0' is not a whole"),
         ("--budget 9 --levels virtual --counters a", 2, "need --at-once"),
         ("--budget 9 --levels virtual --at-once 4", 2, "--at-once needs --counters"),

@@ -214,6 +214,22 @@ def test_contexts_outside_the_hull_are_marked(measured):
     assert marked.values.tolist() == [0, 1]
 
 
+def test_known_profiles_have_the_measured_means(measured):
+    known = fitted().known_profiles()
+    assert inspect_profiles(known).errors == []
+    np.testing.assert_array_equal(context_table(known), context_table(measured))
+    assert known.attrs["interval"] < measured.attrs["interval"]
+    means = duration_array(measured).mean(axis=1)
+    np.testing.assert_allclose(duration_array(known)[:, 0], means, rtol=0.01)
+    for name in counter_names(measured):
+        total = measured[name].sum("time").mean("run")
+        np.testing.assert_allclose(known[name].sum("time")[:, 0], total, rtol=0.01)
+    some = fitted().known_profiles([2, 0])
+    np.testing.assert_array_equal(context_table(some), context_table(measured)[[2, 0]])
+    with pytest.raises(ArgumentError, match="paper's preset, which has no profiles by progress"):
+        fitted(COARSE).known_profiles()
+
+
 def test_times_set_the_output_interval_and_conserve_events(measured):
     model = fitted()
     query = context_table(measured)

@@ -71,6 +71,13 @@ def test_values_mean_the_nearest_level_and_keep_their_order():
     np.testing.assert_array_equal(exact_contexts(exact, config), exact)
 
 
+def test_a_bandwidth_without_a_limit_is_allowed():
+    given = [[2.0, 1e6, 1.2], [2.0, 2e5, 1.2]]
+    np.testing.assert_array_equal(exact_contexts(given, PlatformConfig()), given)
+    with pytest.raises(ArgumentError, match="bandwidth is 90000 in context 0"):
+        exact_contexts([[2.0, 9e4, 1.2]], PlatformConfig())
+
+
 def test_a_quiet_platform_differs_in_its_noise_only():
     loud, quiet = PlatformConfig(), PlatformConfig().without_noise()
     assert quiet.levels == loud.levels
