@@ -118,9 +118,12 @@ def try_some(originals: Path, seed: int, indices: Sequence[int]) -> list[Trial]:
 
 
 def _alone(originals: Path, seed: int, index: int, among: Trial) -> Trial:
-    """The trial in a fork of its own; one that fails after others only has failed, too."""
+    """The trial in a fork of its own; one that fails after others only has failed, too.
+
+    Its time counts alone only, as a machine that is short of memory or cores adds to it.
+    """
     alone = try_one(originals, seed, index)
-    if alone.verdict == FAILED:
+    if alone.verdict == FAILED or among.seconds > SECONDS:
         return alone
     return among._replace(why=f"only after other trials: {among.why}")
 

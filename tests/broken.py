@@ -136,7 +136,10 @@ BROKEN = {
     "no duration": (put("duration", (4, 1), np.nan), "'duration' is missing in context 4"),
     "endless duration": (put("duration", (4, 1), np.inf), "'duration' is infinite in context 4"),
     "huge duration": (put("duration", (4, 1), 1e308), "disagree by more than one interval"),
-    "huge levels": (attr("frequency", "levels", [1e300, -1e300]), "times its levels"),
+    "huge levels": (
+        attr("frequency", "levels", [1e300, -1e300]),
+        "levels up to 1e+300; at most 1e+100",
+    ),
     "no durations": (put("duration", ..., np.nan), "'duration' is missing in context 0"),
     "zero duration": (put("duration", (4, 1), 0.0), "'duration' is not positive"),
     "long duration": (put("duration", (4, 1), 9.0), "disagree by more than one interval"),

@@ -87,6 +87,12 @@ def share_resources(
     InfeasibleError
         A deadline, or all together within the totals, cannot be kept.  The message names what can.
     """
+    for name, given in (("bounds", bounds), ("deadlines", deadlines), ("weights", weights)):
+        wanted = (Sequence, np.ndarray) if name != "weights" else (Sequence, np.ndarray, type(None))
+        if not isinstance(given, wanted):
+            raise ArgumentError(
+                f"{name} are {quoted(given)}; a list, one for each task, is wanted."
+            )
     weights = [1.0] * len(bounds) if weights is None else weights
     if not 0 < len(bounds) == len(deadlines) == len(weights):
         raise ArgumentError(

@@ -49,6 +49,8 @@ _CHECKED_AT_ONCE = 2**20
 _SHORTEST_INTERVAL = 1e-9
 # Bytes of a name that netCDF can hold.
 _LONGEST_NAME = 256
+# Largest level of a resource, in any unit: squares of it are finite.
+MOST_LEVEL = 1e100
 # Latest start of a run, since any moment [s]: 30,000 years.
 _LATEST = 1e12
 
@@ -262,6 +264,12 @@ def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
         if not np.all(np.isfinite(values)):
             i = int(np.argmin(np.isfinite(values)))
             yield f"resource '{name}' is {values[i]} in context {i}; its value is wanted."
+        elif np.abs(values).max(initial=0.0) > MOST_LEVEL:
+            i = int(np.argmax(np.abs(values)))
+            yield (
+                f"resource '{name}' is {values[i]:g} in context {i}; at most {MOST_LEVEL:g} is "
+                f"wanted: another unit."
+            )
         yield from _level_errors(name, values, coord.attrs)
 
 
@@ -276,6 +284,11 @@ def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any])
         yield f"resource '{name}' has an empty list of levels; list them or drop it."
     elif not _is_numeric(levels) or levels.ndim > 1 or not np.all(np.isfinite(levels)):
         yield f"resource '{name}' has levels {_shown(attrs['levels'])}; finite numbers are wanted."
+    elif np.abs(levels).max() > MOST_LEVEL:
+        yield (
+            f"resource '{name}' has levels up to {np.abs(levels).max():g}; at most {MOST_LEVEL:g} "
+            f"is wanted: another unit."
+        )
     elif "labels" in attrs:
         codes = np.arange(1, len(labels_of(attrs)) + 1)
         if not np.isin(np.append(values, levels), codes).all():

@@ -87,11 +87,8 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
             check_output(target, overwrite=overwrite)
             os.replace(partial, final)
         except OSError as error:
-            if error.errno not in _UNWRITABLE or error.filename not in (
-                None,
-                partial,
-                str(partial),
-            ):
+            of_partial = error.filename in (None, partial, str(partial))
+            if error.errno not in _UNWRITABLE or not of_partial:
                 raise
             remedy = "make room" if error.errno in _NO_ROOM else "try again"
             raise OSError(

@@ -147,6 +147,8 @@ def level_text(value: float, labels: Sequence[str] = ()) -> str:
 def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Contexts of the dataset, (n_contexts, n_resources), each column in its resource's unit."""
     columns = [np.asarray(dataset[name].values, dtype=float) for name in resource_names(dataset)]
+    if not columns:
+        raise ProfileError(f"{file_of(dataset)}: no resource found: give them role='resource'.")
     return np.stack(columns, axis=1)
 
 
@@ -170,6 +172,8 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
     """
     check_datasets(dataset)
     levels = []
+    if not resource_names(dataset):
+        raise ProfileError("no resource found, so no contexts: give them role='resource'.")
     for name in resource_names(dataset):
         if "levels" not in dataset[name].attrs:
             raise ProfileError(
@@ -193,6 +197,8 @@ def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
     """
     dims = counter_dims(dataset)
+    if not counter_names(dataset):
+        raise ProfileError(f"{file_of(dataset)}: no counter found: give them role='counter'.")
     arrays = [dataset.variables[name].transpose(*dims).values for name in counter_names(dataset)]
     counts = np.stack(arrays, axis=-1).astype(float)
     counts = counts if len(dims) == 3 else counts[:, None]
@@ -288,6 +294,7 @@ def sampling_interval(dataset: xr.Dataset) -> float:
 
 def file_of(dataset: xr.Dataset) -> str:
     """Name of a dataset in messages: its file, if it was read from one, or its task."""
+    check_datasets(dataset)
     source = dataset.encoding.get("source")
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
@@ -371,8 +378,13 @@ def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
 
 def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray[np.float64]:
     """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one."""
+    if np.ma.is_masked(contexts):
+        raise ArgumentError("contexts are masked in part; finite numbers are wanted.")
     try:
-        table = np.asarray(contexts, dtype=float)
+        table = np.asarray(contexts)
+        if table.dtype.kind == "b":
+            raise TypeError
+        table = table.astype(float)
     except (TypeError, ValueError, OverflowError):  # words, or rows of several lengths
         raise ArgumentError(
             f"contexts are no table of numbers; rows × {len(resources)} columns "

@@ -485,6 +485,9 @@ def platform_axes(levels: Mapping[str, ArrayLike], names: Sequence[str]) -> list
             f"levels are given for {', '.join(levels) or 'no resource'}; the resources are "
             f"{', '.join(names) or 'to be named'}."
         )
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentError(f"a resource is called {quoted(name)}; a text is wanted.")
     reserved = [name for name in names if name in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN)]
     if reserved:
         raise ArgumentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.contexts import grid_contexts, grid_counts
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.groups import group_counters
 from msbgen.data.schema import same_level
 from msbgen.data.tables import Groups, PlannedContexts, read_plan
 from msbgen.measure.actuators.actuator import listed
 from msbgen.measure.dataset import RUN_METADATA, counter_names_of, progress_counter_of
 from msbgen.measure.sweep.spec import Spec
+
+# Contexts of a sweep: at a second a run, months.
+_MOST_CONTEXTS = 100_000
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,12 @@ def run_order(spec: Spec) -> RunOrder:
                 if spec.contexts == "all"
                 else grid_counts(spec.contexts.removeprefix("grid:"))
             )
+            many = math.prod(counts)
+            if many > _MOST_CONTEXTS:
+                raise ArgumentError(
+                    f"{quoted(spec.contexts)} are {many:.3g}; at most {_MOST_CONTEXTS} are wanted: "
+                    f"a smaller grid (grid:5x3), or a plan of msbgen plan."
+                )
             contexts = grid_contexts(levels, counts)
         except ArgumentError as error:
             raise ProfileError(f"contexts: {error}") from None

@@ -61,6 +61,8 @@ NO_LIMITS = (*_TAKE_ANY_NUMBER, "memory", "pressure")
 # What stressors press with, each a resource.
 _PRESSURES = ("bandwidth", "working set")
 _MOST = 1_000_000
+# Largest level, below which numbers have a thousandth of a unit.
+_MOST_LEVEL = 1e12
 # Keys that change no run. The digest holds the contexts themselves, not the key's text.
 _NOT_IN_DIGEST = ("contexts", "progress", "seconds", "at_once")
 # Keys added later: they are in the digest only where set, so that older journals can be resumed.
@@ -386,11 +388,12 @@ def _levels(given: Any, by: str, where: str) -> tuple[tuple[float, ...], tuple[s
     numbers = [
         float(v)
         for v in values
-        if isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < 1e12
+        if isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < _MOST_LEVEL
     ]
     if by not in _TAKE_ANY_NUMBER:
         numbers = [v for v in numbers if v > 0 or (by == "pressure" and v == 0)]
     wanted = "distinct numbers" if by in _TAKE_ANY_NUMBER else "distinct positive numbers"
+    wanted += f" below {_MOST_LEVEL:g}"
     if by == "pressure":
         wanted += ", or 0 for no stressor,"
     if by in _TAKE_WORDS:
@@ -456,7 +459,7 @@ class SpecTable:
         """Text, not empty."""
         value = self._table.get(key, default)
         if not isinstance(value, str) or "\0" in value or (key in self._table and not value):
-            raise self._refuse(key, "a text")
+            raise self._refuse(key, "a text that is not empty")
         return value
 
     def whole(self, key: str, default: int, least: int = 0) -> int:
