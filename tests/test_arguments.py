@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import msbgen
+from msbgen.compare.comparison import CompareSettings
 from public_names import ways_and_clock
 
 SILLY = [
@@ -23,8 +24,21 @@ def made(tmp_path_factory):
     """What the calls below need."""
     measured = ways_and_clock()
     model = msbgen.fit_profiles(measured, msbgen.ProgressSettings(bins=10, segments=5))
+    times = msbgen.runtimes.make(
+        [1.0, 2.0], [0, 1], [0, 0], np.empty((2, 0)), [0, 1], workloads=["a", "b"], platforms=["p"]
+    )
+    kernels = msbgen.kernels.make(["a"] * 2, [1.0, 2.0], resources={"clock": [1.0, 2.0]})
+    wanted = {"cores": 2, "capacity": {"ways": 16.0}}
+    phases = msbgen.phases.phase_table(measured)
     return SimpleNamespace(
         folder=tmp_path_factory.mktemp("arguments"),
+        times=times,
+        kernels=kernels,
+        graph=msbgen.graphs.make(["a", "a"], [1.0, 2.0], [(0, 1)]),
+        tasks=msbgen.realtime.TaskSet(**wanted, tasks=(msbgen.realtime.Task("a", "a", 0.5, 0.1),)),
+        phases={"a": phases},
+        truth=msbgen.realtime.Truth.of({"a": measured}),
+        bounds=msbgen.calibrate_model(model, measured).bounds(QUERY, 0.2),
         measured=measured,
         model=model,
         calibrated=msbgen.calibrate_model(model, measured),
@@ -63,6 +77,99 @@ CALLS = {
         )
     },
 }
+
+r, t, k, g, b = (
+    *(msbgen.realtime, msbgen.runtimes, msbgen.kernels),
+    *(msbgen.graphs, msbgen.beside),
+)
+SOME = {"capacity": {"ways": 16.0}, "cores": 2}
+# The same, with arguments of which some are what was made: names after an @.
+SYSTEMS = {
+    "Allocator": (r.Allocator, {"tables": "@phases", **SOME, "minima": None, "slack": 0.1}),
+    "Task": (r.Task, {"name": "a", "profile": "a", "period": 0.1, "wcet": 0.02}),
+    "TaskSet": (r.TaskSet, {**SOME, "tasks": (), "minima": {}}),
+    "draw_task_set": (r.draw_task_set, {"wcet": {"a": 0.1}, "utilisation": 1.0, **SOME, "rng": 0}),
+    "reference_slack": (r.reference_slack, {"task_set": "@tasks"}),
+    "reference_wcet": (r.reference_wcet, {"profiles": "@measured"}),
+    "Truth": (r.Truth.of, {"profiles": {}}),
+    "simulate_task_set": (
+        r.simulate_task_set,
+        {"task_set": "@tasks", "tables": "@phases", "truth": "@truth", "horizon": 0.1},
+    ),
+    "runtimes.make": (
+        t.make,
+        {"runtime": [1.0], "workload": [0], "platform": [0], "beside": np.empty((1, 0)), "run": [0],
+         "workloads": ["a"], "platforms": ["p"]},
+    ),
+    "runtimes.write": (t.write, {"dataset": "@times", "path": "t.nc"}),
+    "runtimes.run_table": (t.run_table, {"dataset": "@times"}),
+    "runtimes.fit": (t.fit, {"dataset": "@times", "preset": "x", "split": "x"}),
+    "runtimes.evaluate": (t.evaluate, {"dataset": "@times", "train": 2.0, "replicates": 0}),
+    "RuntimePredictor": (t.RuntimePredictor, {"preset": "default", "members": 1, "towers": None}),
+    "TowerSettings": (t.TowerSettings, {"rank": 2, "steps": 3, "rate": 0.1}),
+    "kernels.make": (k.make, {"kind": ["a"], "runtime": [1.0], "resources": {"clock": [1.0]}}),
+    "kernels.join": (k.join, {"datasets": []}),
+    "kernels.write": (k.write, {"dataset": "@kernels", "path": "k.nc"}),
+    "costs_of": (k.costs_of, {"dataset": "@kernels"}),
+    "kernels.evaluate": (k.evaluate, {"runs": "@kernels", "folds": 2}),
+    "from_profiles": (k.from_profiles, {"profiles": []}),
+    "make_workload": (k.make_workload, {"kind": ["a"], "count": [1], "parameters": {"m": [1.0]}}),
+    "compare_groups": (k.compare_groups, {"groups": [[1.0, 2, 3, 4], [2.0, 3, 4, 5]]}),
+    "variability_rows": (
+        k.variability_rows,
+        {"dataset": "@kernels", "by": "node", "quantity": "runtime"},
+    ),
+    "ColumnMap": (k.ColumnMap, {"resources": (), "counters": (), "columns": {}, "kind": ""}),
+    "graphs.make": (g.make, {"kind": ["a"] * 2, "work": [1.0, 2.0], "edges": [(0, 1)]}),
+    "with_profiles": (g.with_profiles, {"graph": "@graph", "profiles": {}, "kinds": None}),
+    "with_times": (g.with_times, {"graph": "@graph", "profiles": {}}),
+    "shipped_device": (g.shipped_device, {"sheet": "tx2"}),
+    "device_contexts": (g.device_contexts, {"device": "@device", "clocks": 2}),
+    "family_graph": (g.family_graph, {"family": "lu", "size": 2, "scale": 1.0, "rng": 0}),
+    "graphs.write": (g.write, {"graph": "@graph", "path": "g.json"}),
+    "join_runs": (g.join_runs, {"parts": []}),
+    "GraphPredictor": (g.GraphPredictor, {"order": "arrival", "factor_runs": 9, "folds": 2}),
+    "play": (b.play, {"tables": [], "sharing": None, "interval": 0.01}),
+    "best_partition": (b.best_partition, {"tables": [], "sharing": None, "objective": "slowdown"}),
+    "choose_placement": (b.choose_placement, {"tables": [], "sockets": 1, "sharing": None}),
+    "duration_bounds": (b.duration_bounds, {"tables": [], "sharing": None, "level": 0.9}),
+    "find_harm": (b.find_harm, {"tables": [], "sharing": None}),
+    "program_table": (b.program_table, {"profiles": "@measured", "frequency": 1.0, "segments": 9}),
+    "LawSettings": (b.LawSettings, {"step": 0.001, "regulator_period": 0.001, "doubt": 0.01}),
+    "Columns": (b.Columns, {"ways": "ways", "way_size": 1.0}),
+    "course_profiles": (b.course_profiles, {"course": None}),
+    "choose_context": (
+        msbgen.choose_context,
+        {"bounds": "@bounds", "deadline": 9.0, "costs": "ways=1", "untested": True},
+    ),
+    "share_resources": (
+        msbgen.share_resources,
+        {"bounds": [], "deadlines": [1.0], "costs": "ways=1", "total": {"ways": 9.0}},
+    ),
+    "compare_profiles": (
+        msbgen.compare_profiles,
+        {"old": None, "new": "@measured", "weights": None, "contexts": QUERY},
+    ),
+    "CompareSettings": (
+        CompareSettings,
+        {"tolerance": 0.01, "confidence": 0.95, "bins": 100, "permutations": 99},
+    ),
+    "summarise": (msbgen.summarise, {"scores": None, "baseline": "bracketing"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", SYSTEMS)
+def test_what_is_silly_is_refused_by_every_system(made, call, monkeypatch):
+    monkeypatch.chdir(made.folder)
+    function, arguments = SYSTEMS[call]
+    whole = {
+        name: getattr(made, value[1:]) if str(value).startswith("@") else value
+        for name, value in arguments.items()
+    }
+    for name in whole:
+        for value in SILLY:
+            with suppress(*OURS):
+                function(**{**whole, name: value})
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -21,6 +21,7 @@ from msbgen.batch.state import EarlierTask, TaskState
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
+from msbgen.data.files import deferred_signals, remove_all_abandoned
 from msbgen.data.journal import Journal, Record
 
 _log = logging.getLogger("msbgen")
@@ -122,7 +123,8 @@ def run_batch(
             try:
                 executed = _Run(pool, states, journal, config.retries, progress).run()
             finally:
-                pool.close()
+                with deferred_signals():  # libraries print their own errors where they are stopped
+                    pool.close()
                 jobs.clear_caches()
     except BaseException as error:
         with suppress(OSError):  # the cause is raised even if the index cannot be written
@@ -141,8 +143,10 @@ def run_batch(
 
 
 def _tidy(out: Path, states: Sequence[TaskState]) -> None:
-    """Remove the intermediate files of complete tasks."""
+    """Remove the intermediate files of complete tasks, and what ended workers did not finish."""
     for state in states:
+        for folder in (state.job.scratch, state.job.folder):
+            remove_all_abandoned(folder)
         if state.is_complete:
             jobs.clear(state.job)
     with suppress(OSError):  # incomplete tasks still need it

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from msbgen.core.arguments import checks_fields
 from msbgen.core.errors import ArgumentError, is_number, quoted
 
 
+@checks_fields
 @dataclass(frozen=True)
 class Columns:
     """Names of the resources and counters of profiles, and the size of a way.

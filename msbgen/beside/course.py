@@ -34,6 +34,7 @@ from msbgen.beside.table import (
     miss_probability,
     with_bandwidths,
 )
+from msbgen.core.arguments import checks_arguments, checks_fields
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
 from msbgen.data.schema import make_profiles
@@ -46,6 +47,7 @@ _PER_WAY, _FAR = 20, 4.0
 _MOST_PROGRAMS, _MOST_READINGS, _FIRST_READINGS = 16, 1 << 22, 512
 
 
+@checks_fields
 @dataclass(frozen=True)
 class LawSettings:
     """Constants of the law.
@@ -134,6 +136,7 @@ class Course:
         return self.segment_seconds / self.segment_alone
 
 
+@checks_arguments
 def play(
     tables: Sequence[ProgramTable],
     sharing: Sharing,
@@ -193,6 +196,7 @@ def play_durations(
     return _played(tables, sharing, math.inf, law)[3] - np.array(sharing.starts)
 
 
+@checks_arguments
 def course_profiles(course: Course) -> list[xr.Dataset]:
     """A profile dataset of each program: counters per interval, and the ways that it held.
 
@@ -284,6 +288,7 @@ def course_dataset(course: Course, bounds: Floats) -> xr.Dataset:
     )
 
 
+@checks_arguments
 def duration_bounds(
     tables: Sequence[ProgramTable],
     sharing: Sharing,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msbgen.beside.course import LawSettings, play_durations
 from msbgen.beside.table import ProgramTable
+from msbgen.core.arguments import checks_arguments
 from msbgen.data.sharing import Sharing
 
 Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ class Harm:
     bandwidth: Floats
 
 
+@checks_arguments
 def find_harm(tables: Sequence[ProgramTable], sharing: Sharing, *, law: LawSettings = _LAW) -> Harm:
     """Who hurts whom among programs that run side by side; errors as :func:`play`.
 

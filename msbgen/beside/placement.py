@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from msbgen.beside.course import LawSettings, play_durations
 from msbgen.beside.table import ProgramTable
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import count_of
 from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.machine import OnProgress
@@ -62,6 +63,7 @@ class Placement:
     sharing: Sharing
 
 
+@checks_arguments
 def choose_placement(
     tables: Sequence[ProgramTable],
     sockets: int,
@@ -149,6 +151,7 @@ def choose_placement(
     return _placement(chosen, durations, alone, limits, best[0], compared, worst, first)
 
 
+@checks_arguments
 def best_partition(
     tables: Sequence[ProgramTable],
     sharing: Sharing,

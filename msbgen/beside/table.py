@@ -32,6 +32,7 @@ from scipy.special import gammainc
 
 from msbgen.beside.columns import Columns
 from msbgen.beside.sampled import EDGES, Samples, cost_of_events, even_edges, expected_time
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.data.schema import (
     check_datasets,
@@ -142,6 +143,7 @@ class ProgramTable:
 _COLUMNS = Columns()
 
 
+@checks_arguments
 def program_table(
     profiles: xr.Dataset | Generator,
     frequency: float | None = None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msbgen.choose.context import ContextChoice, InfeasibleError, Offers
 from msbgen.choose.costs import Costs
 from msbgen.choose.search import cheapest_rows
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, is_number, quoted
 from msbgen.data.schema import labels_of
 
@@ -51,6 +52,7 @@ class Allotment:
     more: tuple[NextTotal, ...]
 
 
+@checks_arguments
 def share_resources(
     bounds: Sequence[xr.Dataset],
     deadlines: Sequence[float],

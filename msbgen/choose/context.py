@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.choose.costs import Costs, context_costs
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.constrained_choice import pareto_front
 from msbgen.core.errors import ArgumentError, MeasurementError, is_number, quoted
 from msbgen.data.schema import describe_levels, labels_of, resource_names, same_level
@@ -142,6 +143,7 @@ class Offers:
                 yield NextLevel(name, level, at, float(self.cost[at]), float(self.bound[at]))
 
 
+@checks_arguments
 def choose_context(
     bounds: xr.Dataset, deadline: float, costs: Costs, *, untested: bool = False
 ) -> ContextChoice:

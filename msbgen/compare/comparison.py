@@ -30,6 +30,8 @@ from msbgen.compare.stretches import (
     find_stretches,
     mean_run,
 )
+from msbgen.core.arguments import checks_arguments, checks_fields
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import (
@@ -58,6 +60,7 @@ _GAP_MARGIN = 0.025
 _WORK_ERRORS, _WORK_SHARE = 4.0, 0.002
 
 
+@checks_fields
 @dataclass(frozen=True)
 class CompareSettings:
     """Settings of a comparison."""
@@ -258,6 +261,7 @@ class Comparison:
         }
 
 
+@checks_arguments
 def compare_profiles(
     old: xr.Dataset,
     new: xr.Dataset,
@@ -302,7 +306,7 @@ def compare_profiles(
     """
     check_profiles(old, new)
     check_comparable(old, new)
-    draws = np.random.default_rng(rng)
+    draws = generator(rng)
     names = resource_names(old)
     if contexts is not None:
         contexts = checked_contexts(contexts, names)

@@ -38,6 +38,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_fields
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
@@ -52,6 +53,7 @@ _LISTS = ("resources", "counters", "totals", "rates")
 _TEXTS = ("kind", "separator", "cycles", "clock")
 
 
+@checks_fields
 @dataclass(frozen=True)
 class ColumnMap:
     """Which columns of a table hold which quantities."""

@@ -144,6 +144,11 @@ def remove_abandoned(path: Path) -> None:
     _remove_abandoned(final.parent, f".{final.name[:_NAME_KEPT]}.")
 
 
+def remove_all_abandoned(folder: Path) -> None:
+    """Remove what killed processes left of files in a folder; running ones are let alone."""
+    _remove_abandoned(folder, ".")
+
+
 def _remove_abandoned(parent: Path, prefix: str) -> None:
     """Remove partial files of ended processes: those without a lock."""
     for name in glob.glob(f"{glob.escape(str(parent / prefix))}*.partial"):

@@ -382,7 +382,7 @@ def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray
         raise ArgumentError("contexts are masked in part; finite numbers are wanted.")
     try:
         table = np.asarray(contexts)
-        if table.dtype.kind == "b":
+        if table.dtype.kind in "bc":
             raise TypeError
         table = table.astype(float)
     except (TypeError, ValueError, OverflowError):  # words, or rows of several lengths

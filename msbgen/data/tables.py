@@ -86,7 +86,7 @@ def read_plan(
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
             f"{name}: line {first} is {shown(header)}; a header with the resources "
-            f"'{','.join(resources)}' is wanted."
+            f"'{','.join(resources)}', without units and separated by commas, is wanted."
         )
     seen: dict[tuple[float, ...], int] = {}
     wanted: list[int] = []
@@ -199,10 +199,7 @@ def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple
 
 def _numbers(cells: Sequence[str]) -> list[float]:
     """Cells as finite numbers; empty where one of them is not."""
-    try:
-        values = [float(cell) for cell in cells]
-    except ValueError:
-        return []
+    values = [float(cell) if _NUMBER.fullmatch(cell) else np.nan for cell in cells]
     return values if np.all(np.isfinite(values)) else []
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import path_of
 from msbgen.data.store import load_netcdf, packing, save_netcdf
 
@@ -66,7 +66,8 @@ class Variable:
         if self.kind == "text":
             array = np.array([str(value) for value in np.asarray(values, dtype=object)], dtype=str)
         else:
-            array = np.array(values, dtype=self.dtype or _KINDS[self.kind][1])
+            with np.errstate(invalid="ignore"):  # a check of the values follows
+                array = np.array(values, dtype=self.dtype or _KINDS[self.kind][1])
         declared = {"role": self.role, "units": self.unit, "long_name": self.meaning}
         dims = self.dims
         if array.ndim < len(dims):
@@ -178,14 +179,23 @@ class Schema:
     def dataset(
         self, values: Mapping[str, ArrayLike | None], attrs: Mapping[str, Any] | None = None
     ) -> xr.Dataset:
-        """Put labels on arrays, by name; None and undeclared names are left out.  Not validated."""
-        entries = {v.name: v.entry(given) for v, given in self._given(values)}
+        """Put labels on arrays, by name; None and undeclared names are left out.  Not validated.
+
+        ArgumentError: an array of other dimensions, of another length, or without numbers.
+        """
         coords = {v.name for v, _ in self._given(values) if v.coordinate}
-        return xr.Dataset(
-            {name: entry for name, entry in entries.items() if name not in coords},
-            {name: entry for name, entry in entries.items() if name in coords},
-            {"schema": self.name, **(attrs or {})},
-        )
+        try:
+            entries = {v.name: v.entry(given) for v, given in self._given(values)}
+            return xr.Dataset(
+                {name: entry for name, entry in entries.items() if name not in coords},
+                {name: entry for name, entry in entries.items() if name in coords},
+                {"schema": self.name, **(attrs or {})},
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            why = str(error).partition("\n")[0].rstrip(".")
+            raise ArgumentError(
+                f"the arrays make no dataset ({why}); one value each of a kind is wanted."
+            ) from None
 
     def _given(self, values: Mapping[str, ArrayLike | None]) -> list[tuple[Variable, ArrayLike]]:
         pairs = [(v, values.get(v.name)) for v in self.variables]

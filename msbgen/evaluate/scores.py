@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import count_of, generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
@@ -98,6 +99,7 @@ def _generator(preset: str, *, part: bool) -> dict[Kind, Method]:
 METHODS = tuple(methods())
 
 
+@checks_arguments
 def score_methods(
     train: xr.Dataset,
     truth: xr.Dataset,
@@ -366,6 +368,7 @@ def improvement(scores: xr.Dataset, baseline: str = "bracketing") -> xr.DataArra
     return 1 - mean / mean.sel({"method": baseline}, drop=True)
 
 
+@checks_arguments
 def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any]:
     """Means and improvements as plain numbers for JSON: method -> metric -> figure.
 

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import context_table, duration_array
 from msbgen.data.variables import Schema, Variable
@@ -107,6 +108,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
+@checks_arguments
 def make(
     kind: Sequence[str],
     work: ArrayLike,
@@ -154,6 +156,8 @@ def make(
     (array([0, 1, 1]), array([1, 0], dtype=int8))
     """
     n = len(kind)
+    if isinstance(edges, np.ndarray) and edges.ndim != 2:
+        raise ArgumentError(f"edges have shape {edges.shape}; a row of two tasks each is wanted.")
     pairs = np.array([tuple(edge) for edge in edges], dtype=np.int64).reshape(-1, 2)
     titles = [f"t{i}" for i in range(n)] if names is None else list(map(str, names))
     given = {key: values for key, values in numbers.items() if values is not None}
@@ -268,6 +272,7 @@ def describe(graph: xr.Dataset) -> str:
     return "\n".join([*lines, f"family     {family}"])
 
 
+@checks_arguments
 def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """The graph with ``time``, ``bcet`` and ``wcet`` of its tasks, as their kinds' profiles say.
 
@@ -313,6 +318,7 @@ def times_are_shares(graph: xr.Dataset) -> bool:
     return bool(np.allclose(graph["work"].values, time / mean[which], rtol=1e-6, atol=0.0))
 
 
+@checks_arguments
 def with_profiles(
     graph: xr.Dataset, profiles: Mapping[str, xr.Dataset], kinds: Mapping[str, str] | None = None
 ) -> xr.Dataset:

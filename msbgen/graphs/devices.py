@@ -54,6 +54,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.schema import same_level
 from msbgen.data.shipped import shipped_folder
@@ -314,6 +315,7 @@ def _check_amount(value: float, what: str, *, positive: bool) -> None:
 # --------------------------------------------------------------------------- contexts
 
 
+@checks_arguments
 def device_contexts(
     device: Device,
     *,
@@ -355,6 +357,8 @@ def device_contexts(
         for c in device.clusters
     ]
     steps = []
+    if clocks is not None and clocks < 1:
+        raise ArgumentError(f"clocks is {clocks}; a whole number from 1 on is wanted.")
     for c in device.clusters:
         n = len(c.clocks) if clocks is None else min(clocks, len(c.clocks))
         steps.append(
@@ -467,6 +471,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
         raise ProfileError(f"{where}: {error}") from None
 
 
+@checks_arguments
 def shipped_device(sheet: str) -> Device:
     """Device of a sheet that ships: ``tx2``, ``orin-nx``, ``rubik-pi``.
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.energy import energy_counter, scale_energy
 from msbgen.data.schema import context_table, mean_duration, resource_names
@@ -41,6 +42,7 @@ class EnergyCorrector:
         Fewer than two other programs.
     """
 
+    @checks_arguments
     def __init__(self, measured: xr.Dataset, others: Sequence[xr.Dataset]):
         energy_counter(measured)
         self._task, rest = costs_of(measured), costs_of(list(others))

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data import schema
 from msbgen.data.columns import ColumnMap as ColumnMap
@@ -44,6 +45,7 @@ def read_column_map(path: str | os.PathLike[str]) -> ColumnMap:
     return read_map(path, known, ("resources",))
 
 
+@checks_arguments
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     """Measurements of kernels from a CSV file with a row for each.
 
@@ -120,6 +122,7 @@ def _check_names(table: Table, settings: Sequence[str]) -> None:
             )
 
 
+@checks_arguments
 def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
     """Measurements of whole tasks from their profiles: one for each run in each context.
 
@@ -168,6 +171,7 @@ def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
 # --------------------------------------------------------------------------- public sets
 
 
+@checks_arguments
 def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Dataset:
     """Matrix products, or MobileNet, on Jetson boards at several clocks.
 
@@ -202,6 +206,7 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
     return found.assign(kind=("measurement", np.full(found.sizes["measurement"], "gemm")))
 
 
+@checks_arguments
 def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, xr.Dataset]:
     """CUDA microbenchmarks and applications at several core clocks.
 
@@ -236,6 +241,7 @@ def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, 
     return micro, real
 
 
+@checks_arguments
 def read_zeus(folder: str | os.PathLike[str], gpu: str) -> xr.Dataset:
     """Epochs of training at several power limits; the kinds are ``network/optimiser``.
 

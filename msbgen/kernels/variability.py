@@ -19,6 +19,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import resource_names
 from msbgen.kernels.dataset import configurations_of, kernels_of, measured_table
@@ -75,6 +76,7 @@ class Variability:
         return float(np.median(self.spread))
 
 
+@checks_arguments
 def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
     """Compare groups of observations of one thing.
 
@@ -177,6 +179,7 @@ def describe_variability(dataset: xr.Dataset) -> list[str]:
     return lines
 
 
+@checks_arguments
 def variability_rows(
     dataset: xr.Dataset, *, by: By = "node", quantity: Quantity = "runtime"
 ) -> Iterator[dict[str, Any]]:
@@ -190,9 +193,9 @@ def variability_rows(
         What makes groups: machines, or sessions.
     quantity : {"runtime", "power"}
 
-    Yields
-    ------
-    dict
+    Returns
+    -------
+    iterator of dict
         ``kind``, the resources, ``groups``, ``observations``, ``median`` in the unit of the
         quantity, and the figures of :class:`Variability`.  Kernels that were not measured twice in
         two groups are left out.
@@ -207,6 +210,11 @@ def variability_rows(
             raise ArgumentError(f"{name} is {got!r}; {' or '.join(get_args(known))} is wanted.")
     if quantity not in dataset:
         raise ArgumentError("quantity is 'power', but no measurement has one; take 'runtime'.")
+    return _rows(dataset, by, quantity)
+
+
+def _rows(dataset: xr.Dataset, by: By, quantity: Quantity) -> Iterator[dict[str, Any]]:
+    """Rows of :func:`variability_rows`."""
     values = dataset[quantity].values.astype(float)
     group = dataset[by].values.astype(str)
     kernels, (table, configuration) = kernels_of(dataset), configurations_of(dataset)

@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
 from msbgen.data.files import path_of
@@ -37,6 +38,7 @@ SCHEMA = Schema(
 )
 
 
+@checks_arguments
 def make_workload(
     kind: Sequence[str],
     count: ArrayLike,
@@ -140,6 +142,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     return validate_workload(dataset, source=path.name)
 
 
+@checks_arguments
 def write_workload(
     dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

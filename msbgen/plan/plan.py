@@ -297,6 +297,12 @@ def plan_contexts(
     if isinstance(source, ProfileModel):
         names = tuple(source.resources)
         listed = {name: source.resources[name].get("levels", ()) for name in names}
+        unlisted = [name for name in names if not levels and np.size(listed[name]) == 0]
+        if unlisted:
+            raise MeasurementError(
+                f"resource '{unlisted[0]}' has no attribute 'levels'; those that the platform can "
+                f"set are wanted (levels; --levels on the command line)."
+            )
         axes = platform_axes(levels or listed, names)
         axes = [  # of words, those with runs: nothing is known of the others
             np.intersect1d(axis, codes) if codes else axis

@@ -25,6 +25,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen.realtime._kernels as _kernels
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import file_of, same_level
 from msbgen.phases.grid import Floats, Grid, Indices, Resource, check_cores, is_number
@@ -72,6 +73,7 @@ class Allocator:
     One allocator serves one thread: its workspace is reused by every decision.
     """
 
+    @checks_arguments
     def __init__(
         self,
         tables: Mapping[str, xr.Dataset],

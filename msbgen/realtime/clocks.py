@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.realtime.allocate import Allocator
@@ -27,6 +28,7 @@ STEP = 0.02
 _MOST = 0.6
 
 
+@checks_arguments
 def reference_slack(task_set: TaskSet) -> float:
     """Largest δ for which the set passes the test on its reference utilisations, or 0.
 
@@ -47,6 +49,7 @@ def reference_slack(task_set: TaskSet) -> float:
     return max(0.0, 1.0 - (task_set.utilisation + (cores - 1) * most) / cores)
 
 
+@checks_arguments
 def simulated_slack(
     task_set: TaskSet,
     allocator: Callable[[float], Allocator],

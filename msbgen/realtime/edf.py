@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import msbgen.realtime._kernels as _kernels
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.phases.grid import Floats, Indices, is_number
@@ -112,6 +113,7 @@ class Decisions:
     context: NDArray[np.int32]  # (decisions, cores), number of the context in the grid
 
 
+@checks_arguments
 def simulate_edf(
     task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Unpack[EdfSettings]
 ) -> EdfResult:

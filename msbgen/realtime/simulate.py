@@ -18,6 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 import xarray as xr
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.realtime.allocate import Allocator, Method, Objective
 from msbgen.realtime.edf import EdfResult, EdfSettings, simulate_decisions, simulate_edf
 from msbgen.realtime.tasksets import TaskSet
@@ -26,6 +27,7 @@ from msbgen.realtime.truth import Truth
 SCHEMA = "msbgen-schedule/1"
 
 
+@checks_arguments
 def simulate_task_set(
     task_set: TaskSet,
     tables: Mapping[str, xr.Dataset],
@@ -77,6 +79,7 @@ def simulate_task_set(
     return _labelled(task_set, simulate_edf(task_set, prepared, truth, **settings))
 
 
+@checks_arguments
 def timeline(
     task_set: TaskSet,
     tables: Mapping[str, xr.Dataset],

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from msbgen.core.arguments import checks_arguments, checks_fields
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.columns import Table
@@ -42,6 +43,7 @@ def _check_seconds(value: Any, what: str) -> None:
         raise ArgumentError(f"{what} is {value}; a positive number of seconds is wanted.")
 
 
+@checks_fields
 @dataclass(frozen=True)
 class Task:
     """A periodic task with implicit deadline.
@@ -77,6 +79,7 @@ class Task:
         return self.wcet / self.period
 
 
+@checks_fields
 @dataclass(frozen=True)
 class TaskSet:
     """Periodic tasks, and the cores and shared resources they run on.
@@ -151,6 +154,7 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
+@checks_arguments
 def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
     """Read a task set from a TOML file.
 
@@ -215,6 +219,7 @@ def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
     return {str(n): amount(v, f"{key}.{n}", where) for n, v in table.items()}
 
 
+@checks_arguments
 def reference_wcet(profiles: xr.Dataset) -> float:
     """Longest observed execution time in the largest context [s].
 
@@ -243,6 +248,7 @@ def highest_levels(profiles: Sequence[xr.Dataset]) -> dict[str, float]:
     return highest
 
 
+@checks_arguments
 def draw_task_set(
     wcet: Mapping[str, float],
     utilisation: float,

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import file_of
@@ -53,6 +54,7 @@ class Truth:
     power: Singles
 
     @classmethod
+    @checks_arguments
     def of(cls, profiles: Mapping[str, xr.Dataset]) -> Truth:
         """Prepare profile datasets, by name of the task, as a truth.
 

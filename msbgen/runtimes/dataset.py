@@ -13,6 +13,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
+from msbgen.core.draws import numbers_of
+from msbgen.core.errors import ArgumentError
 from msbgen.data.variables import Schema, Variable
 
 RUNTIMES_SCHEMA = "msbgen-runtimes/1"
@@ -76,6 +79,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
+@checks_arguments
 def make(
     runtime: ArrayLike,
     workload: ArrayLike,
@@ -104,11 +108,17 @@ def make(
     attrs : mapping
         Global attributes beyond ``schema``.
     """
+    slots = numbers_of(beside, "beside")
+    if len(np.atleast_1d(slots)) != np.size(runtime) or not np.size(runtime):
+        raise ArgumentError(
+            f"beside has shape {slots.shape}; a row for each of {np.size(runtime)} runtimes is "
+            f"wanted."
+        )
     values: dict[str, Any] = {
         "runtime": runtime,
         "workload_index": workload,
         "platform_index": platform,
-        "beside": np.asarray(beside).reshape(len(np.asarray(runtime)), -1),
+        "beside": np.asarray(beside).reshape(np.size(runtime), -1),
         "run": run,
         "workload": workloads,
         "platform": platforms,
@@ -154,11 +164,13 @@ def read(path: str | os.PathLike[str]) -> xr.Dataset:
     return SCHEMA.read(path)
 
 
+@checks_arguments
 def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write a runtime file, whole or not at all; errors as :meth:`Schema.write`."""
     SCHEMA.write(dataset, path, overwrite=overwrite)
 
 
+@checks_arguments
 def run_table(dataset: xr.Dataset) -> NDArray[np.int64]:
     """Workload, platform and neighbours of every observation, (n, 2 + slots)."""
     indices = [dataset[name].values for name in ("workload_index", "platform_index")]

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 RATES = (0.1, 0.05, 0.02, 0.01)
 
 
+@checks_arguments
 def evaluate(
     dataset: xr.Dataset,
     *,

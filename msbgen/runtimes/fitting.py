@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -15,6 +16,7 @@ from msbgen.runtimes.scaling import check_connected
 from msbgen.runtimes.splits import Split, split_calibration, units_of
 
 
+@checks_arguments
 def fit(
     dataset: xr.Dataset,
     *,

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import finite_predictions
 from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError, MeasurementError
@@ -94,6 +95,7 @@ class RuntimePredictor(Parameters):
     True
     """
 
+    @checks_arguments
     def __init__(
         self,
         workload_features: Floats | None = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.core.errors import ArgumentError
 from msbgen.data import models
@@ -52,6 +53,7 @@ _FEATURES = ("workload_features", "platform_features")
 _MOST_NEIGHBOURS = 1_000_000
 
 
+@checks_arguments
 def save(
     predictor: RuntimePredictor,
     path: str | os.PathLike[str],

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_fields
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
@@ -21,6 +22,7 @@ Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 
+@checks_fields
 @dataclass(frozen=True)
 class TowerSettings:
     """Size and training of the towers.

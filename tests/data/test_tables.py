@@ -23,7 +23,9 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", "line 1 is ''; a header with the resources 'ways,clock' is wanted"),
+        ("", "line 1 is ''; a header with the resources 'ways,clock', without units and separated"),
+        ("ways,clock\n1_0,2\n", "line 2 is '1_0,2'; 2 finite numbers"),
+        ("ways,clock\n\uff11,2\n", "line 2 is '\uff11,2'; 2 finite numbers"),
         ("ways\n1\n", "line 1 is 'ways'; a header"),
         ("ways,clock,ways\n1,2,3\n", "line 1 is 'ways,clock,ways'; a header"),
         ("ways,clock,extra\n1,2,3\n", "line 1 is 'ways,clock,extra'; a header"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
@@ -218,7 +218,7 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
         plan_contexts(fit_profiles(measured, PAPER), 3)
     del measured["cache_ways"].attrs["levels"]
     model = fit_profiles(measured)
-    with pytest.raises(ArgumentError, match="resource 'cache_ways' has no levels"):
+    with pytest.raises(MeasurementError, match=r"resource .cache_ways. has no attribute .levels"):
         plan_contexts(model, 3)
     given = plan_contexts(model, 3, levels=LEVELS)
     assert given.resources == ("cache_ways", "frequency")

@@ -124,10 +124,9 @@ def _seconds(text: str) -> float:
 
 def _number(text: str) -> float:
     """Number in decimal notation; NaN for anything else."""
-    try:
-        return float(text) if text.strip()[-1:].isdigit() or text.endswith(".") else float("nan")
-    except ValueError:
-        return float("nan")
+    from msbgen.data.columns import NUMBER
+
+    return float(text) if NUMBER.fullmatch(text.strip()) else float("nan")
 
 
 def share(text: str) -> float:

@@ -12,6 +12,7 @@ import operator
 import numpy as np
 import xarray as xr
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.dataset import make as make_graph
@@ -93,6 +94,7 @@ FAMILIES = _families()
 _MOST_TASKS = 20_000
 
 
+@checks_arguments
 def family_graph(
     family: str, size: int | None = None, *, scale: float = 1.0, rng: np.random.Generator | int = 0
 ) -> xr.Dataset:

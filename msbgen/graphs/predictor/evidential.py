@@ -53,6 +53,11 @@ class Evidence:
                 raise ArgumentError(
                     f"{name} has shape {values.shape}; {self.gamma.shape}, as gamma, is wanted."
                 )
+            if np.isnan(values).any():
+                raise MeasurementError(
+                    f"{name} of the network is not a number, as its weights are too large; fit the "
+                    f"network again."
+                )
             if not np.all(values > 0):
                 raise ArgumentError(f"{name} is {values.min():g}; positive numbers are wanted.")
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE
 from msbgen.data.models import label_errors, load_model, parameters_of, save_model, stored_names
 from msbgen.data.store import load_netcdf
@@ -21,6 +22,7 @@ NETWORK_SCHEMA = "msbgen-graph-network/1"
 _SCALED = (*TYPES, *RELATIONS, "output")
 
 
+@checks_arguments
 def save_network(
     predictor: NetworkPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

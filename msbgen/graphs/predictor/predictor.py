@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices, prepare_graph
@@ -101,6 +102,7 @@ class GraphPredictor(BaseGraphPredictor):
         One once calibrated, none before.
     """
 
+    @checks_arguments
     def __init__(
         self,
         *,

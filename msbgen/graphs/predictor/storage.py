@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays
 from msbgen.data import models
 from msbgen.graphs.boards import Board
@@ -39,6 +40,7 @@ _CALIBRATION = (
 )
 
 
+@checks_arguments
 def save(
     predictor: GraphPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import resource_names
 from msbgen.kernels.dataset import (
@@ -142,6 +143,7 @@ class Costs:
         return ", ".join(parts)
 
 
+@checks_arguments
 def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
     """Time and energy of the programs of a dataset.
 

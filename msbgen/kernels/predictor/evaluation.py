@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
 from msbgen.kernels.dataset import configurations_of, has_power, powers_of, runtimes_of
@@ -28,6 +29,7 @@ def scores(predicted: Floats, truth: Floats) -> dict[str, float]:
     return {"error": float(error.mean()), **shares}
 
 
+@checks_arguments
 def evaluate(
     runs: xr.Dataset,
     *,

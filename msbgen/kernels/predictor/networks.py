@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.workloads import counts_of, one_workload, workload_names
@@ -62,6 +63,7 @@ def fit_overhead(
     return np.nanmedian(table, axis=0)
 
 
+@checks_arguments
 def predict_network(
     predictor: KernelPredictor,
     workload: xr.Dataset,

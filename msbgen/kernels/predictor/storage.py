@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.data import models
 from msbgen.kernels.kinds import KINDS
@@ -60,6 +61,7 @@ _SCORES = (
 )
 
 
+@checks_arguments
 def save(
     predictor: KernelPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

@@ -67,6 +67,8 @@ def test_what_is_no_evidence_is_refused(name):
     values = {"gamma": 0.0, "nu": 1.0, "alpha": 1.0, "beta": 1.0, name: 0.0}
     with pytest.raises(ArgumentError, match=f"{name} is 0"):
         evidence(*values.values())
+    with pytest.raises(MeasurementError, match="of the network is not a number"):
+        evidence(0.0, np.nan, 1.0, 1.0)
     with pytest.raises(ArgumentError, match="shape"):
         Evidence(np.ones((2, 1)), np.ones((2, 1)), np.ones((1, 1)), np.ones((2, 1)))
     with pytest.raises(ArgumentError, match="miscoverage is 1"):

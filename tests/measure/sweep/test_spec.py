@@ -172,7 +172,7 @@ RESOURCES = {
     "by = 'cores'\nlevels = ['0', 'all']": "such as '0-2,5'",
     "by = 'cores'\nlevels = ['0', '5-2']": "such as '0-2,5'",
     "by = 'hook'\ncommand = 'none'\nlevels = [1]": "an executable file is wanted",
-    "by = 'pressure'\nlevels = [-1]": "distinct positive numbers below 1e+12, or 0 for no stressor,",
+    "by = 'pressure'\nlevels = [-1]": "below 1e+12, or 0 for no stressor,",
     "by = 'pressure'\nwhat = 'heat'\nlevels = [1]": "'bandwidth' or 'working set' is wanted",
     "by = 'pressure'\ncores = 'all'\nlevels = [1]": "a list of distinct core numbers",
     "by = 'ways'\ncores = [1]\nlevels = [1]": "'cores' belongs to 'pressure'",
