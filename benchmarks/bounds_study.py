@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from fidelity_scores import PROGRAMS, UNSEEN_PROGRAMS, at_levels, draw_contexts, replayed
 from scipy.stats import norm
-from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+from tables import PROFILES, RESULTS, TASKS, cached, markdown, publish, store, stored
 from timing import seconds_of
 
 import msbgen
@@ -131,10 +131,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "bounds.json")
     parser.add_argument("--tasks", nargs="+", default=PROGRAMS, choices=PROGRAMS)
+    parser.add_argument("--work", type=Path, help="folder that keeps the programs, to go on later")
     options = parser.parse_args()
     results = {}
     for task in options.tasks:
-        results[task] = score_bounds(task)
+        file = options.work and options.work / f"{task}.json"
+        results[task] = cached(file, partial(score_bounds, task))
         print(task, results[task]["rates"], flush=True)
     mean, counted = {}, [task for task in TASKS if task in results] or list(results)
     for rate in (f"{r:g}" for r in RATES):
