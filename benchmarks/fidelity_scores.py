@@ -399,7 +399,7 @@ def _mean_errors(model: msbgen.ProfileModel, scale: xr.Dataset, truth: xr.Datase
 
 def _errors(method: Method, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
     found = msbgen.score_methods(scale, truth, {"it": method})["score"].isel(method=0)
-    return found.sel(metric=["ndtw", "ndtw_scaled", "duration_error"]).values
+    return found.sel(metric=[*ERRORS]).values
 
 
 def _worst_tenth(errors: Floats) -> list[float]:
@@ -408,6 +408,7 @@ def _worst_tenth(errors: Floats) -> list[float]:
 
 # Numbers of runs that are compared, runs of the truth, and test contexts.
 EQUAL_RUNS, RUNS_OF_TRUTH, EQUAL_CONTEXTS = (1, 2, 4, 8, 16, 32, 64), 100, 60
+ERRORS = ("ndtw", "ndtw_scaled", "duration_error")
 
 
 def equal(program: str) -> dict:
@@ -454,6 +455,59 @@ def _equal_runs(error: float, measured: Floats) -> float:
     y, x = np.log(measured), np.log(EQUAL_RUNS)
     i = int(np.clip(np.searchsorted(-y, -np.log(error)) - 1, 0, len(x) - 2))
     return float(np.exp(x[i] + (np.log(error) - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])))
+
+
+# Rivals of few contexts, and the most test contexts of a set.
+INTERPOLATIONS = ("multilinear", "log_log", "reciprocal")
+FEW_TESTED = 14
+
+
+def few_sets() -> dict[str, tuple[Floats, Floats]]:
+    """Three to nine contexts over one resource or two, and others over the same, by name.
+
+    Other resources stay at their middle level.
+    """
+    middle = np.array([axis[len(axis) // 2] for axis in LEVELS.values()])
+    found = {}
+    for name, counts in {
+        "3 clocks": {"frequency": 3},
+        "6 clocks": {"frequency": 6},
+        "3 ways × 3 clocks": {"cache_ways": 3, "frequency": 3},
+        "3 bandwidths × 3 clocks": {"bandwidth": 3, "frequency": 3},
+    }.items():
+        tables = []
+        for sizes in (counts, {resource: len(LEVELS[resource]) for resource in counts}):
+            axes = [middle[r : r + 1] for r in range(len(middle))]
+            for resource, n in sizes.items():
+                levels = LEVELS[resource]
+                chosen = np.linspace(0, len(levels) - 1, n).round().astype(int)
+                axes[[*LEVELS].index(resource)] = levels[chosen]
+            tables.append(np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1))
+        rest = without(tables[1], tables[0])
+        rng = np.random.default_rng(len(found))
+        drawn = rng.choice(len(rest), min(FEW_TESTED, len(rest)), replace=False)
+        found[name] = tables[0], rest[np.sort(drawn)]
+    return found
+
+
+def few(program: str) -> dict:
+    """Scores in a few sets of contexts, known by single runs, beside interpolations.
+
+    The truth is the mean of thirty runs.  "single" is the mean duration error of one run.
+    """
+    trace, out = read_trace(PROFILES / "traces" / f"{program}.nc"), {}
+    methods = {m: METHODS[m] for m in ("default/mean", *INTERPOLATIONS)}
+    for name, (known, tested) in few_sets().items():
+        train = replay_trace(trace, known, 1, rng=3)
+        truth = replay_trace(trace, tested, 30, rng=53)
+        scores = msbgen.summarise(msbgen.score_methods(train, truth, methods))["methods"]
+        duration = duration_array(truth)
+        single = np.abs(duration / duration.mean(axis=1, keepdims=True) - 1.0).mean()
+        out[name] = {
+            "single": float(single),
+            **{m: {metric: scores[m][metric] for metric in ERRORS} for m in methods},
+        }
+    return out
 
 
 def middle_clock(path: Path) -> dict:

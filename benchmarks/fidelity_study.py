@@ -120,6 +120,7 @@ def measure_programs(score: Callable[[str], dict], programs: Sequence[str]) -> d
 
 measure_equal = partial(measure_programs, fidelity.equal, fidelity.UNSEEN_PROGRAMS)
 measure_designs = partial(measure_programs, fidelity.compare_designs, fidelity.PROGRAMS)
+measure_few = partial(measure_programs, fidelity.few, fidelity.PROGRAMS)
 
 
 def measure_real(folder: Path) -> dict[str, Any]:
@@ -247,6 +248,23 @@ def tabulate_designs(content: dict[str, Any]) -> Tables:
     return {"designs": markdown(header, rows)}
 
 
+def tabulate_few(content: dict[str, Any]) -> Tables:
+    methods = ("default/mean", *fidelity.INTERPOLATIONS)
+    results, rows = content["programs"], []
+    sets = [*results[TASKS[0]]]
+    for name, chosen in [*((s, [s]) for s in sets), ("mean", sets)]:
+        own = [result[one] for result in results.values() for one in chosen]
+        cells = [name, f"{100 * np.mean([r['single'] for r in own]):.2f} %"]
+        for method in methods:
+            error, scaled = (
+                np.mean([r[method][metric] for r in own])
+                for metric in ("duration_error", "ndtw_scaled")
+            )
+            cells.append(f"{100 * error:.2f} % / {scaled:.3f}")
+        rows.append(cells)
+    return {"few": markdown(["known, single runs", "one run", *methods], rows)}
+
+
 def tabulate_real(content: dict[str, Any]) -> Tables:
     rows = []
     for name, result in content["programs"].items():
@@ -270,6 +288,7 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[dict], Tables], 
     "replays": (measure_replays, tabulate_replays, "fidelity-replays"),
     "equal": (measure_equal, tabulate_equal, "fidelity-equal"),
     "designs": (measure_designs, tabulate_designs, "fidelity-designs"),
+    "few": (measure_few, tabulate_few, "fidelity-few"),
     "real": (measure_real, tabulate_real, "real"),
 }
 
