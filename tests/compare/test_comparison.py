@@ -66,6 +66,20 @@ def test_a_slower_stretch_shifts_the_samples_after_it_and_changes_nothing_there(
     assert [change.quantity for change in result.changes] == ["time"]
 
 
+def test_two_slower_stretches_are_both_found():
+    def slower(trace):
+        work = np.cumsum(trace["instructions"].values.astype(float))
+        inside = [(work > a * work[-1]) & (work <= (a + 0.1) * work[-1]) for a in (0.2, 0.6)]
+        factor = np.where(inside[0] | inside[1], 1.1, 1.0).astype("float32")
+        return trace.assign(core_cycles=trace["core_cycles"] * factor)
+
+    result = compare_profiles(*versions(slower), settings=SETTINGS)
+    found = sorted(change.old for change in result.changes if change.quantity == "time")
+    assert np.array(found[:1] + found[-1:]) == pytest.approx(
+        np.array([(0.2, 0.3), (0.6, 0.7)]), abs=0.03
+    )
+
+
 def test_runs_are_compared_as_the_longer_sampling_interval_shows_them():
     trace = read_trace(shipped_file("traces/gzip.nc"))
     old, new = (replay_trace(trace, CONTEXTS, 3, i, rng=s) for s, i in ((1, 0.01), (2, 0.025)))
