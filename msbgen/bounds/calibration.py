@@ -45,10 +45,13 @@ class Calibration:
     held_out : HeldOut
     quantities : tuple of str
         Quantities of bands: "duration" [s], then every counter but the progress counter [events].
+    two_sided : bool
+        Whether errors downwards count as those upwards.
     """
 
     held_out: HeldOut
     quantities: tuple[str, ...]
+    two_sided: bool = False
 
     def of_total(self, quantity: str) -> Calibration:
         """Calibration whose `duration_bound` bounds the total over a run of another quantity.
@@ -148,9 +151,9 @@ class Calibration:
         return Widths(held, error[:, None], np.ones(len(error), dtype=bool), deconvolved=False)
 
     def _find_duration_offset(self, miscoverage: float) -> float:
-        return float(
-            self._quantiles(self._duration_widths.scores, self.held_out.share, miscoverage)[0]
-        )
+        scores = self._duration_widths.scores
+        scores = np.abs(scores) if self.two_sided else scores
+        return float(self._quantiles(scores, self.held_out.share, miscoverage)[0])
 
     def _find_band_widths(self, quantity: int) -> Widths:
         held = self.held_out

@@ -246,6 +246,20 @@ class HeldOut:
             "state": (("pair", *amounts), self.state),
         }
 
+    def refitted(self, stored: StoredArrays) -> HeldOut:
+        """The same with other predictions and weights from a file; ProfileError if they do not fit.
+
+        See :func:`msbgen.bounds.choices.refit_levels`.
+        """
+        predicted = stored.numbers("refitted", self.predicted.shape, within=_AMOUNTS)
+        timed = np.all(predicted[..., 0].sum(axis=1) > 0)
+        stored.want(timed, f"time in {stored.named('refitted')}", 0, "a positive number")
+        weight = stored.numbers("refitted_weight", self.weight.shape, within=(0.0, 1.0))
+        good = abs(weight.sum() - 1.0) < 1e-6
+        name = stored.named("refitted_weight")
+        stored.want(good, f"sum of {name}", f"{weight.sum():g}", "1")
+        return replace(self, predicted=predicted, weight=weight)
+
     @classmethod
     def from_arrays(cls, distribution: ProfileDistribution, stored: StoredArrays) -> HeldOut:
         """Undo :meth:`to_arrays`, for the same distribution; ProfileError if they do not fit it."""
@@ -341,7 +355,7 @@ class Query:
     @cached_property
     def predicted(self) -> Floats:
         """Predicted amounts per segment of progress, (q, segments, k)."""
-        return _in_segments(self._state, self.held_out.segments)
+        return in_segments(self._state, self.held_out.segments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,8 +458,8 @@ def leave_out(
         if ahead is not None:
             prior = next(ahead)
         else:
-            prior = _left_out_prediction(distribution, means, group, anew=folds is not None)
-        predicted.append(_in_segments(prior, centre.segments))
+            prior = left_out_prediction(distribution, means, group, anew=folds is not None)
+        predicted.append(in_segments(prior, centre.segments))
         member, run = np.nonzero(used[group])
         if progress:
             progress(done + 1, len(groups))
@@ -462,7 +476,7 @@ def leave_out(
             uniform_knots(n_bins),
         )
         sharp = deconvolve(*runs, prior[member], knots=knots, clock=centre.clock)
-        state.append(_in_segments(sharp.state, centre.segments))
+        state.append(in_segments(sharp.state, centre.segments))
     left_out = np.repeat([np.isin(np.arange(n), g) for g in whole], [*map(len, groups)], axis=0)
     of_scored = np.concatenate([np.isin(group, scored) for group in whole])
     deviation = np.sqrt(trend_variance(centre.trend).left_out(whole))[of_scored]
@@ -487,7 +501,7 @@ def _ended(distribution: ProfileDistribution) -> NDArray[np.bool_]:
     return np.isfinite(distribution.centre.total) & np.isfinite(distribution.duration)
 
 
-def _left_out_prediction(
+def left_out_prediction(
     distribution: ProfileDistribution, means: Floats, group: Indices, *, anew: bool
 ) -> Floats:
     """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
@@ -527,6 +541,6 @@ def _new_levels(values: Floats, known: Floats) -> NDArray[np.bool_]:
     return np.stack(new, axis=1)
 
 
-def _in_segments(state: Floats, segments: int) -> Floats:
+def in_segments(state: Floats, segments: int) -> Floats:
     """Amounts per bin (n, bins, k) as amounts per segment, (n, segments, k)."""
     return state.reshape(len(state), segments, -1, state.shape[2]).sum(axis=2)

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         rate = calibrated.supported_rate(options.miscoverage)
         bounds = calibrated.bounds(contexts, rate)
     if options.model:
-        calibrated.save(options.model, overwrite=options.force)
+        calibrated.for_choices().save(options.model, overwrite=options.force)
     if not options.out:
         shared.show_table(tables.bound_rows(bounds))
         return
