@@ -25,6 +25,11 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.measure import progress_counters
     from msbgen.runtimes import dataset as runtimes
 
+    if options.file.suffix in (".csv", ".json"):
+        raise ProfileError(
+            f"{options.file.name}: is no netCDF file; write one by 'msbgen import', or by 'import' "
+            f"of kernels, machines or runtime."
+        )
     dataset = store.load_netcdf(options.file)
     validate_and_describe = {
         runtimes.RUNTIMES_SCHEMA: (runtimes.validate, runtimes.describe),

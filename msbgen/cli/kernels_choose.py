@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--program",
         metavar="NAME",
-        help="program to choose for (each); the others inform the prediction of its "
+        help="one program to choose for (all, one by one); the others inform the prediction of its "
         "unmeasured contexts",
     )
     verb.add_argument(
@@ -51,7 +52,8 @@ def add(verbs: Verbs) -> None:
         "and energy (%(default)s)",
     )
     shared.add_limits(verb)
-    shared.add_miscoverage(verb, "probability that a program exceeds the bounds of a context", 0.05)
+    text = "probability that a program exceeds the bounds of a context; 0.05 takes 19 families of "
+    shared.add_miscoverage(verb, f"{text}other programs, 0.1 takes 9", 0.05)
     verb.add_argument(
         "--work",
         default="",
@@ -138,15 +140,18 @@ def _choice_rows(
 
     figures = ("time [s]", "time bound [s]", "energy [J]", "energy bound [J]", "saving", "measured")
     yield ["program", *costs.columns, *figures]
+    hints = []
     for number in numbers:
         known = costs.take([number])
         view = _predictions(chooser, known, options)
         limits = _limits(options, view.time)
-        if options.objective == "front":
-            chosen = _front(view, limits)
-        else:
-            name = costs.describe
-            chosen = [choose(view, objective=options.objective, limits=limits, name=name).context]
+        with _relative(options, costs, known, view):
+            if options.objective == "front":
+                chosen = _front(view, limits)
+            else:
+                of = {"objective": options.objective, "limits": limits, "name": costs.describe}
+                chosen = [choose(view, **of).context]
+                hints += _hints(options, costs, number, (view, limits, chosen[0]))
         for at in chosen:
             top = highest_context(costs, view.work, at)
             yield [
@@ -157,21 +162,70 @@ def _choice_rows(
                 f"{1.0 - view.energy[at] / view.energy[top]:.4f}",
                 int(known.measured[0, at]),
             ]
+    for hint in hints:
+        shared.print_message(hint)
     # measured everywhere, a program has values for bounds
     rate = max((chooser.supported_rate(costs.take([i])) for i in numbers), default=0.0)
     if options.bounds is None and rate > options.miscoverage:
         shared.print_message(
             f"warning: bounds are for a miscoverage of {rate:g}, not of {options.miscoverage:g}: "
-            f"the families of other programs support no smaller one."
+            f"the families of other programs support no smaller one; measure more programs."
         )
+
+
+@contextmanager
+def _relative(
+    options: argparse.Namespace, costs: Costs, known: Costs, view: ContextPredictions
+) -> Iterator[None]:
+    """Add to errors of the body what a limit as 1.1x is of, and what to measure."""
+    from msbgen.core.errors import MeasurementError
+
+    try:
+        yield
+    except MeasurementError as error:
+        if not isinstance(options.latency, shared.TimesFastest):
+            raise
+        at = int(view.time.argmin())
+        remedy = "" if known.measured[0, at] else f"; measure {known.programs[0]} there"
+        raise MeasurementError(
+            f"{error} The limit is {options.latency.factor:g} times the shortest expected time, "
+            f"{view.time[at]:.4g} s at {costs.describe(at)}{remedy}."
+        ) from None
+
+
+def _hints(
+    options: argparse.Namespace,
+    costs: Costs,
+    number: int,
+    made: tuple[ContextPredictions, Limits, int],
+) -> list[str]:
+    """The limit of time, and the context that would cost less and that only its bounds refuse."""
+    import numpy as np
+
+    from msbgen.core.constrained_choice import ContextPredictions, costs_by
+
+    view, limits, at = made
+    if limits.latency == math.inf:
+        return []
+    program, cost = costs.programs[number], costs_by(options.objective, view)
+    text = f"{program}: the limit is {limits.latency:.4g} s"
+    exact = ContextPredictions.exact(view.time, view.energy, view.work)
+    rows = np.flatnonzero(limits.satisfied_by(exact) & (cost < cost[at]))
+    if not len(rows):
+        return [f"{text}."]
+    best = int(rows[cost[rows].argmin()])
+    return [
+        f"{text}; {costs.describe(best)} is expected to take {view.time[best]:.4g} s and "
+        f"{view.energy[best]:.4g} J, but its time bound is {view.time_bound[best]:.4g} s; measure "
+        f"it and choose again, or raise --miscoverage."
+    ]
 
 
 def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
     from msbgen.kernels.choice.chooser import bounded_predictions
 
-    if options.bounds is None:
-        # without limits bounds decide nothing: those that are supported are shown
-        return chooser.predictions(known, supported=options.latency == options.power == math.inf)
+    if options.bounds is None:  # a rate that the families do not support is said below the table
+        return chooser.predictions(known, supported=True)
     from msbgen.data import store
 
     bounds = store.load_netcdf(options.bounds)

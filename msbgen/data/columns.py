@@ -141,7 +141,12 @@ class Table:
         self.file = path_of(path).name
         (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
         self.header = tuple(header)
-        titles = columns.columns or {title: title for title in header}
+        titles = dict(columns.columns) or {title: title for title in header}
+        mapped = [bare_name(title) for title in titles]
+        for name in (*columns.resources, *columns.counters):  # those listed keep their own header
+            own = [title for title in header if bare_name(title) == name]
+            if name not in mapped and len(own) == 1:
+                titles[own[0]] = own[0]
         self.names = [bare_name(title) for title in titles]
         often, there = Counter(self.names), Counter(header)
         for name in self.names:
@@ -158,7 +163,7 @@ class Table:
             raise ProfileError(
                 f"{self.file}: line {first} is {shown(header)}; "
                 f"{'a column' if one else 'columns'} {shown(missing)} {'is' if one else 'are'} "
-                f"wanted{remedy if columns.columns else ''}."
+                f"wanted{remedy if columns.columns or joined else ''}."
             )
         self._units = {bare_name(t): unit_of(t) or unit_of(theirs) for t, theirs in titles.items()}
         self._at: dict[str, list[int]] = {}

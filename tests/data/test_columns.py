@@ -58,6 +58,13 @@ def test_a_table_of_another_form_is_refused(tmp_path, sentence):
     assert sentence in str(caught.value)
 
 
+def test_resources_and_counters_of_a_map_may_keep_their_headers(tmp_path):
+    (tmp_path / "t.csv").write_text("program,clock [MHz],ms,hits\nfft,400,3,9\n")
+    given = ColumnMap(("clock",), ("hits",), {"kind": "program", "runtime [ms]": "ms"})
+    table = Table(tmp_path / "t.csv", given)
+    assert (table.unit("clock"), *table.numbers("clock"), *table.numbers("hits")) == ("MHz", 400, 9)
+
+
 def test_many_columns_take_a_time_that_grows_with_their_number(tmp_path):
     names = [f"c{i}" for i in range(30_000)]
     path = written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")

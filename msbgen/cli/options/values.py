@@ -75,8 +75,10 @@ class TimesFastest:
 
 
 def duration_or_factor(text: str) -> float | TimesFastest:
-    """Time as :func:`duration`, or a multiple from 1 on of the shortest time, as 1.1x."""
+    """Time with its unit, or a multiple from 1 on of the shortest time, as 1.1x."""
     if not text.endswith("x"):
+        if _number(text) > 0:  # 1.1 may be meant as 1.1x
+            raise argparse.ArgumentTypeError(f"{text!r} has no unit; {text}s or {text}x is wanted")
         return duration(text)
     factor = number(text[:-1])
     if factor < 1:

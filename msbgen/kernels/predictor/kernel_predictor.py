@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.arrays import finite_predictions
 from msbgen.core.conformal import group_folds
 from msbgen.core.contexts import Hull
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import counter_names, near_contexts, resource_names
 from msbgen.kernels import dataset
@@ -146,7 +146,15 @@ class KernelPredictor(Parameters):
                 "their parameters; use a kind of msbgen/kernels/README.md with all its parameters.",
                 kind,
             )
-        return self._fit(runs, progress)
+        self._fit(runs, progress)
+        kinds = np.unique(runs["kind"].values.astype(str)).tolist()
+        if few := [kind for kind in kinds if kind not in self.kinds_]:
+            _log.warning(
+                "kinds with fewer than %d measurements are not in the model: %s; measure them "
+                "more often, or choose a context by 'msbgen kernels choose', which takes fewer.",
+                FEWEST, ", ".join(map(quoted, few)),
+            )  # fmt: skip
+        return self
 
     def _fit(self, runs: xr.Dataset, progress: OnProgress | None = None) -> Self:
         self.resources_ = tuple(resource_names(runs))
@@ -377,7 +385,7 @@ class KernelPredictor(Parameters):
         share = count[unknown].sum() / count.sum()
         raise ArgumentError(
             f"kernels of kind {', '.join(map(repr, names))}, {share:.1%} of the launches, were not "
-            f"measured; {hint}"
+            f"measured, or fewer than {FEWEST} times; {hint}"
         )
 
     def _check_wanted(self, wanted: xr.Dataset) -> None:

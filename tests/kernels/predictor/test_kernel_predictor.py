@@ -219,6 +219,13 @@ def test_workloads_that_cannot_be_summed_are_refused(exact):
         fit_overhead(exact, networks(), {"three": np.ones(2)}, WANTED)
 
 
+def test_kinds_with_too_few_measurements_are_named(caplog):
+    kinds = np.where(np.arange(RUNS.sizes["measurement"]) < 3, "rare", "matmul")
+    predictor = KernelPredictor().fit(RUNS.assign(kind=("measurement", kinds)))
+    assert list(predictor.kinds_) == ["matmul"]
+    assert "kinds with fewer than 4 measurements are not in the model: 'rare'" in caplog.text
+
+
 def test_unknown_kinds_are_said_and_products_are_known_by_their_sides(caplog):
     def called(word, runs):
         return runs.assign(kind=("measurement", [word] * runs["kind"].size, runs["kind"].attrs))
