@@ -113,7 +113,7 @@ class Offers:
             note = f" ({apart} contexts with untested bounds are left out)" if apart else ""
             raise InfeasibleError(
                 f"{self.task}: deadline is {deadline:g} s, which no context keeps{note}; "
-                f"{_above(self.bound[least])} s or more is wanted, the bound of the fastest "
+                f"{_above(self.bound[least])} s or more is wanted, the lowest bound "
                 f"({self.describe(least)})."
             )
         return kept[np.lexsort((self.bound[kept], self.cost[kept]))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,10 +108,11 @@ def run(options: argparse.Namespace) -> None:
         )  # fmt: skip
         choices = list(joint.choices)
     else:
-        choices = [
-            context.choose_context(b, w.deadline, options.cost, untested=options.untested)
-            for b, w in zip(bounds, wanted)
-        ]
+        with _hopes(options, bounds, wanted):
+            choices = [
+                context.choose_context(b, w.deadline, options.cost, untested=options.untested)
+                for b, w in zip(bounds, wanted)
+            ]
     rows = list(_rows(bounds, choices, wanted, options))
     # before any file is written, as not every form can set every resource
     settings = _settings(options, bounds, choices) if options.apply else ""
@@ -118,13 +120,9 @@ def run(options: argparse.Namespace) -> None:
         content = _content(bounds, choices, wanted, joint, options.cost)
         shared.write_json(content, options.json, force=options.force)
     if options.measure:
-        from msbgen.data.tables import write_table
-
         refused = _refused(bounds[0], choices[0], options)
-        some = [choices[0].row] + ([] if refused is None else [refused])
-        levels = [_levels(bounds[0], row) for row in some]
-        content = [[*levels[0]], *([*each.values()] for each in levels)]
-        write_table(content, options.measure, overwrite=options.force)
+        cheaper = [] if refused is None else [refused]
+        _write_contexts(bounds[0], [choices[0].row, *cheaper], options)
     if not options.apply or options.out:
         shared.write_or_show_table(rows, options.out, _summary(choices), force=options.force)
     if options.apply:
@@ -134,6 +132,42 @@ def run(options: argparse.Namespace) -> None:
     else:
         for each, choice in zip(bounds, choices):
             _hint(each, choice, options)
+
+
+def _write_contexts(bounds: xr.Dataset, rows: Sequence[int], options: argparse.Namespace) -> None:
+    """Write contexts to measure next."""
+    from msbgen.data.tables import write_table
+
+    levels = [_levels(bounds, row) for row in rows]
+    content = [[*levels[0]], *([*each.values()] for each in levels)]
+    write_table(content, options.measure, overwrite=options.force)
+
+
+@contextmanager
+def _hopes(
+    options: argparse.Namespace, bounds: Sequence[xr.Dataset], wanted: Sequence[_Wanted]
+) -> Iterator[None]:
+    """Add to a refusal the cheapest context that is expected to keep the deadline, to measure."""
+    from msbgen.choose.context import InfeasibleError, Offers
+
+    try:
+        yield
+    except InfeasibleError as error:
+        if len(bounds) > 1:
+            raise
+        offers = Offers(bounds[0], options.cost, untested=options.untested)
+        seconds = bounds[0]["expected"].values
+        rows = offers.rows[seconds[offers.rows] <= wanted[0].deadline]
+        if not len(rows):
+            raise
+        row = int(rows[offers.cost[rows].argmin()])
+        if options.measure:
+            _write_contexts(bounds[0], [row], options)
+        hint = f"{options.measure} has it" if options.measure else "--measure NEXT.csv writes it"
+        raise InfeasibleError(
+            f"{error} {offers.describe(row)} is expected to take {seconds[row]:.4g} s; measure it "
+            f"and choose again ({hint})."
+        ) from None
 
 
 def _fastest(bounds: xr.Dataset, options: argparse.Namespace) -> float:
@@ -161,20 +195,23 @@ def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namesp
 
 
 def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> None:
-    """Print which cheaper context might do, if it were measured."""
+    """Print whether the choice was measured, and which cheaper context might do."""
     from msbgen.choose.context import Offers
 
-    row = _refused(bounds, choice, options)
-    if row is None:
+    row, known = _refused(bounds, choice, options), bool(bounds["measured"].values[choice.row])
+    if row is None and known:
         return
-    offers = Offers(bounds, options.cost, untested=True)
-    expected = float(bounds["expected"].values[row])
-    hint = "" if options.measure else " (--measure NEXT.csv writes it)"
-    text = (
-        f"{choice.task}: {offers.describe(row)} would cost {offers.cost[row]:g} and is expected to "
-        f"take {expected:.4g} s, but its bound is {offers.bound[row]:.4g} s; measure it and choose "
-        f"again{hint}."
-    )
+    offers, parts = Offers(bounds, options.cost, untested=True), []
+    if not known:
+        parts.append("the choice has no measured run")
+    if row is not None:
+        expected = float(bounds["expected"].values[row])
+        parts.append(
+            f"{offers.describe(row)} would cost {offers.cost[row]:g} and is expected to take "
+            f"{expected:.4g} s, but its bound is {offers.bound[row]:.4g} s"
+        )
+    hint = "" if options.measure else " (--measure NEXT.csv writes what to measure)"
+    text = f"{choice.task}: {'; '.join(parts)}; measure it and choose again{hint}."
     # beside a summary it is part of that; a table on stdout must stay a table
     (shared.show if options.out and not options.apply else shared.print_message)(text)
 
@@ -182,14 +219,16 @@ def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace
 def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     """Bounds of one task in the contexts to choose from."""
     from msbgen.bounds import model as calibrate
+    from msbgen.choose.costs import context_costs
     from msbgen.core.errors import ProfileError
-    from msbgen.data.schema import replicate_dim
+    from msbgen.data.schema import context_table, replicate_dim, same_level
     from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
         path, calibrate.CalibratedModel.load, keep_all=options.keep_all
     )
     contexts = shared.contexts_like(measured, options.contexts)
+    context_costs(measured, options.cost)  # refuses unknown resources before a fit
     if calibrated is None:
         if replicate_dim(measured) is None:
             raise ProfileError(
@@ -201,9 +240,12 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
         with Progress("calibrating") as step, shared.errors_from(path.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(path.name):
-        bounds = calibrated.bounds(contexts, calibrated.supported_rate(options.miscoverage))
+        rate = calibrated.supported_rate(options.miscoverage)
+        bounds = calibrated.bounds(contexts, rate, chosen=True)
     expected = calibrated.expected_duration(contexts)
-    return bounds.assign(expected=("context", expected))
+    known = context_table(measured)
+    measured_rows = [bool(same_level(known, one).all(axis=1).any()) for one in contexts]
+    return bounds.assign(expected=("context", expected), measured=("context", measured_rows))
 
 
 def _read_deadlines(path: Path) -> list[_Wanted]:
@@ -228,7 +270,7 @@ def _rows(
     options: argparse.Namespace,
 ) -> Iterator[list[Any]]:
     """Rows of the table: the choice, one level more of each resource, and the front."""
-    from msbgen.choose.context import Offers
+    from msbgen.choose.context import ROUNDING, Offers
 
     every = list(dict.fromkeys(str(name) for each in bounds for name in each.coords))
     yield ["task", "row", *every, "cost", "duration_bound [s]", "deadline [s]", "untested"]
@@ -236,7 +278,9 @@ def _rows(
         offers = Offers(each, options.cost, untested=True)
         lines = [("choice", choice.row)]
         lines += [(f"more {more.resource}", more.row) for more in choice.more]
-        lines += [("front", int(row)) for row in choice.front] if options.front else []
+        for row in choice.front if options.front else ():
+            late = offers.bound[row] > want.deadline * (1 + ROUNDING)
+            lines.append(("front, late" if late else "front", int(row)))
         for what, row in lines:
             levels = _levels(each, row)
             numbers = [f"{x:.6g}" for x in (offers.cost[row], offers.bound[row], want.deadline)]

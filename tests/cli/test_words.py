@@ -72,7 +72,7 @@ def test_three_words_go_through_a_saved_model_to_a_choice_and_scores(tmp_path, m
     succeed("bound", "x.nc", "--contexts", "all", "--miscoverage", ".2", "--model", "m.nc")
     model = CalibratedModel.load(tmp_path / "m.nc")
     every = [[ways, word] for ways in (2, 4, 8) for word in (1, 2, 3)]
-    bound = model.duration_bound(every, 0.2)
+    bound = model.duration_bound(every, 0.2, chosen=True)
     cheap, quick = bound[every.index([8, 1])], bound[every.index([8, 3])]
     assert quick < cheap
     arguments = ("choose", "m.nc", "--deadline", f"{(quick * cheap) ** 0.5:.9f}s", "--untested")

@@ -87,6 +87,7 @@ READING = {
     "phases": "realtime phases X -o o.nc",
     "allocate tables": "realtime allocate X --progress 0 --capacity cache_ways=5",
     "taskset": "realtime taskset X -o s --capacity cache_ways=5 --utilisation 1",
+    "taskset tasks": "realtime taskset measured.nc --tasks X -o s --capacity cache_ways=8",
     "simulate": "realtime simulate X --tables . --truth . -o o.nc",
     "machines queue": "machines queue X -o out",
     "kernels choose table": "kernels choose X",
