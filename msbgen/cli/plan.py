@@ -120,6 +120,10 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         shared.write_json(planned.as_dict(), options.json, force=options.force)
     _show(planned, options)
+    if planned.advice and not options.whole_budget:
+        shared.print_message(
+            "the plan is for profiles; --whole-budget plans the rest, too, as for lower bounds."
+        )
     if measured is not None and options.at_once is None:
         _hint_at_groups(measured, options.measured.name)
 

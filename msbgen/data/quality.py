@@ -181,10 +181,15 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
     if clock in schema.counter_names(ds):
         own = totals[..., schema.counter_names(ds).index(clock)]
         own = np.where(_blamed_on_gaps(ds, own, found), np.nan, own)
+        remedy = (
+            "other tasks slowed the program down, or its input differed; measure on an idle machine"
+            if clock in schema.CPU_TIMES
+            else "they are no clock of one piece of work; give every run the same input, or "
+            "another clock"
+        )
         found(
             f"totals of '{clock}' spread by more than {_PROGRESS_SPREADS:.0%} between runs PLACE: "
-            f"they are no clock of one piece of work; give every run the same input, or another "
-            f"clock.",
+            f"{remedy}.",
             _spread(own) > _PROGRESS_SPREADS,
         )
     found(

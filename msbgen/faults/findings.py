@@ -152,7 +152,7 @@ class MachineDrift(Fault):
             change = f"changed its speed by up to {span - 1:.1%}, and {change}"
         return (
             f"the machine {change} from the first to the last run; all times are scaled to the "
-            f"mean of the sweep: let it warm up before, and measure in random order."
+            f"mean of the sweep: measure on an idle machine that is warm, in random order."
         )
 
 

@@ -86,10 +86,14 @@ def describe_dry_run(
         actuator.apply(level)
     n_changes = len(dry_files.commands)
     settings.restore()
+    changes, undone = dry_files.commands[:n_changes], dry_files.commands[n_changes:]
+    if not changes:
+        yield "changes of settings: none"
+        return
     yield "changes for the first run:"
-    yield from (f"  {command}" for command in dry_files.commands[:n_changes])
+    yield from (f"  {command}" for command in changes)
     yield "commands that restore them:"
-    yield from (f"  {command}" for command in dry_files.commands[n_changes:])
+    yield from (f"  {command}" for command in undone)
 
 
 def _trials(spec: Spec, context: Sequence[float], cores: Sequence[int]) -> tuple[float | None, str]:
@@ -138,7 +142,8 @@ def _time_estimate(spec: Spec, contexts: np.ndarray, runs: np.ndarray, source: s
     seconds = np.minimum(spec.seconds * slowdown, spec.timeout) @ runs
     seconds += spec.warmups * min(spec.seconds, spec.timeout)
     pauses = (n_runs + spec.warmups) * spec.cooldown
-    return f"time: about {_clock(float(seconds) + pauses)} or less, if no run fails ({source})"
+    less = " or less" if any(limits) else ""  # what a program does with an argument is not known
+    return f"time: about {_clock(float(seconds) + pauses)}{less}, if no run fails ({source})"
 
 
 def _clock(seconds: float) -> str:

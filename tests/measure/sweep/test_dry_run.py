@@ -61,7 +61,7 @@ def test_the_time_is_of_all_that_may_be_run(tmp_path, given, message):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("sleep", "0.{n}"), r"about 0 min 01 s .* \(a run without limits took 0\.2\d* s\)"),
+        (("sleep", "0.{n}"), r"about 0 min 01 s, if .* \(a run without limits took 0\.2\d* s\)"),
         (("sh", "-c", "echo {n} >&2; exit 3"), r"unknown, as a run exited with 3 \(2\); at most"),
         (("sleep", "6{n}"), r"unknown, as a run did not end within 0.5 s; at most"),
     ],
