@@ -218,6 +218,8 @@ def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace
 
 def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     """Bounds of one task in the contexts to choose from."""
+    import numpy as np
+
     from msbgen.bounds import model as calibrate
     from msbgen.choose.costs import context_costs
     from msbgen.core.errors import ProfileError
@@ -243,9 +245,11 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
         rate = calibrated.supported_rate(options.miscoverage)
         bounds = calibrated.bounds(contexts, rate, chosen=True)
     expected = calibrated.expected_duration(contexts)
-    known = context_table(measured)
-    measured_rows = [bool(same_level(known, one).all(axis=1).any()) for one in contexts]
-    return bounds.assign(expected=("context", expected), measured=("context", measured_rows))
+    known, blocks = context_table(measured), np.array_split(contexts, len(contexts) // 500 + 1)
+    found = [same_level(known, block[:, None]).all(axis=2).any(axis=1) for block in blocks]
+    return bounds.assign(
+        expected=("context", expected), measured=("context", np.concatenate(found))
+    )
 
 
 def _read_deadlines(path: Path) -> list[_Wanted]:
