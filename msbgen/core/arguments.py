@@ -120,7 +120,8 @@ def _is(value: Any, kind: Any) -> bool:
         if not isinstance(value, origin) or (isinstance(value, (str, bytes)) and origin is not str):
             return False
         if issubclass(origin, collections.abc.Mapping):
-            return all(_is(k, parts[0]) and _is(v, parts[1]) for k, v in value.items())
+            pairs: Any = value
+            return all(_is(k, parts[0]) and _is(v, parts[1]) for k, v in pairs.items())
         if issubclass(origin, collections.abc.Collection) and len(parts) == 1:
             return all(_is(each, parts[0]) for each in value)
         return True
