@@ -29,7 +29,7 @@ from msbgen.data.schema import (
     same_level,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.faults.findings import Findings
+from msbgen.faults.findings import Findings, StretchedRun
 from msbgen.generate.distribution import Kind, ProfileDistribution
 from msbgen.generate.elapsed_distribution import ElapsedDistribution
 from msbgen.generate.labels import plain, stored_findings, stored_labels
@@ -402,8 +402,12 @@ class ProfileModel:
 
     @cached_property
     def _ended(self) -> NDArray[np.bool_]:
-        """Known contexts with a complete run, (n_known,)."""
-        return np.asarray(np.isfinite(self.distribution.duration).any(axis=1))
+        """Known contexts with a complete run, (n_known,); also one that was slowed in part."""
+        ended = np.asarray(np.isfinite(self.distribution.duration).any(axis=1))
+        for fault in self.findings:
+            if isinstance(fault, StretchedRun):
+                ended |= same_level(self.contexts, np.array(fault.levels[0])).all(axis=1)
+        return ended
 
     def extrapolated(self, query: Floats) -> NDArray[np.bool_]:
         """Contexts (n_query, n_resources) outside the hull of those with a complete run.

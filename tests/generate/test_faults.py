@@ -94,7 +94,9 @@ def test_exchanged_single_runs_are_no_stretches(three_runs):
 def test_the_time_of_a_stretch_is_predicted_and_the_rest_of_the_run_kept(three_runs):
     single = three_runs.isel(run=[0])
     slowed = spoilt(single, stretched=[(5, 0, 2.5, 0.4, 0.6)])
-    fits = [msbgen.fit_profiles(one, COARSE).distribution for one in (single, slowed)]
+    models = [msbgen.fit_profiles(one, COARSE) for one in (single, slowed)]
+    assert not models[1].extrapolated(GRID[[5]]).any()
+    fits = [model.distribution for model in models]
     clean, repaired = (fit.known_states()[5] for fit in fits)
     assert np.argwhere(np.isnan(fits[1].duration)).tolist() == [[5, 0]]
     assert repaired[..., 0].sum() == pytest.approx(clean[..., 0].sum(), rel=0.01)
