@@ -29,7 +29,7 @@ def test_a_summary_has_late_runs_costs_and_refusals():
     def row(late, cost, feasible=True):
         chosen = None if late is None else {"late": late, "cost": cost}
         return {"grid": "27 × 3", "rate": 0.1, "oracle": 2.0, "feasible": feasible,
-                "bound": chosen, "margin": {"late": 0.0, "cost": 2.0}}  # fmt: skip
+                "bound": chosen, "plain": chosen, "margin": {"late": 0.0, "cost": 2.0}}  # fmt: skip
 
     rows = [row(0.1, 3.0), row(0.3, 2.0), row(None, 0), row(None, 0), row(0.9, 9.0, False)]
     more = [{**r, "rate": 0.05} for r in rows]

@@ -246,7 +246,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
         bounds = calibrated.bounds(contexts, rate, chosen=True)
     expected = calibrated.expected_duration(contexts)
     known, blocks = context_table(measured), np.array_split(contexts, len(contexts) // 500 + 1)
-    found = [same_level(known, block[:, None]).all(axis=2).any(axis=1) for block in blocks]
+    found = [(same_level(known, block[:, None]).all(axis=2)).any(axis=-1) for block in blocks]
     return bounds.assign(
         expected=("context", expected), measured=("context", np.concatenate(found))
     )
