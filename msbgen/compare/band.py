@@ -32,6 +32,8 @@ _AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _DRAWS, _MOST_DRAWN = 2000, 400
 # Processes of a smaller probability are left out.
 _LEAST_PROBABLE = 1e-3
+# Least variance of the constant: equal versions differ by rounding alone.
+_LEAST_VARIANCE = 1e-20
 # Jitter of a covariance before its root, of the largest variance.
 _JITTER = 1e-9
 
@@ -128,7 +130,7 @@ class _Process:
 def _processes(known: Floats, value: Floats, noise: Floats) -> list[_Process]:
     """Processes that differences (n,) with variances `noise` do not exclude."""
     scale = float(np.median(noise))
-    constant = 100 * (scale + float(np.mean(value**2)))
+    constant = max(100 * (scale + float(np.mean(value**2))), _LEAST_VARIANCE)
     noise = np.maximum(noise, 1e-12 * constant)  # else equal runs make a singular matrix
     n_smooth = len(_LENGTHS) * len(_AMPLITUDES)
     options = [(0.0, _LENGTHS[0], 0.0)]
