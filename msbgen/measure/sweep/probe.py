@@ -39,6 +39,8 @@ Floats = NDArray[np.float64]
 
 # Time for which the reporter runs beside each level [s].
 _SECONDS = 0.3
+# Longest time for which it waits for its core [s].
+_PATIENCE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +195,17 @@ def _reporter(core: int, tag: str) -> Iterator[Companion]:
 
 
 def _beside_stressor(stressors: Stressors, reporter: Companion) -> float:
-    """Speed of the reporter beside the stressors, or alone at level 0 [bytes/s]."""
+    """Speed of the reporter beside the stressors, or alone at level 0 [bytes/s].
+
+    On a busy machine the reporter may wait for its core: then its speed is taken over more time.
+    """
     stressors.start()
     try:
         before, start = reporter.moved, time.monotonic()
         time.sleep(_SECONDS)
-        return (reporter.moved - before) / (time.monotonic() - start)
+        while reporter.moved == before and time.monotonic() - start < _PATIENCE:
+            time.sleep(_SECONDS)
+        return _checked_speed(reporter.moved - before, time.monotonic() - start)
     finally:
         stressors.end()
 
@@ -224,4 +231,14 @@ def _beside_program(
     if not ended.in_time or ended.status:
         how = f"exited with {ended.status}" if ended.in_time else "did not end in time"
         raise MeasurementError(f"{spec.task}: {how} ({error_text(stderr)}); correct 'command'.")
-    return moved / ended.wall
+    return _checked_speed(moved, ended.wall)
+
+
+def _checked_speed(moved: int, seconds: float) -> float:
+    """Speed [bytes/s]; a MeasurementError if the reporter got no time on its core."""
+    if not moved:
+        raise MeasurementError(
+            f"the probe's own program did not run within {seconds:.3g} s; other programs hold its "
+            f"core: stop them, or give a program of more work, and probe again."
+        )
+    return moved / seconds
