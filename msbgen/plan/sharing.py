@@ -110,4 +110,4 @@ def _some(levels: Floats, n: int) -> Floats:
     if not levels.size:
         return levels
     steps = np.geomspace(levels[0], levels[-1], n)
-    return np.unique(levels[np.abs(levels[:, None] - steps).argmin(axis=0)])
+    return np.unique(levels[np.abs(np.log(levels[:, None] / steps)).argmin(axis=0)])
