@@ -120,10 +120,6 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         shared.write_json(planned.as_dict(), options.json, force=options.force)
     _show(planned, options)
-    if planned.advice and not options.whole_budget:
-        shared.print_message(
-            "the plan is for profiles; --whole-budget plans the rest, too, as for lower bounds."
-        )
     if measured is not None and options.at_once is None:
         _hint_at_groups(measured, options.measured.name)
 
@@ -151,12 +147,17 @@ def _plan_comparison(options: argparse.Namespace) -> None:
 
 
 def _show(planned: Plan | ComparisonPlan, options: argparse.Namespace) -> None:
+    summary = planned.describe()
+    if getattr(planned, "advice", "") and not options.whole_budget:
+        summary += (
+            "\nthe plan is for profiles; --whole-budget plans the rest, too, as for lower bounds."
+        )
     if options.out:
         planned.write(options.out, overwrite=options.force)
-        shared.show(f"{options.out}: {planned.describe()}")
+        shared.show(f"{options.out}: {summary}")
     else:
         shared.show_table(planned.rows())
-        for line in planned.describe().splitlines():
+        for line in summary.splitlines():
             shared.print_message(line)
 
 
