@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -177,11 +178,18 @@ def assemble(rows: Rows, events: Sequence[str] = (), places: Sequence[str] = ())
     counts = _fill(recording, absent)
     warnings += _summary_differs(rows, names, event, values)
     warnings += [*joined, *_shared_counters(recording, absent)]
-    places = sorted(set(rows.places) - {""})
-    if len(places) > 1:
+    places = _added_places(rows)
+    if places:
         listed = ", ".join(places[:4]) + (", …" if len(places) > 4 else "")
         warnings.append(f"{rows.source}: counts of {len(places)} places ({listed}) were added.")
     return replace(recording, counts=counts, warnings=tuple(warnings))
+
+
+def _added_places(rows: Rows) -> list[str]:
+    """Places of the events that were counted at several; none if each was counted at one."""
+    pairs = {pair for pair in zip(rows.events, rows.places) if pair[1]}
+    events = Counter(event for event, _ in pairs)
+    return sorted({place for event, place in pairs if events[event] > 1})
 
 
 def _share(running: Floats, enabled: Floats) -> Floats:

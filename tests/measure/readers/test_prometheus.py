@@ -25,6 +25,17 @@ def test_totals_become_differences_and_levels_their_sums_over_time():
     np.testing.assert_allclose(one.counts[:, 0], [0, 300])
 
 
+def test_series_of_other_metrics_are_not_added(tmp_path):
+    labelled = {**GOOD, "metric": {**GOOD["metric"], "node": "0"}}
+    other = {**GOOD, "metric": {"__name__": "b_total", "cpu": "total"}}
+    more = {**GOOD, "metric": {**GOOD["metric"], "node": "1"}}
+    for series, sentences in (((), 0), ((more,), 1)):
+        (tmp_path / "q.json").write_text(json.dumps(answer(labelled, other, *series)))
+        warnings = assemble(read_prometheus(tmp_path / "q.json")).warnings
+        assert len(warnings) == sentences
+        assert all("counts of 2 places (node=0, node=1) were added" in text for text in warnings)
+
+
 def answer(*series, **other):
     return {"status": "success", "data": {"resultType": "matrix", "result": [*series]}, **other}
 
