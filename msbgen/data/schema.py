@@ -342,7 +342,8 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         counts = variable.values.reshape(*duration.shape, -1)
         held = ~np.isnan(counts).all(axis=2)
         total = np.nansum(counts, axis=2, dtype=float)[held & ended]
-        what = "J" if variable.attrs.get("units") == ENERGY_UNITS else "events"
+        energy = variable.attrs.get("units") == ENERGY_UNITS
+        what = ENERGY_UNITS if energy else variable.attrs.get("event_units", "events")
         lines.append(f"counter   {name}: {span(total)} {what} a run")
     return "\n".join(lines)
 

@@ -32,6 +32,7 @@ def test_a_manifest_of_recordings_becomes_a_valid_file(sweep, msbgen):
     checked = msbgen("check", "o.nc")
     assert checked.returncode == 0
     assert "counter   raw_syscalls_sys_enter: 4391 to 4394 events a run" in checked.stdout
+    assert " ns a run" in checked.stdout  # of the CPU time
 
 
 def test_names_say_contexts_and_durations_are_said_to_be_guessed(sweep, msbgen):
