@@ -421,8 +421,8 @@ def leave_out(
     centre, n = distribution.centre, len(distribution.contexts)
     if centre.clock == 0:
         raise MeasurementError(
-            "the clock is wall time; bounds want a counter that counts work: name one in the "
-            "attribute 'progress'."
+            "the clock is wall time; bounds want a counter that counts work: name one by --clock "
+            "of msbgen import, or in the attribute 'progress'."
         )
     if n == 1:
         raise MeasurementError(

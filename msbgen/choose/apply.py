@@ -22,6 +22,9 @@ _RESCTRL, _CGROUP, _CPU = "/sys/fs/resctrl", "/sys/fs/cgroup", "/sys/devices/sys
 _HERTZ = {"Hz": 1e-3, "kHz": 1.0, "MHz": 1e3, "GHz": 1e6}  # in kHz
 _BANDWIDTHS = ("MB s-1", "MiB s-1", "0.125 GB s-1")
 _UNITS = {"clock": tuple(_HERTZ), "bandwidth": (*_BANDWIDTHS, "percent", "%")}
+_SETTABLE = (
+    "one of ways [1], bandwidth [percent, MB s-1], clock [MHz], quota [percent] and memory [MiB]"
+)
 # Levels that can be set, in the units above; of a clock in kHz.
 _RANGES = {
     "ways": (1, 64),
@@ -84,10 +87,9 @@ def apply_text(form: str, tasks: Sequence[TaskLevels], *, caches: Sequence[int] 
     known = [{n: actuator_of(n, task.attrs[n]) for n in task.levels} for task in tasks]
     if not any(kind in kinds for each in known for kind in each.values()):
         others = {f for f, (sets, _) in FORMS.items() for e in known if {*sets} & {*e.values()}}
+        own = ", ".join(f"{n} [{tasks[0].attrs[n].get('units', '1')}]" for n in known[0])
         raise ArgumentError(
-            f"{form} sets none of {', '.join(known[0])}; "
-            f"{' or '.join(sorted(others)) or 'a resource by ways, bandwidth, clock or quota'} is "
-            f"wanted."
+            f"{form} sets none of {own}; {' or '.join(sorted(others)) or _SETTABLE} is wanted."
         )
     known = [{n: kind if kind in kinds else "" for n, kind in each.items()} for each in known]
     for task, each in zip(tasks, known):

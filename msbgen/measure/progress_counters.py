@@ -137,8 +137,8 @@ def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
     else:
         close = _CLEARLY * present.error <= best.error + _EQUAL
         kept = best.name == used or (present.resolution <= _TOO_COARSE and close)
-    better = "" if kept else f"; {best.name} measures it better (attribute 'progress')"
-    return [*lines, f"progress  {used}{better}"]
+    better = f"; {best.name} measures it better (import --clock, or attribute 'progress')"
+    return [*lines, f"progress  {used}{'' if kept else better}"]
 
 
 def _longest_stop(counts: NDArray[np.float64], duration: float, interval: float) -> float:

@@ -100,14 +100,14 @@ def test_a_counter_that_stands_still_in_a_context_is_no_clock():
     ]
 
 
+BETTER = "measures it better (import --clock, or attribute 'progress')"
+
+
 def test_clocks_are_described_and_one_is_suggested():
     task = synthetic_task(np.array([(2.0, 1.0), (8.0, 2.0)]))
     lines = describe_progress_counters(task.assign_attrs(progress="cache_misses"))
     assert lines[0].startswith("clock     instructions: totals of one context spread by 0.0%")
-    assert (
-        lines[-1]
-        == "progress  cache_misses; instructions measures it better (attribute 'progress')"
-    )
+    assert lines[-1] == f"progress  cache_misses; instructions {BETTER}"
     assert describe_progress_counters(task.assign_attrs(progress="instructions"))[-1] == (
         "progress  instructions"
     )
@@ -123,9 +123,9 @@ def test_a_counter_that_is_hardly_better_is_not_recommended():
         assert line == f"progress  {name}"
     noisy = dataset([counts[0], 100 * rng.normal(1, 0.1, (3, 4, 1)) * np.ones((3, 4, 50))])
     line = describe_progress_counters(noisy.assign_attrs(progress="b"))[-1]
-    assert line == "progress  b; a measures it better (attribute 'progress')"
+    assert line == f"progress  b; a {BETTER}"
     waits = dataset([np.where(np.arange(50) < 30, 100.0, 0.0) * np.ones((3, 4, 50))])
-    for measured, more in ((waits, ""), (noisy, "; a measures it better (attribute 'progress')")):
+    for measured, more in ((waits, ""), (noisy, f"; a {BETTER}")):
         line = describe_progress_counters(measured.assign_attrs(progress="time"))[-1]
         assert line == f"progress  time{more}"
 

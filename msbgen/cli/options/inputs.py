@@ -49,7 +49,7 @@ def contexts(source: str, levels: Levels, labels: Labels | None = None) -> NDArr
     if unknown:
         raise ProfileError(
             f"resource '{unknown[0]}' has no attribute 'levels', which '{source}' needs; add the "
-            f"levels that the platform can set, or name a file of contexts."
+            f"levels that the platform can set (import --levels), or name a file of contexts."
         )
     if source == "all":
         return grid_contexts(levels, [len(set(values)) for values in levels.values()])
