@@ -159,11 +159,15 @@ class Table:
                 )
         if missing := [name for name in needed if name not in self.names]:
             one = len(missing) == 1
-            remedy = f", or {'its header' if one else 'their headers'} in the column map"
+            remedy = ""
+            if columns.columns:
+                remedy = " in [columns] of the column map, which lists every column that is read"
+            elif joined:
+                remedy = f", or {'its header' if one else 'their headers'} in the column map"
             raise ProfileError(
                 f"{self.file}: line {first} is {shown(header)}; "
                 f"{'a column' if one else 'columns'} {shown(missing)} {'is' if one else 'are'} "
-                f"wanted{remedy if columns.columns or joined else ''}."
+                f"wanted{remedy}."
             )
         self._units = {bare_name(t): unit_of(t) or unit_of(theirs) for t, theirs in titles.items()}
         self._at: dict[str, list[int]] = {}

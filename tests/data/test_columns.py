@@ -45,6 +45,10 @@ REFUSED = {
     "line 2 has 2 cells; 1 are wanted": ("a\n1,2\n", {}),
     "column 'a' is there twice": ("a,a [s]\n1,2\n", {}),
     "line 1 has an unknown column 'b'; a, c are known": ("a,b\n1,2\n", {"known": ("a", "c")}),
+    "line 1 is 'a,b'; a column 'a' is wanted in [columns] of the column map, which lists": (
+        "a,b\n1,2\n",
+        {"columns": ColumnMap(columns={"b": "b"})},
+    ),
     "'aa' is no column; did you mean 'a'?": ("a\n1\n", {"columns": ColumnMap(columns={"a": "aa"})}),
 }
 
