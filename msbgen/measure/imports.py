@@ -44,10 +44,12 @@ def import_recordings(
         if progress is not None:
             progress(done + 1, 2 * len(manifest.entries))
     if last_bins:
+        what = "the duration of 1 run is that of its last stamp"
+        if len(last_bins) > 1:
+            what = f"the durations of {len(last_bins)} runs are those of their last stamps"
         warnings.append(
-            f"the durations of {len(last_bins)} runs are those of their last stamps with a count, "
-            f"up to {max(last_bins):.2g} s after the ends of the runs; add a column 'duration' to "
-            f"the manifest."
+            f"{what} with a count, up to {max(last_bins):.2g} s after the end of the run; add a "
+            f"column 'duration' to the manifest."
         )
 
     def second_half(done: int, total: int) -> None:

@@ -51,7 +51,7 @@ def test_recordings_become_profiles_that_keep_their_totals():
 def test_durations_that_are_not_known_are_said():
     dataset, warnings = import_recordings(manifest({"duration": 0.6480501}, {}), RecordingReader())
     (message,) = warnings
-    assert message.startswith("the durations of 1 runs are those of their last stamps with a count")
+    assert message.startswith("the duration of 1 run is that of its last stamp with a count")
     assert dataset["duration"].values[0, 0] == read_perf(SWEEP / "q020_r0.csv").last_activity()
 
 

@@ -77,9 +77,10 @@ def _events(columns: ColumnMap, names: Sequence[str]) -> list[str]:
 def _check_cycles(columns: ColumnMap, units: Mapping[str, str], source: str) -> None:
     """Refuse a time that is measured by cycles, without these or their clock."""
     if columns.cycles not in units or columns.cycles in columns.rates or _TIME in units:
+        there = ", ".join(_events(columns, list(units)))
         raise ProfileError(
-            f"{source}: 'cycles' is {quoted(columns.cycles)}; the name of a column of counts, and "
-            f"no column 'time', are wanted."
+            f"{source}: 'cycles' is {quoted(columns.cycles)}; the name of a column of counts "
+            f"({there}), and no column 'time', are wanted."
         )
     if columns.clock == _CLOCK and units.get(_CLOCK) in _HERTZ:
         return

@@ -137,7 +137,7 @@ def test_totals_that_fall_are_a_counter_that_was_reset(tmp_path):
         ({"totals": ["x"]}, "'x' is no event; one of instructions, misses, bytes is"),
         ({"totals": ["bytes"]}, "'bytes' stands in 'totals' and 'rates'"),
         ({**BY_CYCLES, "clock": "2.4"}, "'clock' is '2.4'; a clock such as '2.4 GHz', a resource"),
-        ({**BY_CYCLES, "cycles": "x"}, "'cycles' is 'x'; the name of a column of counts"),
+        ({**BY_CYCLES, "cycles": "x"}, "'cycles' is 'x'; the name of a column of counts ("),
         ({**OWN, "cycles": "instructions", "clock": "1 GHz"}, "no column 'time', are wanted"),
         ({"separator": "::"}, "separator is '::'; one character is wanted"),
     ],
