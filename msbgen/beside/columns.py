@@ -38,6 +38,11 @@ class Columns:
     way_size: float = 2.0**20
     line_size: float = 64.0
 
+    @property
+    def counters(self) -> tuple[str, str, str, str]:
+        """Names of the counters: instructions, requests, misses, prefetched misses."""
+        return self.instructions, self.requests, self.misses, self.prefetched
+
     def __post_init__(self) -> None:
         for name in ("way_size", "line_size"):
             value = getattr(self, name)

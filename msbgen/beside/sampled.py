@@ -9,6 +9,7 @@ hits and misses give, and not evenly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +19,12 @@ from scipy.optimize import nnls
 
 from msbgen.beside.columns import Columns
 from msbgen.core.errors import MeasurementError, quoted
+from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
     context_table,
     count_array,
     counter_names,
+    describe_context,
     ended_durations,
     file_of,
     resource_names,
@@ -59,15 +62,19 @@ class Samples:
 
     def __init__(self, profiles: xr.Dataset, columns: Columns):
         present = counter_names(profiles)
-        names = [columns.instructions, columns.requests, columns.misses]
-        for name in names:
+        for name in columns.counters[:3]:
             if name not in present:
+                remedy = " (--misses)" if name == columns.misses else ""
                 raise MeasurementError(
                     f"{file_of(profiles)}: has no counter {quoted(name)}; measure it, or name the "
-                    f"counter of misses that it has."
+                    f"counter that it has instead{remedy}."
                 )
-        if columns.prefetched in present:
-            names.append(columns.prefetched)
+        for c, r, name in uncounted(profiles, columns):
+            raise MeasurementError(
+                f"{file_of(profiles)}: run {r} of {describe_context(profiles, c)} does not hold "
+                f"{quoted(name)}; runs with every counter are wanted: give a fitted model of it."
+            )
+        names = [name for name in columns.counters if name in present]
         self.source = file_of(profiles)
         self.names = resource_names(profiles)
         self.contexts = context_table(profiles)
@@ -117,6 +124,15 @@ class Samples:
             run = self.run(context, int(r))
             total += np.interp(expected, np.interp(run.work, EDGES, expected), run.time)
         return total / len(runs)
+
+
+def uncounted(profiles: xr.Dataset, columns: Columns) -> Iterator[tuple[int, int, str]]:
+    """Contexts, runs and counters of the `columns` that a run lacks, though it has ended."""
+    names = counter_names(profiles)
+    lacking = np.isfinite(ended_durations(profiles))[..., None] & ~held_counters(profiles)
+    for c, r, k in np.argwhere(lacking).tolist():
+        if names[k] in columns.counters:
+            yield c, r, names[k]
 
 
 def expected_time(events: Floats, costs: Floats, transfer: float) -> Floats:

@@ -20,6 +20,7 @@ meets a Poisson number of lines in its set, of mean x, and misses where w or mor
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
 from msbgen.beside.columns import Columns
-from msbgen.beside.sampled import EDGES, Samples, cost_of_events, even_edges, expected_time
+from msbgen.beside.sampled import (
+    EDGES,
+    Samples,
+    cost_of_events,
+    even_edges,
+    expected_time,
+    uncounted,
+)
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.data.schema import (
@@ -43,6 +51,8 @@ from msbgen.data.schema import (
     same_level,
 )
 from msbgen.data.sharing import UNREGULATED
+
+_log = logging.getLogger("msbgen")
 
 Floats = NDArray[np.float64]
 
@@ -161,7 +171,8 @@ def program_table(
         fewest and most ways at the highest bandwidth; or a fitted model: profiles of its known
         contexts are those measured, and where these two are missing, others are generated.
     frequency : float, optional
-        Clock; default: that of the profiles, where they have one only.
+        Clock; default: the only one that was measured.  A model also has those of its levels; a
+        warning is logged for one beyond those measured.
     segments : int
         Segments, of equal shares of requests and time.
     doubt : float, optional
@@ -179,7 +190,8 @@ def program_table(
     ArgumentError
         The clock is not among the profiles', or several are and none is chosen.
     MeasurementError
-        A counter, a resource, or one of these contexts is missing.
+        A counter, a resource, or one of these contexts is missing; or a run lacks a counter, as
+        with groups of counters: fit a model of these.
 
     Notes
     -----
@@ -235,7 +247,10 @@ def program_table(
 
 
 def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:
-    """Whether the contexts are every combination of their levels, with two ways or more."""
+    """Whether the contexts are every combination of their levels, with two ways or more.
+
+    And whether every run that has ended holds every counter, as :func:`program_table` needs.
+    """
     names = resource_names(profiles)
     contexts = context_table(profiles)
     many = 1
@@ -244,7 +259,7 @@ def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:
         if name == columns.ways and levels < 2:
             return False
         many *= levels
-    return len(contexts) == many
+    return len(contexts) == many and not any(uncounted(profiles, columns))
 
 
 def duration_spread(profiles: xr.Dataset) -> float:
@@ -364,8 +379,8 @@ class _Grid:
         return np.stack([self._events_of(ways) for ways in self.ways])
 
     def _events_of(self, ways: float) -> Floats:
-        for samples, own in zip(self.parts, self._ways):
-            contexts = np.flatnonzero(own == ways)
+        for samples, column in zip(self.parts, self._ways):
+            contexts = np.flatnonzero(column == ways)
             if np.isfinite(samples.duration[contexts]).any():
                 return samples.events(contexts)
         raise AssertionError("every number of ways has a run")
@@ -380,10 +395,10 @@ class _Grid:
         costs = cost_of_events(events[measured], highest[measured])
         found = [
             [
-                self._time(ways, bandwidth, expected_time(own, costs, transfer))
+                self._time(ways, bandwidth, expected_time(counted, costs, transfer))
                 for bandwidth, transfer in zip(self.bandwidth, transfers)
             ]
-            for ways, own in zip(self.ways, events)
+            for ways, counted in zip(self.ways, events)
         ]
         return np.array(found)
 
@@ -400,39 +415,43 @@ def _parts(
     """Profiles, and of a model those of its grid that were not measured; and the clock."""
     if isinstance(profiles, xr.Dataset):
         check_datasets(profiles)
-        if columns.frequency not in resource_names(profiles):
+        names = resource_names(profiles)
+        _check_resources(names, context_table(profiles), file_of(profiles), columns)
+        if columns.frequency not in names:
             return [profiles], math.nan if frequency is None else float(frequency)
         clocks = np.unique(profiles[columns.frequency].values.astype(float))
         return [profiles], _chosen(clocks, frequency, file_of(profiles))
     names = list(profiles.resources)
     contexts = profiles.contexts
-    source = "the model"
+    source, measured = "the model", np.empty(0)
     if columns.ways not in names:
         raise MeasurementError(
             f"{source} has no resource {quoted(columns.ways)}; a model over the ways of the cache "
             f"is wanted."
         )
+    _check_resources(names, contexts, source, columns)
     levels: list[Sequence[float]] = []
     clock = math.nan if frequency is None else float(frequency)
     for name, column in zip(names, contexts.T):
         # the known levels: between these, misses follow from the reuse distances
-        own = _some(np.unique(column))
+        kept = _some(np.unique(column))
         if name == columns.ways:
-            own = own[own == np.round(own)]
+            kept = kept[kept == np.round(kept)]
         elif name == columns.frequency:
             every = np.append(np.asarray(profiles.resources[name].get("levels", column)), column)
-            clock = _chosen(np.unique(every), frequency, source)
-            own = np.array([clock])
-        elif name != columns.bandwidth:
-            raise MeasurementError(
-                f"{source} has the resource {quoted(name)}, which no other program shares; a "
-                f"model over ways, bandwidth and clock is wanted."
-            )
-        levels.append(own.tolist())
-    kept = _rows_on(contexts, names, levels, columns)
-    known = {tuple(row) for row in contexts[kept].tolist()}
+            measured = np.unique(column)
+            clock = _chosen(measured if frequency is None else np.unique(every), frequency, source)
+            kept = np.array([clock])
+        levels.append(kept.tolist())
+    rows = _rows_on(contexts, names, levels, columns)
+    known = {tuple(row) for row in contexts[rows].tolist()}
     missing = [row for row in itertools.product(*levels) if row not in known]
-    parts = [profiles.known_profiles(kept)]
+    parts = [profiles.known_profiles(rows)]
+    if measured.size and not _is_within(clock, measured):
+        _log.warning(
+            "%s: was measured at %s only; its times at the clock %g are beyond what was measured.",
+            parts[0].attrs.get("task", source), _span(measured), clock,
+        )  # fmt: skip
     if any(_is_extreme(row, names, levels, columns) for row in missing):
         parts.append(profiles.generate(missing, kind="mean"))
     return parts, clock
@@ -459,11 +478,11 @@ def _rows_on(
     on = np.ones(len(contexts), dtype=bool)
     other = np.zeros(len(contexts), dtype=bool)
     bandwidth = np.zeros(len(contexts))
-    for name, column, own in zip(names, contexts.T, levels):
+    for name, column, kept in zip(names, contexts.T, levels):
         if name == columns.frequency:
-            other = column != own[0]
+            other = column != kept[0]
         else:
-            on &= np.isin(column, own)
+            on &= np.isin(column, kept)
         bandwidth = column if name == columns.bandwidth else bandwidth
     order = np.lexsort((bandwidth, other))
     order = order[on[order]]
@@ -476,12 +495,37 @@ def _some(levels: Floats) -> Floats:
     return levels[np.unique(np.linspace(0, len(levels) - 1, 21).round().astype(int))]
 
 
+def _check_resources(names: Sequence[str], contexts: Floats, source: str, columns: Columns) -> None:
+    """Refuse levels of a resource of which the law knows nothing."""
+    for name, column in zip(names, contexts.T):
+        several = len(np.unique(column)) > 1
+        if several and name not in (columns.ways, columns.bandwidth, columns.frequency):
+            raise MeasurementError(
+                f"{source}: has several levels of the resource {quoted(name)}, which no other "
+                f"program shares; profiles over ways, bandwidth and clock are wanted: keep one "
+                f"level of it."
+            )
+
+
+def _is_within(clock: float, measured: Floats) -> bool:
+    """Whether a clock is one of those measured, or between them."""
+    inside = measured[0] < clock < measured[-1]
+    return inside or bool(same_level(measured, clock).any())
+
+
+def _span(measured: Floats) -> str:
+    """The clocks measured, as text."""
+    if len(measured) == 1:
+        return f"the clock {measured[0]:g}"
+    return f"clocks from {measured[0]:g} to {measured[-1]:g}"
+
+
 def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:
     """The clock among those known."""
     listed = ", ".join(f"{c:g}" for c in clocks)
     if frequency is None:
         if len(clocks) > 1:
-            raise ArgumentError(f"{source} has the clocks {listed}; name one of them.")
+            raise ArgumentError(f"{source} has the clocks {listed}; name one of them (--clock).")
         return float(clocks[0])
     near = np.flatnonzero(same_level(clocks, frequency))
     if not near.size:

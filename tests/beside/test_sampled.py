@@ -5,9 +5,9 @@ import pytest
 
 from msbgen.beside.columns import Columns
 from msbgen.beside.sampled import EDGES, STEPS, Samples, cost_of_events, even_edges, expected_time
-from msbgen.beside.table import program_table
-from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import join_profiles, make_profiles
+from msbgen.beside.table import is_grid, program_table
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.data.schema import context_table, join_profiles, make_profiles, resource_names
 
 # A program computes, misses in the third tenth of its work, and computes again.
 BUSY = np.clip((EDGES - 0.2) / 0.1, 0, 1)
@@ -94,3 +94,73 @@ def test_a_table_needs_no_grid_but_the_fewest_and_most_ways_without_a_limit():
         )
     with pytest.raises(MeasurementError, match=r"lacks 2 ways with 1e\+06 MB/s; the fewest and"):
         program_table(join_profiles([grid[0], *grid[2:]]))
+
+
+def test_runs_without_a_counter_are_refused_and_no_grid():
+    every = [profiles(w, b, 0.005, runs=2) for w in (2.0, 8.0) for b in (20.0, 1e6)]
+    grid = join_profiles(every)
+    assert is_grid(grid)
+    lacking = grid["cache_misses"].copy()
+    lacking[{"context": 1, "run": 0}] = np.nan
+    groups = grid.assign(cache_misses=lacking)
+    assert not is_grid(groups)
+    with pytest.raises(
+        MeasurementError, match=r"run 0 of context 1 \(cache_ways=2.*'cache_misses'"
+    ):
+        program_table(groups)
+    # runs that were cut have no part in the table, nor counters that it does not read
+    others = grid.assign(complete=(("context", "run"), [[1, 1], [0, 1], [1, 1], [1, 1]]))
+    assert is_grid(others.assign(cache_misses=lacking))
+    assert is_grid(grid.assign(faults=lacking))
+
+
+def at_clocks(*clocks):
+    """Profiles of a program over ways and bandwidths, as often as there are clocks."""
+    grid = join_profiles([profiles(w, b, 0.005) for w in (2.0, 8.0) for b in (20.0, 1e6)])
+    every = [
+        grid.assign_coords(frequency=("context", [c] * 4, {"role": "resource", "units": "GHz"}))
+        for c in clocks
+    ]
+    return join_profiles(every)
+
+
+class Model:
+    """A model whose known contexts are all that it needs."""
+
+    def __init__(self, known, levels):
+        self.known, self.contexts = known, context_table(known)
+        self.resources = {name: {} for name in resource_names(known)}
+        self.resources["frequency"] = {"levels": levels}
+
+    def known_profiles(self, rows):
+        return self.known.isel(context=rows)
+
+    def generate(self, contexts, *, kind):
+        other = np.unique(np.asarray(contexts)[:, -1])
+        return at_clocks(*other)
+
+
+def test_a_models_clock_is_the_only_measured_one(caplog):
+    model = Model(at_clocks(2.0), [1.2, 2.0, 2.3])
+    assert program_table(model).frequency == 2.0
+    assert not caplog.messages
+    assert program_table(model, 1.2).frequency == 1.2
+    (text,) = caplog.messages
+    assert text.startswith("phases: was measured at the clock 2 only; its times at the clock 1.2")
+    two = Model(at_clocks(1.2, 2.3), [1.2, 2.0, 2.3])
+    with pytest.raises(ArgumentError, match=r"has the clocks 1.2, 2.3; name one .*--clock"):
+        program_table(two)
+    caplog.clear()
+    assert program_table(two, 2.0).frequency == 2.0
+    assert not caplog.messages
+
+
+def test_levels_that_no_other_program_shares_are_refused():
+    grid = at_clocks(2.0)
+    coordinate = ("context", [0.0, 1.0, 0.0, 1.0], {"role": "resource", "units": "1"})
+    mode = grid.assign_coords(mode=coordinate)
+    for source in (mode, Model(mode, [2.0])):
+        with pytest.raises(MeasurementError, match="several levels of the resource 'mode'"):
+            program_table(source)
+    one = mode.assign_coords(mode=mode["mode"].copy(data=np.zeros(4)))
+    np.testing.assert_array_equal(program_table(one).misses, program_table(grid).misses)
