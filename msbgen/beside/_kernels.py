@@ -8,9 +8,16 @@ from numba import njit
 
 from msbgen.core.compiled import cached
 
+# Entries of an overflow table for each way of lines.
+PER_WAY = 20.0
 # Windows of a cache that are followed at most, and shares of the youngest one's age that are added.
 _MOST_WINDOWS = 400
 _YOUNGER = 4
+# Bisections of what is queued, to 1e-7 of the range, and rounds in which rates settle: each halves
+# what a rate is off.
+_BISECTIONS, _SETTLING = 24, 8
+# Rounds until the grants of a regulator add up to its misses, to 1e-8.
+_GRANTING = 6
 # Windows nearer to each other than this part of their lines, and these ways, are thinned out.
 _NEAR, _NEAR_WAYS = 0.05, 0.03
 
@@ -98,7 +105,7 @@ def _missed(i, reuse, windows, n_windows, mates, distances, overflow):
                 if mates[m] and m != i:
                     after += windows[j, m]
             beside += (after - others) * (x - own) / (windows[j, i] - own)
-        place = min((x + beside) * 20.0, top - 1.0)
+        place = min((x + beside) * PER_WAY, top - 1.0)
         at = np.int64(place)
         total += reuse[k] * (overflow[at] * (1.0 - place + at) + overflow[at + 1] * (place - at))
     return total + reuse[distances.size - 1]
@@ -116,12 +123,12 @@ def _waits(mine, service, lookahead, think, demanded, rate, wait):
     n = think.size
     for m in range(n):
         rate[m] = 1.0 / max(think[m], service) if mine[m] else 0.0
-    for _ in range(8):
+    for _ in range(_SETTLING):
         busy = 0.0
         for m in range(n):
             busy += service * rate[m]
         low, high = 0.0, n * (service + lookahead)
-        for turn in range(24):
+        for turn in range(_BISECTIONS):
             queued = 0.5 * (low + high) if turn > 0 else 0.0
             total = 0.0
             for m in range(n):
@@ -156,7 +163,7 @@ def _grants(pool, memory, per_miss, demand, each, granted):
     if wanted * per_miss <= 1.0:
         return
     together = 1.0 / (wanted * per_miss)
-    for _ in range(6):
+    for _ in range(_GRANTING):
         total = 0.0
         for m in range(memory.size):
             if memory[m] == pool:
@@ -198,11 +205,11 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
     (n, s, w) the misses that these give.  ``places`` is (cache, memory, starts, loop): the cache
     and the pool of each program, its start [s], and whether it starts again.  ``resources`` is
     (ways, overflow, pools, slowness): (c,) ways of each cache; (c, x) probability that its sets
-    overflow, over lines [1/20 way]; (p,) seconds per miss of each pool; (b,) those of the columns
-    of the table.  ``law`` is (distances, sets, step, period, cluster, queue, lookahead): distances
-    [ways], lines of a way, the longest step [s], the regulator's period [s], misses that come
-    together, 1.0 where a channel serves misses one after another, and the time by which prefetches
-    are ahead [s].
+    overflow, over lines [1 / PER_WAY ways]; (p,) seconds per miss of each pool; (b,) those of the
+    columns of the table.  ``law`` is (distances, sets, step, period, cluster, queue, lookahead):
+    distances [ways], lines of a way, the longest step [s], the regulator's period [s], misses that
+    come together, 1.0 where a channel serves misses one after another, and the time by which
+    prefetches are ahead [s].
 
     ``readings`` (n, capacity, 5) receives instructions, requests, misses, prefetched misses since
     the start, and the ways held, at the end of each `interval` [s]; ``segment_time`` (n, s) the

@@ -11,12 +11,15 @@ The law, in steps of at most 1 ms:
   over that window, D.  The line was displaced if W or more lines came into its set: with
   probability P(Poisson(x + D) ≥ W).
 - **Time.** The table has the time of a segment with so many misses.
-- **Bandwidth.** A regulator grants misses in proportion to demand: what a program is left is the
-  pool less what the others take.  The table has the time with that bandwidth.
+- **Bandwidth.** A regulator lets all programs run until the misses of a period are used up.  Each
+  program then runs on to its next cluster of misses, and waits for the next period.  What a program
+  is left is the pool less what the others are granted; the table has the time with that bandwidth.
+  A channel that serves misses one after another adds a wait to each miss.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +29,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.beside._kernels import play_programs
+from msbgen.beside._kernels import PER_WAY, play_programs
 from msbgen.beside.columns import Columns
 from msbgen.beside.table import (
     DISTANCES,
@@ -36,14 +39,22 @@ from msbgen.beside.table import (
 )
 from msbgen.core.arguments import checks_arguments, checks_fields
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.core.errors import (
+    ArgumentError,
+    MeasurementError,
+    check_positive,
+    is_number,
+    quoted,
+)
 from msbgen.data.schema import make_profiles
 from msbgen.data.sharing import UNREGULATED, Sharing
 
+_log = logging.getLogger("msbgen")
+
 Floats = NDArray[np.float64]
 
-# Lines of overflow tables [ways]: 20 entries a way, up to the fullest set that is looked up.
-_PER_WAY, _FAR = 20, 4.0
+# Lines of overflow tables end at this multiple of the whole cache: fuller sets all overflow.
+_FAR = 4.0
 _MOST_PROGRAMS, _MOST_READINGS, _FIRST_READINGS = 16, 1 << 22, 512
 
 
@@ -78,6 +89,10 @@ class LawSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, "step", "regulator_period", "cluster")
+        for name in ("lookahead", "doubt", "table_doubt"):
+            value = getattr(self, name)
+            if not (is_number(value) and 0 <= value < math.inf):
+                raise ArgumentError(f"{name} is {quoted(value)}; a number from 0 is wanted.")
 
 
 _LAW = LawSettings()
@@ -95,7 +110,7 @@ class Course:
         Durations of the first runs from their starts [s], side by side and with all resources of
         their groups for themselves.
     interval : float
-        Length of the intervals [s].
+        Length of the intervals [s]; the last one ends with the last program.
     counts : ndarray, (n, n_intervals, 4)
         Instructions, requests, misses and prefetched misses of the first run in each interval.
     ways : ndarray, (n, n_intervals)
@@ -124,6 +139,13 @@ class Course:
     progress: Floats
     sharing: Sharing
     columns: tuple[Columns, ...]
+
+    @property
+    def times(self) -> Floats:
+        """Ends of the intervals [s], (n_intervals,)."""
+        return _ends_of_intervals(
+            self.interval, self.ways.shape[1], self.durations + np.array(self.sharing.starts)
+        )
 
     @property
     def slowdown(self) -> Floats:
@@ -178,8 +200,10 @@ def play(
     _check(tables, sharing, interval)
     together = _played(tables, sharing, interval, law)
     alone = [_played_alone(tables, sharing, i, law) for i in range(len(tables))]
+    warn_beyond(tables, sharing)
     counts, ways, seconds, ends = together
-    traffic = counts[:, :, 2] * tables[0].columns.line_size / interval / 1e6
+    lasting = np.diff(_ends_of_intervals(interval, ways.shape[1], ends), prepend=0.0)
+    traffic = counts[:, :, 2] * tables[0].columns.line_size / _no_instant(lasting) / 1e6
     return Course(
         tuple(table.task for table in tables), ends - np.array(sharing.starts),
         np.concatenate([one[3] for one in alone]), interval, counts, ways, traffic, seconds,
@@ -209,13 +233,13 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
     for i, columns in enumerate(course.columns):
         start, size = course.sharing.starts[i], course.durations[i] / course.interval
         ends = start + course.interval * np.arange(1, max(1, math.ceil(size - 1e-9)) + 1)
-        known = course.interval * np.arange(course.ways.shape[1] + 1)
-        known[-1] = (course.durations + course.sharing.starts).max()  # the last one is shorter
+        known = np.append(0.0, course.times)
         sums = np.concatenate([np.zeros((1, 4)), np.cumsum(course.counts[i], axis=0)])
         # the program's intervals begin at its start
         counts = np.stack([np.diff(np.interp(ends, known, c), prepend=0.0) for c in sums.T], axis=1)
         held = np.interp(ends, known[1:], course.ways[i])
-        traffic = counts[:, 2] * columns.line_size / course.interval / 1e6
+        lasting = np.diff(np.minimum(ends, start + course.durations[i]), prepend=start)
+        traffic = counts[:, 2] * columns.line_size / _no_instant(lasting) / 1e6
         names = {
             columns.instructions: "instructions retired",
             columns.requests: "last-level cache requests",
@@ -236,11 +260,11 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
             counts[None][..., counted], course.durations[i : i + 1], [context],
             interval=course.interval,
             resources={
-                columns.ways: {"units": "1", "long_name": "ways of the shared cache"},
-                columns.bandwidth: {"units": "MB s-1", "long_name": "shared memory bandwidth"},
-                columns.frequency: {"units": "GHz", "long_name": "core clock frequency"},
+                columns.ways: _labels("1", "ways of the shared cache"),
+                columns.bandwidth: _labels("MB s-1", "shared memory bandwidth"),
+                columns.frequency: _labels("GHz", "core clock frequency"),
             },
-            counters={n: {"units": "1", "long_name": text} for n, text in names.items()},
+            counters={n: _labels("1", text) for n, text in names.items()},
             attrs={
                 "task": course.tasks[i],
                 "source": f"predicted beside {len(course.tasks) - 1} others",
@@ -249,13 +273,13 @@ def course_profiles(course: Course) -> list[xr.Dataset]:
         made.append(
             profiles.assign(
                 held_ways=(("context", "time"), held[None],
-                           {"units": "1", "long_name": "lines in the cache, in ways"}),
+                           _labels("1", "lines in the cache, in ways")),
                 used_bandwidth=(("context", "time"), traffic[None],
-                                {"units": "MB s-1", "long_name": "traffic of the misses"}),
+                                _labels("MB s-1", "traffic of the misses")),
                 slowdown=(("segment",), course.slowdown_by_progress[i],
-                          {"units": "1", "long_name": "time over that alone, by progress"}),
+                          _labels("1", "time over that alone, by progress")),
                 progress=(("segment",), course.progress[i, 1:],
-                          {"units": "1", "long_name": "share of the work at the segment's end"}),
+                          _labels("1", "share of the work at the segment's end")),
             )
         )  # fmt: skip
     return made
@@ -268,22 +292,32 @@ def course_dataset(course: Course, bounds: Floats) -> xr.Dataset:
     ``progress`` of a program's work.
     """
     series = ("program", "time")
-    events = ("instructions", "cache_requests", "cache_misses", "prefetched_misses")
-    data = {
-        name: (series, course.counts[:, :, k], {"units": "1"}) for k, name in enumerate(events)
-    } | {
-        "held_ways": (series, course.ways, {"units": "1"}),
-        "used_bandwidth": (series, course.bandwidth, {"units": "MB s-1"}),
-        "slowdown": (("program", "segment"), course.slowdown_by_progress, {"units": "1"}),
-        "progress": (("program", "segment"), course.progress[:, 1:], {"units": "1"}),
-        "duration": (("program",), course.durations, {"units": "s"}),
-        "duration_alone": (("program",), course.alone, {"units": "s"}),
-        "duration_bounds": (("program", "bound"), bounds, {"units": "s"}),
+    events = {
+        "instructions": "instructions retired",
+        "cache_requests": "last-level cache requests",
+        "cache_misses": "last-level cache misses",
+        "prefetched_misses": "prefetched last-level cache misses",
     }
-    times = course.interval * np.arange(1, course.ways.shape[1] + 1)
+    segments = ("program", "segment")
+    data = {
+        name: (series, course.counts[:, :, k], _labels("1", text))
+        for k, (name, text) in enumerate(events.items())
+    } | {
+        "held_ways": (series, course.ways, _labels("1", "lines in the cache, in ways")),
+        "used_bandwidth": (series, course.bandwidth, _labels("MB s-1", "traffic of the misses")),
+        "slowdown": (segments, course.slowdown_by_progress,
+                     _labels("1", "time over that alone, by progress")),
+        "progress": (segments, course.progress[:, 1:],
+                     _labels("1", "share of the work at the segment's end")),
+        "duration": (("program",), course.durations, _labels("s", "duration beside the others")),
+        "duration_alone": (("program",), course.alone, _labels("s", "duration alone")),
+        "duration_bounds": (("program", "bound"), bounds,
+                            _labels("s", "lower and upper bounds of the duration")),
+    }  # fmt: skip
+    times = ("time", course.times, _labels("s", "end of the interval"))
     return xr.Dataset(
         data,
-        coords={"program": list(course.tasks), "time": ("time", times, {"units": "s"})},
+        coords={"program": list(course.tasks), "time": times},
         attrs={"schema": "msbgen-beside/1", "interval": course.interval},
     )
 
@@ -303,7 +337,8 @@ def duration_bounds(
     Each draw plays the programs at other speeds: each one's times are multiplied by a factor with
     the deviation of its table's `doubt`.  Its slowdown is then raised to a power of mean 1 and
     deviation ``law.doubt``, and multiplied by a factor with the deviation ``law.table_doubt``.
-    Bounds are normal quantiles of the logarithms over `draws`.
+    Bounds are normal quantiles of the logarithms over `draws`.  Copies of one program with one
+    start and one group have the same bounds, of the draws of all of them.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"level is {level}; a probability between 0 and 1 is wanted.")
@@ -322,7 +357,14 @@ def duration_bounds(
         found[d] = np.log(ends) + spread * drawn.standard_normal(n)
     from scipy.stats import norm  # slow to import
 
-    middle, deviation = found.mean(axis=0), found.std(axis=0, ddof=1)
+    copies: dict[tuple[object, ...], list[int]] = {}
+    for i, table in enumerate(tables):
+        place = sharing.cache[i], sharing.memory[i], sharing.starts[i]
+        copies.setdefault((id(table), *place), []).append(i)
+    middle, deviation = np.empty(n), np.empty(n)
+    for alike in copies.values():
+        middle[alike] = found[:, alike].mean()
+        deviation[alike] = found[:, alike].std(ddof=1)
     quantiles = norm.ppf([(1 - level) / 2, (1 + level) / 2])
     return np.exp(middle[:, None] + quantiles * deviation[:, None])
 
@@ -361,10 +403,42 @@ def _check(tables: Sequence[ProgramTable], sharing: Sharing, interval: float) ->
         )
 
 
+def warn_beyond(tables: Sequence[ProgramTable], sharing: Sharing) -> None:
+    """Warn once for each program of a bandwidth beyond those at which it was measured."""
+    warned = set()
+    for table, pool in zip(tables, sharing.memory):
+        highest, wanted = float(table.bandwidth[-1]), sharing.bandwidth[pool]
+        if highest < min(wanted, UNREGULATED) and table.task not in warned:
+            warned.add(table.task)
+            text = "no limit" if wanted >= UNREGULATED else f"{wanted:g} MB/s"
+            _log.warning(
+                "%s: was measured with up to %g MB/s, and %s is wanted: its demand may be larger "
+                "than what was measured; measure it without a limit (1000000 MB/s).",
+                table.task, highest, text,
+            )  # fmt: skip
+
+
+def _labels(units: str, text: str) -> dict[str, str]:
+    """Attributes of a variable."""
+    return {"units": units, "long_name": text}
+
+
+def _ends_of_intervals(interval: float, many: int, ends: Floats) -> Floats:
+    """Ends of the intervals [s], (many,), of programs that end at the instants `ends` (n,)."""
+    times: Floats = interval * np.arange(1.0, many + 1)
+    times[-1] = ends.max()
+    return times
+
+
+def _no_instant(lasting: Floats) -> Floats:
+    """Lengths of intervals [s], at least the shortest step."""
+    return np.maximum(lasting, 1e-9)
+
+
 @lru_cache(maxsize=64)
 def _overflow(ways: tuple[float, ...], most_ways: int) -> Floats:
-    """Probability that sets of caches overflow, over lines [1/20 way], (n_caches, n_lines)."""
-    lines = np.arange(int(_PER_WAY * _FAR * most_ways) + 2) / _PER_WAY
+    """Probability that sets overflow, over lines [1 / PER_WAY ways], (n_caches, n_lines)."""
+    lines = np.arange(int(PER_WAY * _FAR * most_ways) + 2) / PER_WAY
     return miss_probability(lines, ways)
 
 

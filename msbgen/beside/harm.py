@@ -15,6 +15,8 @@ from msbgen.data.sharing import Sharing
 
 Floats = NDArray[np.float64]
 _LAW = LawSettings()
+# Differences of durations below this share of them are of floating-point sums.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,12 @@ def find_harm(tables: Sequence[ProgramTable], sharing: Sharing, *, law: LawSetti
     apart = replace(sharing, ways=tuple(sharing.ways[c] for c in sharing.cache), cache=every)
     pools = tuple(sharing.bandwidth[m] for m in sharing.memory)
     bandwidth = play_durations(tables, apart, law=law) - alone
-    own = replace(sharing, bandwidth=pools, memory=every)
-    cache = play_durations(tables, own, law=law) - alone
-    return Harm(by, cache, bandwidth)
+    pooled = replace(sharing, bandwidth=pools, memory=every)
+    cache = play_durations(tables, pooled, law=law) - alone
+    return Harm(*(_no_rounding(part, whole) for part in (by, cache, bandwidth)))
+
+
+def _no_rounding(seconds: Floats, whole: Floats) -> Floats:
+    """Differences of durations `whole` (n,), with those from rounding as 0."""
+    scale = whole.reshape(-1, *[1] * (seconds.ndim - 1))
+    return np.where(np.abs(seconds) < _ROUNDING * scale, 0.0, seconds)

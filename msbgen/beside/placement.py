@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.beside.course import LawSettings, play_durations
+from msbgen.beside.course import LawSettings, play_durations, warn_beyond
 from msbgen.beside.table import ProgramTable
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import count_of
@@ -120,6 +120,7 @@ def choose_placement(
             f"{n} programs on {sockets} sockets have more than {_MOST_PLACEMENTS:,} placements; "
             f"fewer programs are wanted."
         )
+    warn_beyond(tables, _socket(sharing, tables, range(n)))
     alone = _alone(tables, sharing, law)
     sizes = {len(group) for groups in _placements(n, sockets, size) for group in groups}
     wanted = [g for s in sorted(sizes) for g in itertools.combinations(range(n), s)]

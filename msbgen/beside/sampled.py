@@ -34,14 +34,17 @@ from msbgen.data.schema import (
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Equal steps of the work, between which events and times are interpolated.
+# Equal steps of the work, between which events and times are interpolated: 5 for each of the 150
+# segments of a table, or more.
 STEPS = 800
 EDGES = np.linspace(0, 1, STEPS + 1)
-# Parts of the segments by requests, by time, by changes of their ratio, and by work.
+# Parts of the segments by requests, by time, by changes of their ratio, and by work; settled with
+# the constants of the law (benchmarks/beside.md).  Work has a part so that no segment is endless.
 _EVEN = (0.25, 0.25, 0.49, 0.01)
 # Requests in so short a time are told from none [s]: a regulator's period.
 _PERIOD = 1e-3
-# The most runs, the slowest ones, of which events with a number of ways are means.
+# The most runs, the slowest ones, of which events with a number of ways are means: further ones
+# cost time, and lower the noise of a mean hardly.
 _MOST_RUNS = 300
 
 

@@ -1,9 +1,11 @@
 """What a program does alone, over its progress and over its resources.
 
 A table has, for each of 150 segments of a program's progress: the requests to the last-level
-cache, the misses with w ways, and the time with w ways and a bandwidth of b.  Segments have equal
-shares of requests and of time, as a short phase may have most of the misses.  Times are those of a
-grid of ways and bandwidths at one clock, requests and misses those of all contexts.
+cache, the misses with w ways, and the time with w ways and a bandwidth of b.  Requests, time, and
+the changes of their ratio are spread evenly over the segments: a short phase may have most of the
+misses.  Times are those of the contexts at one clock, requests and misses those at all clocks.  A
+combination of ways and bandwidth that was not measured is interpolated; only the fewest and the
+most ways are wanted with the highest bandwidth.
 
 Between two bandwidths, what a time exceeds the larger one of the unlimited time and the time of the
 transfers is interpolated.
@@ -174,7 +176,7 @@ def program_table(
         Clock; default: the only one that was measured.  A model also has those of its levels; a
         warning is logged for one beyond those measured.
     segments : int
-        Segments, of equal shares of requests and time.
+        Segments, over which requests, time, and the changes of their ratio are spread evenly.
     doubt : float, optional
         Standard deviation of the logarithm of a duration [1]; default: that between runs of a
         context.
@@ -195,7 +197,7 @@ def program_table(
 
     Notes
     -----
-    For a model of 125 contexts 0.3 s.  Between the levels of the ways, misses fall as those of the
+    For a model of 125 contexts 0.1 s.  Between the levels of the ways, misses fall as those of the
     mixture, and times with the misses; with 0 ways, every request misses.
     """
     if not 2 <= segments <= 10_000:

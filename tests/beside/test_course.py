@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from msbgen.beside.columns import Columns
-from msbgen.beside.course import Course, course_profiles, duration_bounds, play
+from msbgen.beside.course import (
+    Course,
+    LawSettings,
+    course_dataset,
+    course_profiles,
+    duration_bounds,
+    play,
+)
+from msbgen.beside.harm import find_harm
 from msbgen.beside.table import (
     DISTANCES,
     miss_probability,
@@ -192,3 +200,52 @@ def test_tables_that_do_not_fit_are_refused(tables):
             play(tables, shared_by_all(2, ways=ways, frequency=clock))
     with pytest.raises(ArgumentError, match="1 tables are given for 2 programs"):
         play(tables[:1], sharing)
+
+
+def test_copies_have_the_same_bounds_unless_they_start_apart(tables):
+    sharing = shared_by_all(2, ways=6, bandwidth=70.0)
+    doubtful = [replace(tables[0], doubt=0.02)] * 2
+    one, two = duration_bounds(doubtful, sharing, draws=10)
+    np.testing.assert_array_equal(one, two)
+    later = replace(sharing, starts=(0.0, 0.02))
+    assert np.all(np.ptp(duration_bounds(doubtful, later, draws=10), axis=0) > 0)
+
+
+def test_traffic_of_all_intervals_is_that_of_the_misses(tables):
+    # most of the program is in one interval, which is longer than it
+    alone = tables[0].duration(8, 50.0)
+    for interval in (0.7 * alone, 5 * alone):
+        course = play(tables[:1], shared_by_all(1, ways=8, bandwidth=50.0), interval=interval)
+        np.testing.assert_allclose(course.times[-1], course.durations[0])
+        lasting = np.diff(course.times, prepend=0.0)
+        np.testing.assert_allclose(course.bandwidth @ lasting, 64e-6 * missed(course))
+        used = course_profiles(course)[0]["used_bandwidth"].values
+        np.testing.assert_allclose(used, course.bandwidth, rtol=1e-6)
+    whole = course_dataset(course, np.ones((1, 2)))
+    np.testing.assert_array_equal(whole["time"], course.times)
+    assert all(v.attrs["long_name"] for name, v in whole.variables.items() if name != "program")
+
+
+def test_a_bandwidth_beyond_the_measured_ones_is_warned_of(tables, caplog):
+    play(tables, shared_by_all(2, ways=8))
+    low = with_bandwidths(tables[0], np.array([50.0, 100.0]))
+    play([low, low], shared_by_all(2, ways=8, bandwidth=100.0))
+    assert not caplog.messages
+    play([low, low], shared_by_all(2, ways=8))
+    (text,) = caplog.messages
+    assert text.startswith("p: was measured with up to 100 MB/s, and no limit is wanted")
+
+
+def test_harm_of_programs_apart_is_zero_and_not_rounding(tables):
+    apart = Sharing((5, 3), (0, 1), (50.0, 1e6), (0, 1), (1.0, 1.0), (0.0, 0.0))
+    harm = find_harm(tables, apart)
+    for part in (harm.by, harm.cache, harm.bandwidth):
+        np.testing.assert_array_equal(part, 0.0)
+    shared = find_harm(tables, shared_by_all(2, ways=6, bandwidth=70.0))
+    assert np.all(shared.by[[0, 1], [1, 0]] > 0)
+
+
+def test_constants_out_of_range_are_refused():
+    for name in ("lookahead", "doubt", "table_doubt"):
+        with pytest.raises(ArgumentError, match=f"{name} is -1; a number from 0"):
+            LawSettings(**{name: -1})

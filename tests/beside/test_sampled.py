@@ -132,7 +132,7 @@ class Model:
         self.resources = {name: {} for name in resource_names(known)}
         self.resources["frequency"] = {"levels": levels}
 
-    def known_profiles(self, rows):
+    def known_profiles(self, rows=None):
         return self.known.isel(context=rows)
 
     def generate(self, contexts, *, kind):
