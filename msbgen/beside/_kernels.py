@@ -86,14 +86,14 @@ def _missed(i, reuse, windows, n_windows, mates, distances, overflow):
     total = 0.0
     last = windows.shape[0] - n_windows
     j = last  # windows from `last` on, the youngest first
-    own, others = 0.0, 0.0  # of the window before j
+    used, others = 0.0, 0.0  # of the window before j
     top = overflow.shape[0] - 1
     for k in range(distances.size - 1):
         x = distances[k]
         if reuse[k] == 0.0:
             continue
         while j < windows.shape[0] and windows[j, i] <= x:
-            own, others = windows[j, i], 0.0
+            used, others = windows[j, i], 0.0
             for m in range(mates.size):
                 if mates[m] and m != i:
                     others += windows[j, m]
@@ -104,7 +104,7 @@ def _missed(i, reuse, windows, n_windows, mates, distances, overflow):
             for m in range(mates.size):
                 if mates[m] and m != i:
                     after += windows[j, m]
-            beside += (after - others) * (x - own) / (windows[j, i] - own)
+            beside += (after - others) * (x - used) / (windows[j, i] - used)
         place = min((x + beside) * PER_WAY, top - 1.0)
         at = np.int64(place)
         total += reuse[k] * (overflow[at] * (1.0 - place + at) + overflow[at + 1] * (place - at))
@@ -318,11 +318,11 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
                     alone = _seconds(seconds[i, s], place[i], pools[p], slowness, missed[i])
                     lasts[i] = max(unlimited[i] + missed[i] * wait[i], alone)
             elif pools[p] > 0.0 and missed[i] > 0.0:
-                own = 1.0 / pools[p]
+                remaining = 1.0 / pools[p]
                 for m in range(n):
                     if memory[m] == p and m != i:
-                        own -= demand[m] * granted[m]
-                lasts[i] = _seconds(seconds[i, s], place[i], 1.0 / own, slowness, missed[i])
+                        remaining -= demand[m] * granted[m]
+                lasts[i] = _seconds(seconds[i, s], place[i], 1.0 / remaining, slowness, missed[i])
                 lasts[i] = max(lasts[i], unlimited[i])
             step = min(step, max(left[i] * lasts[i], 1e-9))
         reading = (n_readings + 1) * interval

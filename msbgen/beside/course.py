@@ -412,9 +412,9 @@ def warn_beyond(tables: Sequence[ProgramTable], sharing: Sharing) -> None:
             warned.add(table.task)
             text = "no limit" if wanted >= UNREGULATED else f"{wanted:g} MB/s"
             _log.warning(
-                "%s: was measured with up to %g MB/s, and %s is wanted: its demand may be larger "
-                "than what was measured; measure it without a limit (1000000 MB/s).",
-                table.task, highest, text,
+                "%s: was measured with up to %g MB/s, and %s is wanted: its times there are taken "
+                "as those with %g MB/s; measure it without a limit (1000000 MB/s).",
+                table.task, highest, text, highest,
             )  # fmt: skip
 
 
