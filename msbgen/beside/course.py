@@ -502,8 +502,8 @@ def _played(
         capacity *= 8
         if capacity > _MOST_READINGS:
             raise MeasurementError(
-                f"the programs take more than {capacity // 8} intervals of {interval:g} s; a "
-                f"longer interval is wanted."
+                f"the programs take more than {capacity // 8} intervals of {interval:g} s; "
+                f"more bandwidth, earlier starts or a longer interval are wanted."
             )
     sums = readings[:, :many, :4]
     return np.diff(sums, axis=1, prepend=0), readings[:, :many, 4], segment_time, ends

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import numpy as np
 
 from msbgen.beside.course import Course
 from msbgen.core.machine import load_library
+from msbgen.data.files import check_output, path_of, replace_file
+
+_DOTS_PER_INCH = 100
 
 
-def draw_course(course: Course, path: Path) -> None:
-    """Draw bandwidth and ways over time, and slowdown over progress, of each program.
+def draw_course(course: Course, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Draw bandwidth and ways over time, and slowdown over progress, as PNG.
 
-    Needs matplotlib (the extra ``report``).
+    Needs matplotlib (the extra ``report``).  Errors are those of
+    :func:`msbgen.data.files.replace_file`.
     """
+    check_output(path_of(path), overwrite=overwrite)
     figures = load_library("matplotlib.figure", "report", "the picture")
     figure = figures.Figure(figsize=(9, 7), layout="constrained")
     axes = figure.subplots(3, 1)
@@ -30,4 +35,5 @@ def draw_course(course: Course, path: Path) -> None:
     axes[1].set_xlabel("time [s]")
     axes[2].set_xlabel("progress of each program")
     axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    figure.savefig(path, dpi=100)
+    with replace_file(path, overwrite=overwrite) as partial:
+        figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH)

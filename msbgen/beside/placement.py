@@ -16,11 +16,10 @@ from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import count_of
 from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.machine import OnProgress
-from msbgen.data.sharing import Sharing, shared_by_all
+from msbgen.data.sharing import OBJECTIVES, Sharing, shared_by_all
 
 Floats = NDArray[np.float64]
 
-OBJECTIVES = ("makespan", "slowdown", "deadlines")
 _MOST_PROGRAMS = 16
 # Placements that are compared: 105 for 8 programs on 4 sockets, 2.6e6 for 16 on 4.
 _MOST_PLACEMENTS = 3_000_000
@@ -157,7 +156,7 @@ def best_partition(
     tables: Sequence[ProgramTable],
     sharing: Sharing,
     *,
-    objective: str = "slowdown",
+    objective: str = "makespan",
     deadlines: Sequence[float] | None = None,
     split_bandwidth: bool = False,
     law: LawSettings = _LAW,
@@ -167,7 +166,7 @@ def best_partition(
     Each program gets one way or more of the first cache; the shared cache is compared, too, and
     is the answer where no partition is better.  With `split_bandwidth`, programs of a partition
     also get a share of the pool, in tenths.  Parameters and errors as :func:`choose_placement`,
-    for 2 to 4 programs.
+    for 2 to 4 programs; of 3 and 4, all but the last get an even number of ways.
     """
     n = len(tables)
     if not 2 <= n <= 4:

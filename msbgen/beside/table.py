@@ -532,7 +532,8 @@ def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:
     near = np.flatnonzero(same_level(clocks, frequency))
     if not near.size:
         raise ArgumentError(
-            f"frequency is {quoted(frequency)}; a clock of {source}, one of {listed}, is wanted."
+            f"frequency is {quoted(frequency)}; a clock of {source}, one of {listed}, is wanted "
+            f"(--clock)."
         )
     return float(clocks[near[0]])
 

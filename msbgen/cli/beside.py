@@ -18,27 +18,28 @@ if TYPE_CHECKING:
     from msbgen.beside.table import ProgramTable
     from msbgen.data.sharing import Sharing
 
-CHANNELS = ("regulator", "queue")
-OBJECTIVES = ("makespan", "slowdown", "deadlines")
 _SCHEMA_VERSION = 1
+_MISCOVERAGE = 0.05
 
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
+    from msbgen.data.sharing import CHANNELS, OBJECTIVES
+
     text = "predict programs that share the cache and the bandwidth; 'beside choose': which to pair"
     verb = shared.new_verb(verbs, "beside", run, text)
     text = "'choose' for the best placement; then measured profiles, or models, of each program"
     verb.add_argument("files", nargs="+", metavar="[choose] FILE.nc", help=text)
     text = "ways of the shared cache, or of each partition (all of the measured ones)"
-    verb.add_argument("--ways", type=_numbers, metavar="W,...", help=text)
+    verb.add_argument("--ways", type=_amounts, metavar="W,...", help=text)
     text = "bandwidth that is shared, or of each pool, in MB/s (no limit)"
-    verb.add_argument("--bandwidth", type=_numbers, metavar="B,...", help=text)
+    verb.add_argument("--bandwidth", type=_amounts, metavar="B,...", help=text)
     text = "partition of each program, counted from 0 (all share the first)"
-    verb.add_argument("--cache", type=_numbers, metavar="N,...", help=text)
+    verb.add_argument("--cache", type=_groups, metavar="N,...", help=text)
     text = "pool of each program, counted from 0 (all share the first)"
-    verb.add_argument("--memory", type=_numbers, metavar="N,...", help=text)
+    verb.add_argument("--memory", type=_groups, metavar="N,...", help=text)
     text = "core clock, or that of each program (the only one of its profiles)"
-    verb.add_argument("--clock", type=_numbers, metavar="F,...", help=text)
+    verb.add_argument("--clock", type=_amounts, metavar="F,...", help=text)
     text = "start of each program, such as 0s,100ms (0s)"
     verb.add_argument("--starts", type=_times, metavar="TIME,...", help=text)
     text = "how the bandwidth is shared (%(default)s)"
@@ -46,20 +47,20 @@ def add(verbs: Verbs) -> None:
     text = "programs start again until the slowest has ended"
     verb.add_argument("--loop", action="store_true", help=text)
     text = "size of a way in MiB (%(default)s): that of the last-level cache over its ways"
-    verb.add_argument("--way-size", type=float, default=1.0, metavar="MIB", help=text)
+    verb.add_argument("--way-size", type=shared.number, default=1.0, metavar="MIB", help=text)
     text = "counter of last-level misses (%(default)s)"
     verb.add_argument("--misses", default="cache_misses", metavar="NAME", help=text)
-    shared.add_miscoverage(verb, "probability that a duration is outside its bounds", 0.05)
+    shared.add_miscoverage(verb, "probability that a duration is outside its bounds", _MISCOVERAGE)
     text = "also print the partition of the cache that repairs the group best"
     verb.add_argument("--repair", action="store_true", help=text)
     text = "with 'choose': number of sockets (half of the programs)"
     verb.add_argument("--sockets", type=shared.count, metavar="M", help=text)
-    text = "with 'choose' and --repair: what is minimised (%(default)s)"
-    verb.add_argument("--objective", choices=OBJECTIVES, default=OBJECTIVES[0], help=text)
-    text = "longest duration of each program, such as 1s,500ms"
-    verb.add_argument("--deadlines", type=_times, metavar="TIME,...", help=text)
+    text = f"with 'choose' and --repair: what is minimised ({OBJECTIVES[0]})"
+    verb.add_argument("--objective", choices=OBJECTIVES, help=text)
+    text = "with 'choose' and --repair: longest duration of each program, such as 1s,500ms"
+    verb.add_argument("--deadlines", type=_durations, metavar="TIME,...", help=text)
     text = "write a picture of both courses and their slowdowns (needs matplotlib)"
-    verb.add_argument("--picture", type=shared.output, metavar="FILE.png", help=text)
+    verb.add_argument("--picture", type=_picture, metavar="FILE.png", help=text)
     text = "write all results here, as JSON"
     verb.add_argument("--json", type=shared.output, metavar="FILE.json", help=text)
     shared.add_out(verb, "OUT.nc", "the courses to write: counters, ways and bandwidth over time")
@@ -72,64 +73,133 @@ def run(options: argparse.Namespace) -> None:
     choose = options.files[0] == "choose"
     paths = [Path(file) for file in options.files[choose:]]
     if len(paths) < 2:
-        raise UsageError(f"{len(paths)} file is named; two or more programs are wanted.")
-    if choose and (options.out or options.picture):
-        raise UsageError("'choose' writes no course; leave out -o and --picture.")
+        many = "1 file is" if paths else "no file is"
+        raise UsageError(f"{many} named; two or more programs are wanted.")
+    _check_used(options, choose)
+    groups = [
+        _group_of_each(len(paths), given, amounts, names)
+        for given, amounts, names in (
+            (options.cache, options.ways, ("--cache", "--ways")),
+            (options.memory, options.bandwidth, ("--memory", "--bandwidth")),
+        )
+    ]
+    if options.deadlines:
+        options.deadlines = _each(options.deadlines, len(paths), "--deadlines")
     outputs = [options.out, options.json, options.picture]
     shared.check_files(list(dict.fromkeys(paths)), outputs, force=options.force)
 
     from msbgen.beside.columns import Columns
-    from msbgen.core.errors import ArgumentError
+    from msbgen.data.sharing import OBJECTIVES
 
-    try:
-        columns = Columns(misses=options.misses, way_size=options.way_size * 2**20)
-    except ArgumentError as error:
-        raise UsageError(f"--way-size: {error}") from None
+    options.objective = options.objective or OBJECTIVES[0]
+    if options.misses in (Columns.instructions, Columns.requests):
+        raise UsageError(f"--misses: '{options.misses}' is no counter of misses; name one.")
+    columns = Columns(misses=options.misses, way_size=options.way_size * 2**20)
     clocks = _each(options.clock, len(paths), "--clock") if options.clock else [None] * len(paths)
     made: dict[tuple[Path, float | None], ProgramTable] = {}
     for key in zip(paths, clocks):
         if key not in made:
             made[key] = _table(*key, columns)
     tables = [made[key] for key in zip(paths, clocks)]
-    sharing = _sharing(options, tables)
+    _check_one_cache(paths, tables)
+    sharing = _sharing(options, tables, groups)
     if choose:
         _choose(options, tables, sharing)
     else:
         _play(options, tables, sharing)
 
 
+def _check_used(options: argparse.Namespace, choose: bool) -> None:
+    """Refuse options that would have no effect."""
+    apart = bool(options.cache or options.memory)
+    part = bool(options.ways) and options.ways[0] % 1 > 0
+    untimed = options.objective == "deadlines" and not options.deadlines
+    defaults = {"miscoverage": _MISCOVERAGE, "seed": 0}
+    refused = (
+        (choose, "out picture", "has no effect: 'choose' writes no course"),
+        (choose, "cache memory starts repair miscoverage seed", "has no effect with 'choose'"),
+        (not choose, "sockets", "is for 'choose'"),
+        (not (choose or options.repair), "objective deadlines", "is for 'choose' and --repair"),
+        (apart, "repair", "divides what all programs share: leave out --cache and --memory"),
+        (part, "repair", "wants a whole number of --ways"),
+        (untimed, "objective", "deadlines wants --deadlines, the longest durations"),
+    )
+    for wrong, names, why in refused:
+        for name in names.split():
+            value = getattr(options, name)
+            if wrong and value and value != defaults.get(name):
+                raise UsageError(f"--{name} {why}.")
+
+
+def _group_of_each(
+    n: int,
+    given: Sequence[int] | None,
+    amounts: Sequence[float] | None,
+    names: tuple[str, str],
+) -> tuple[int, ...]:
+    """The partition or pool of each program; each is used, and has its amount."""
+    if given is not None and len(given) != n:
+        raise UsageError(
+            f"{names[0]} has {_values(given)}; one for each of {n} programs is wanted."
+        )
+    groups = tuple(given or (0,) * n)
+    many = 1 if amounts is None else len(amounts)
+    if set(groups) != set(range(many)):
+        named = ", ".join(str(g) for g in sorted(set(groups)))
+        raise UsageError(
+            f"{names[1]} has {_values(amounts or ())}, and {names[0]} the numbers {named}; one "
+            f"value for each number, counted from 0, is wanted."
+        )
+    return groups
+
+
+def _check_one_cache(paths: Sequence[Path], tables: Sequence[ProgramTable]) -> None:
+    """Refuse programs that were measured with other numbers of ways."""
+    from msbgen.core.errors import ProfileError
+
+    for path, table in zip(paths, tables):
+        if table.most_ways != tables[0].most_ways:
+            raise ProfileError(
+                f"{path.name}: was measured with up to {table.most_ways} ways of the cache, and "
+                f"{paths[0].name} with up to {tables[0].most_ways}; measure both with all ways of "
+                f"one cache."
+            )
+
+
 def _table(path: Path, clock: float | None, columns: Columns) -> ProgramTable:
     """What a program does alone, from measured profiles that are a grid, or from a fitted model."""
     from msbgen.beside.table import duration_spread, is_grid, program_table
-    from msbgen.core.errors import ProfileError
+    from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
     from msbgen.generate.fit import fit_profiles
     from msbgen.generate.model import ProfileModel
 
     measured, model = shared.read_measured(path, ProfileModel.load)
     doubt = duration_spread(measured)
-    if model is None and (is_grid(measured, columns) or measured.sizes["context"] < 4):
-        return program_table(measured, clock, columns=columns, doubt=doubt)
-    if model is None:
+    source: Any = measured if model is None else model
+    if model is None and not is_grid(measured, columns) and measured.sizes["context"] >= 4:
         if columns.misses not in measured:
             raise ProfileError(
                 f"{path.name}: has no counter '{columns.misses}'; measure it, or name the counter "
                 f"of misses that it has by --misses."
             )
         with Progress("fitting") as step:
-            model = fit_profiles(measured, progress=step)
-    with shared.errors_from(path.name):
-        return program_table(model, clock, columns=columns, doubt=doubt)
+            source = fit_profiles(measured, progress=step)
+    place = "" if source is measured else f"{path.name}: "
+    try:
+        return program_table(source, clock, columns=columns, doubt=doubt)
+    except ArgumentError as error:  # only the clock is the user's
+        raise UsageError(f"{place}{error}") from None
+    except MeasurementError as error:
+        raise ProfileError(f"{place}{error}") from None
 
 
-def _sharing(options: argparse.Namespace, tables: Sequence[ProgramTable]) -> Sharing:
+def _sharing(
+    options: argparse.Namespace, tables: Sequence[ProgramTable], groups: Sequence[tuple[int, ...]]
+) -> Sharing:
     """Who shares what."""
     from msbgen.data.sharing import Sharing
 
     n = len(tables)
-    groups = [
-        tuple(int(g) for g in _each(given, n, name)) if given else (0,) * n
-        for name, given in (("--cache", options.cache), ("--memory", options.memory))
-    ]
     return Sharing(
         ways=tuple(options.ways or (float(min(t.most_ways for t in tables)),)),
         cache=groups[0],
@@ -153,8 +223,9 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
     repaired = None
     if options.repair:
         repaired = best_partition(
-            tables, sharing, objective=options.objective, deadlines=options.deadlines
-        )
+            tables, sharing, deadlines=options.deadlines,
+            objective=options.objective,
+        )  # fmt: skip
     header = ["task", "alone [s]", "beside [s]", f"bounds {level:.0%} [s]", "slowdown"]
     header += ["worst segment", "by cache [s]", "by bandwidth [s]"]
     rows = [header + [f"by {i}: {task} [s]" for i, task in enumerate(course.tasks)]]
@@ -196,7 +267,7 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
     if options.picture:
         from msbgen.beside.picture import draw_course
 
-        draw_course(course, options.picture)
+        draw_course(course, options.picture, overwrite=options.force)
 
 
 def _choose(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: Sharing) -> None:
@@ -239,13 +310,26 @@ def _plain(found: Placement, tasks: Sequence[str]) -> dict[str, Any]:
 
 def _repair_text(found: Placement, course: Course) -> str:
     """One line about the best partition."""
+    if found.compared == 1:
+        return (
+            f"repair: nothing to compare; a cache of {_ways(found.sharing.ways[0])} has no "
+            f"partition for {len(course.tasks)} programs"
+        )
     if len(found.sharing.ways) == 1:
         return "repair: no partition is better than the shared cache"
     parts = ", ".join(
-        f"{task} {ways:g} ways: {seconds:.4g} s"
+        f"{task} {_ways(ways)}: {seconds:.4g} s"
         for task, ways, seconds in zip(course.tasks, found.sharing.ways, found.durations)
     )
     return f"repair: {parts}"
+
+
+def _ways(number: float) -> str:
+    return f"{number:g} way{'s' if number != 1 else ''}"
+
+
+def _values(given: Sequence[float]) -> str:
+    return f"{len(given) or 'no'} value{'s' if len(given) != 1 else ''}"
 
 
 def _each(values: Sequence[float], n: int, name: str) -> list[float]:
@@ -255,14 +339,37 @@ def _each(values: Sequence[float], n: int, name: str) -> list[float]:
     return list(values) * (n if len(values) == 1 else 1)
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    """Numbers between commas."""
+def _amounts(text: str) -> tuple[float, ...]:
+    """Numbers above 0 between commas."""
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError:
         found = (math.nan,)
-    if not all(math.isfinite(value) for value in found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, such as 12,8")
+    if not all(0 < value < math.inf for value in found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers > 0, such as 12,8")
+    return found
+
+
+def _groups(text: str) -> tuple[int, ...]:
+    """Numbers of groups between commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers, such as 0,1")
+    return tuple(int(part) for part in parts)
+
+
+def _picture(text: str) -> Path:
+    """A picture to write."""
+    if not text.lower().endswith(".png"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no PNG; end the name with .png")
+    return shared.output(text)
+
+
+def _durations(text: str) -> tuple[float, ...]:
+    """Times above 0 between commas [s]."""
+    found = _times(text)
+    if not min(found) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} has a time of 0 s; longer ones are wanted")
     return found
 
 

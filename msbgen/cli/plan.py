@@ -106,7 +106,15 @@ def run(options: argparse.Namespace) -> None:
         groups=groups, whole_budget=options.whole_budget,
     )  # fmt: skip
     if options.beside and options.measured:
+        import numpy as np
+
         known = {name: own.get("levels", ()) for name, own in source.resources.items()}
+        unlisted = [name for name, own in known.items() if not levels and np.size(own) == 0]
+        if unlisted:
+            raise UsageError(
+                f"{options.measured.name}: resource '{unlisted[0]}' has no attribute 'levels'; "
+                f"name those that the platform can set by --levels."
+            )
         levels = sharing.sharing_levels(levels or known)
         given["candidates"] = sharing.sharing_contexts(levels)
     with Progress("planning") as step:
@@ -149,8 +157,9 @@ def _plan_comparison(options: argparse.Namespace) -> None:
 def _show(planned: Plan | ComparisonPlan, options: argparse.Namespace) -> None:
     summary = planned.describe()
     if getattr(planned, "advice", "") and not options.whole_budget:
+        use = "'msbgen beside'" if options.beside else "lower bounds"
         summary += (
-            "\nthe plan is for profiles; --whole-budget plans the rest, too, as for lower bounds."
+            f"\nthe plan stops for profiles; --whole-budget plans the rest, too, as for {use}."
         )
     if options.out:
         planned.write(options.out, overwrite=options.force)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
-CHANNELS = ("regulator", "queue")
-
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
 
 def add(verbs: Verbs) -> None:
     """Add the verb, its two parts and their options."""
+    from msbgen.data.sharing import CHANNELS
+
     text = "replay recorded programs on a virtual platform, or record one"
     parts = shared.new_group(verbs, "platform", text)
     replay = shared.new_verb(parts, "replay", run_replay, "replay a trace in any contexts")
@@ -34,9 +34,9 @@ def add(verbs: Verbs) -> None:
     replay.add_argument("--with", dest="onto", type=Path, metavar="FIRST.nc", help=text)
     text = "TRACE.nc and these are streams of programs that share the cache and the bandwidth"
     replay.add_argument("--beside", type=Path, nargs="+", metavar="STREAM.nc", help=text)
-    text = "how they share the bandwidth (%(default)s)"
-    replay.add_argument("--channel", choices=CHANNELS, default=CHANNELS[0], help=text)
-    text = "programs start again until the slowest has ended"
+    text = f"with --beside: how they share the bandwidth ({CHANNELS[0]})"
+    replay.add_argument("--channel", choices=CHANNELS, help=text)
+    text = "with --beside: programs start again until the slowest has ended"
     replay.add_argument("--loop", action="store_true", help=text)
     shared.add_seed(replay)
     shared.add_force(replay)
@@ -62,6 +62,8 @@ def run_replay(options: argparse.Namespace) -> None:
     if options.beside:
         _replay_beside(options)
         return
+    if options.loop or options.channel:
+        raise UsageError("--loop and --channel need --beside, the streams of other programs.")
 
     import numpy as np
 
@@ -83,14 +85,14 @@ def run_replay(options: argparse.Namespace) -> None:
         profiles = platform.replay_trace(
             trace, contexts, runs, options.interval, options.seed, progress=step
         )
-    n, each = len(contexts), f"{runs.sum()} runs"
+    n, each = len(contexts), _many(int(runs.sum()), "run")
     if options.onto:
         profiles = _joined(store.read_profiles(options.onto), profiles, again, options)
-        n, each = profiles.sizes["context"], f"{int(profiles['duration'].count())} runs"
+        n, each = profiles.sizes["context"], _many(int(profiles["duration"].count()), "run")
     elif np.all(runs == runs[0]):
-        each = f"{runs[0]} runs each"
+        each = f"{_many(runs[0], 'run')} each"
     store.write_profiles(profiles, options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {n} contexts, {each}")
+    shared.show(f"{options.out}: {_many(n, 'context')}, {each}")
 
 
 def _replay_beside(options: argparse.Namespace) -> None:
@@ -101,7 +103,7 @@ def _replay_beside(options: argparse.Namespace) -> None:
     from msbgen import platform
     from msbgen.data import store
     from msbgen.data.schema import join_profiles
-    from msbgen.data.sharing import shared_by_all
+    from msbgen.data.sharing import CHANNELS, shared_by_all
     from msbgen.platform.config import exact_contexts
 
     streams = [platform.read_stream(path) for path in (options.trace, *options.beside)]
@@ -114,15 +116,21 @@ def _replay_beside(options: argparse.Namespace) -> None:
         for done, (ways, bandwidth, clock) in enumerate(contexts.tolist(), start=1):
             sharing = shared_by_all(
                 len(streams), ways=ways, bandwidth=bandwidth, frequency=clock,
-                channel=options.channel, afterwards="loop" if options.loop else "idle",
+                channel=options.channel or CHANNELS[0],
+                afterwards="loop" if options.loop else "idle",
             )  # fmt: skip
             runs = options.runs or 10
             found = platform.replay_beside(streams, sharing, runs, options.interval, options.seed)
             blocks.append(found[0].drop_vars("held_ways"))
             step(done, len(contexts))
     store.write_profiles(join_profiles(blocks), options.out, overwrite=options.force)
-    many = f"{len(contexts)} contexts" if len(contexts) > 1 else "1 context"
-    shared.show(f"{options.out}: {many}, {options.runs or 10} runs each")
+    each = _many(options.runs or 10, "run")
+    shared.show(f"{options.out}: {_many(len(contexts), 'context')}, {each} each")
+
+
+def _many(n: int, what: str) -> str:
+    """A number of things."""
+    return f"{n} {what}{'s' if n != 1 else ''}"
 
 
 def _joined(

@@ -11,6 +11,8 @@ from msbgen.core.errors import ArgumentError, is_number, quoted
 
 CHANNELS = ("regulator", "queue")
 AFTERWARDS = ("idle", "loop")
+# What a placement of programs, or a partition, minimises.
+OBJECTIVES = ("makespan", "slowdown", "deadlines")
 # A bandwidth above every demand [MB/s]: no regulator at all.
 UNREGULATED = 1e5
 

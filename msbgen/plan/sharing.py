@@ -1,7 +1,8 @@
 """Plans for programs that will share the cache and the bandwidth (``msbgen beside``).
 
 Beside others, a program may have few ways, where its misses change most: levels of the ways are
-dense there.  Its demand must be known: each of these is measured without a limit of the bandwidth.
+dense there.  Its demand must be known: a plan that has room for all of its contexts measures each
+of these without a limit of the bandwidth.
 Times at other bandwidths follow from the misses, but for little: every other number of ways is
 measured at the lowest bandwidth, and the ones between at a middle one.
 """
@@ -110,4 +111,5 @@ def _some(levels: Floats, n: int) -> Floats:
     if not levels.size:
         return levels
     steps = np.geomspace(levels[0], levels[-1], n)
-    return np.unique(levels[np.abs(np.log(levels[:, None] / steps)).argmin(axis=0)])
+    far = np.abs(np.log(levels[:, None] / steps)).round(9)  # of two as near, the lower one
+    return np.unique(levels[far.argmin(axis=0)])

@@ -84,18 +84,23 @@ def test_the_best_pairing_is_shown(files, msbgen):
     ("arguments", "code", "message"),
     [
         (("a.nc",), 2, "1 file is named; two or more"),
-        (("a.nc", "b.nc"), 2, "msbgen: a.nc has the clocks 1, 2; name one of them"),
+        (("choose",), 2, "no file is named; two or more"),
+        (("a.nc", "b.nc"), 2, "msbgen: a.nc has the clocks 1, 2; name one of them (--clock)"),
         (
             ("a.nc", "slow.nc", "--clock", "2"),
             2,
-            "frequency is 2.0; a clock of slow.nc, one of 1, is",
+            "frequency is 2.0; a clock of slow.nc, one of 1, is wanted (--clock)",
         ),
-        (("a.nc", "other.nc", "--clock", "2"), 3, "other: was measured with a cache of 4 ways"),
+        (("a.nc", "other.nc", "--clock", "2"), 3, "other.nc: was measured with up to 4 ways"),
         (("a.nc", "uncounted.nc", "--clock", "2"), 3, "has no counter 'cache_misses'; measure it"),
         (("a.nc", "one.nc", "--clock", "2"), 3, "has 1 context at this clock"),
         (("a.nc", "b.nc", "--clock", "2", "--ways", "9"), 2, "ways are 9; at most the 8"),
         (("a.nc", "b.nc", "--clock", "1,2,2"), 2, "--clock has 3 values"),
-        (("choose", "a.nc", "b.nc", "-o", "o.nc"), 2, "'choose' writes no course"),
+        (
+            ("a.nc", "b.nc", *SHARED, "--misses", "instructions"),
+            2,
+            "--misses: 'instructions' is no counter of misses",
+        ),
     ],
 )
 def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code, message):
@@ -108,3 +113,49 @@ def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code
     (line,) = (text for text in done.stderr.splitlines() if message in text)
     assert line == done.stderr.splitlines()[-1]
     assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("choose a.nc b.nc -o o.nc", "--out has no effect: 'choose' writes no course"),
+        ("choose a.nc b.nc --starts 0s,1s", "--starts has no effect with 'choose'"),
+        ("choose a.nc b.nc --seed 1", "--seed has no effect with 'choose'"),
+        ("choose a.nc b.nc --miscoverage 0.1", "--miscoverage has no effect with 'choose'"),
+        ("choose a.nc b.nc --repair", "--repair has no effect with 'choose'"),
+        ("choose a.nc b.nc --ways 5,3", "--ways has 2 values, and --cache the numbers 0;"),
+        ("choose a.nc b.nc --objective deadlines", "--objective deadlines wants --deadlines"),
+        ("a.nc b.nc --sockets 7", "--sockets is for 'choose'"),
+        ("a.nc b.nc --objective slowdown", "--objective is for 'choose' and --repair"),
+        ("a.nc b.nc --deadlines 1s", "--deadlines is for 'choose' and --repair"),
+        ("a.nc b.nc c.nc --repair --deadlines 1s,2s", "--deadlines has 2 values"),
+        ("a.nc b.nc --repair --deadlines 1s,0s", "--deadlines: '1s,0s' has a time of 0 s"),
+        ("a.nc b.nc --bandwidth 5,6", "--bandwidth has 2 values, and --memory the numbers 0;"),
+        ("a.nc b.nc --ways 2,3,3 --cache 0,1", "--ways has 3 values, and --cache the numbers 0, 1"),
+        ("a.nc b.nc --cache 0,1", "--ways has no values, and --cache"),
+        ("a.nc b.nc --ways 2,3 --cache 0,1,1", "--cache has 3 values; one for each of 2"),
+        ("a.nc b.nc --ways 2,3 --cache 0.7,1.9", "--cache: '0.7,1.9' is not a list of whole"),
+        ("a.nc b.nc --ways 5,3 --cache 0,1 --repair", "--repair divides what all programs share"),
+        ("a.nc b.nc --ways 7.5 --repair", "--repair wants a whole number of --ways"),
+        ("a.nc b.nc --clock 0", "--clock: '0' is not a list of numbers > 0"),
+        ("a.nc b.nc --picture p.txt", "--picture: 'p.txt' is no PNG; end the name with .png"),
+    ],
+)
+def test_options_without_effect_are_refused(files, refused, arguments, message):
+    refused(2, message, "beside", *arguments.split())
+
+
+def test_a_picture_is_replaced_only_if_told(files, msbgen, refused):
+    (files / "p.png").write_bytes(b"before")
+    given = ("beside", "c.nc", "d.nc", *SHARED, "--picture", "p.png")
+    refused(2, "p.png: exists already", *given)
+    assert (files / "p.png").read_bytes() == b"before"
+    assert msbgen(*given, "--force").returncode == 0
+    assert (files / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_repair_without_partitions_says_so(files, msbgen):
+    done = msbgen("beside", "c.nc", "d.nc", *SHARED, "--ways", "1", "--repair")
+    assert done.returncode == 0, done.stderr
+    (line,) = (text for text in done.stdout.splitlines() if text.startswith("repair: "))
+    assert line == ("repair: nothing to compare; a cache of 1 way has no partition for 2 programs")

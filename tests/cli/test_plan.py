@@ -1,12 +1,15 @@
 """``msbgen plan``, and what is measured next by it."""
 
+import argparse
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import xarray as xr
 
 import partials
-from msbgen.cli.plan import _hint_at_groups
+from msbgen.cli.plan import _hint_at_groups, _show
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan
@@ -55,6 +58,24 @@ def test_plans_for_beside_have_few_ways_and_no_limit(tmp_path, msbgen):
     more = read_plan(tmp_path / "next.csv", RESOURCES).contexts
     assert set(more[:, 1]) <= {70, 280, 1e6}
     assert not {tuple(row) for row in planned} & {tuple(row) for row in more}
+
+
+def test_plans_for_beside_name_missing_levels(tmp_path, msbgen, refused):
+    replaying = ["platform", "replay", TRACES / "gzip.nc", "-o", "m.nc", "--contexts", "grid:2x2x1"]
+    assert msbgen(*replaying, "--runs", 1).returncode == 0
+    with xr.open_dataset(tmp_path / "m.nc") as measured:
+        bare = measured.load()
+    del bare["cache_ways"].attrs["levels"]
+    bare.to_netcdf(tmp_path / "bare.nc")
+    message = "bare.nc: resource 'cache_ways' has no attribute 'levels'; name those"
+    refused(2, message, "plan", "--beside", "bare.nc", "--budget", "9", "-o", "plan.csv")
+
+
+@pytest.mark.parametrize(("beside", "use"), [(True, "'msbgen beside'"), (False, "lower bounds")])
+def test_an_early_end_names_who_needs_the_rest(capsys, beside, use):
+    planned = SimpleNamespace(advice="stop", describe=lambda: "stop", rows=lambda: [["a"]])
+    _show(planned, argparse.Namespace(whole_budget=False, out=None, beside=beside))
+    assert f"--whole-budget plans the rest, too, as for {use}." in capsys.readouterr().err
 
 
 def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen):

@@ -78,7 +78,7 @@ def test_equal_durations_among_runs_replayed_before_do_not_matter(tmp_path, msbg
     write_profiles(first, tmp_path / "a.nc")
     more = ["--runs", 1, "--with", "a.nc", "--seed"]
     done = msbgen(*replaying, "grid:1x1x1", *more, 1, "-o", "b.nc")
-    assert "b.nc: 1 contexts, 4 runs\n" in done.stdout, done.stderr
+    assert "b.nc: 1 context, 4 runs\n" in done.stdout, done.stderr
     message = "a.nc: already has runs of seed 0 in these contexts"
     refused(2, message, *replaying, "grid:1x1x1", *more, 0, "-o", "c.nc")
 
@@ -95,6 +95,8 @@ REPLAY_ERRORS = [
     (OPENSSL, "grid:1x1x1", ["--interval", "1e-12"], 2, "steps to play"),
     (OPENSSL, "grid:1x1x1", ["--runs", "1000000000"], 2, "this machine has"),
     (OPENSSL, "grid:1x1x1", ["--interval", "1e9"], 2, "at most 3600 s"),
+    (OPENSSL, "grid:1x1x1", ["--loop"], 2, "--loop and --channel need --beside"),
+    (OPENSSL, "grid:1x1x1", ["--channel", "queue"], 2, "--loop and --channel need --beside"),
 ]
 
 

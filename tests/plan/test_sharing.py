@@ -29,6 +29,14 @@ def test_a_plan_measures_no_limit_often_and_every_number_of_ways(bandwidths):
         assert set(contexts[:, column]) <= set(sharing_levels(levels)[name])
 
 
+@pytest.mark.parametrize(("budget", "unlimited"), [(12, 5), (14, 7)])
+def test_the_documented_budgets_measure_every_number_of_ways(budget, unlimited):
+    levels = {"cache_ways": range(2, 21), "bandwidth": range(70, 1401, 70), "frequency": [2.0]}
+    contexts = plan_for_sharing(levels, budget).contexts
+    assert set(contexts[:, 0]) == set(sharing_levels(levels)["cache_ways"])
+    assert np.sum(contexts[:, 1] == NO_LIMIT) >= unlimited
+
+
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
