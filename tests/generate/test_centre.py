@@ -96,7 +96,9 @@ def test_a_trend_of_the_total_time_keeps_it_from_the_noise_of_bins(distribution)
     states *= centre.known_states().sum(axis=1, keepdims=True) / states.sum(axis=1, keepdims=True)
     plain = replace(centre.trend, sums=(), time_model=())
     residual = np.log(states / plain.predict(GRID))
-    sums = fit_trend(GRID, states.sum(axis=1, keepdims=True), weights=centre.n_runs)
+    # the task has no cap: nine totals alone may look like one
+    total = states.sum(axis=1, keepdims=True)
+    sums = fit_trend(GRID, total, weights=centre.n_runs, find_caps=False)
     scattered = replace(centre, trend=plain, context_residual=residual)
     whole = replace(scattered, trend=replace(plain, sums=(sums,)))
     wanted = sums.predict(query)[:, 0, 0]
@@ -106,7 +108,7 @@ def test_a_trend_of_the_total_time_keeps_it_from_the_noise_of_bins(distribution)
 
     assert np.all(times(scattered) < 0.97 * wanted)
     np.testing.assert_allclose(times(whole), wanted, rtol=0.01)
-    np.testing.assert_allclose(whole.known_states().sum(axis=1), states.sum(axis=1), rtol=0.06)
+    np.testing.assert_allclose(whole.known_states().sum(axis=1), total[:, 0], rtol=0.005)
     arrays = {name: np.asarray(values) for name, (_, values) in whole.to_arrays().items()}
     settings = {"clock": INSTRUCTIONS, "bins": 50, "segments": 10, "bandwidth": centre.bandwidth}
     duration = np.where(np.isfinite(centre.total), 1.0, np.nan)
