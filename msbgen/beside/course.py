@@ -34,6 +34,7 @@ from msbgen.beside.columns import Columns
 from msbgen.beside.table import (
     DISTANCES,
     ProgramTable,
+    denser_bandwidths,
     miss_probability,
     with_bandwidths,
 )
@@ -461,7 +462,8 @@ def _played(
     columns = tables[0].columns
     levels = tables[0].bandwidth
     if any(not np.array_equal(levels, t.bandwidth) for t in tables):
-        levels = np.unique(np.concatenate([t.bandwidth for t in tables]))
+        # between the lowest levels of two programs, too: times bend where bandwidth begins to limit
+        levels = denser_bandwidths(np.unique(np.concatenate([t.bandwidth for t in tables])))
         tables = [with_bandwidths(t, levels) for t in tables]
     n = len(tables)
     whole = np.arange(tables[0].most_ways + 1)

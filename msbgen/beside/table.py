@@ -245,7 +245,7 @@ def program_table(
         np.minimum(prefetched, misses), np.maximum(times, 1e-12), reuse,
         duration_spread(parts[0]) if doubt is None else float(doubt), columns,
     )  # fmt: skip
-    return with_bandwidths(table, _denser(grid.bandwidth))
+    return with_bandwidths(table, denser_bandwidths(grid.bandwidth))
 
 
 def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:
@@ -319,7 +319,7 @@ def with_bandwidths(table: ProgramTable, bandwidth: Floats) -> ProgramTable:
     return replace(table, bandwidth=bandwidth, seconds=times)
 
 
-def _denser(levels: Floats) -> Floats:
+def denser_bandwidths(levels: Floats) -> Floats:
     """Bandwidths [MB/s], with others between those below the highest, and beyond."""
     limited = levels[:-1] if levels[-1] >= UNREGULATED else levels
     if not limited.size:
