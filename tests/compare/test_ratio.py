@@ -96,18 +96,17 @@ def test_the_detectable_change_has_its_power():
 @pytest.mark.parametrize(("runs", "are_paired"), [(1, False), (2, False), (3, False), (3, True)])
 def test_intervals_and_bands_hold_the_ratio_as_often_as_they_say(runs, are_paired):
     alarms = np.zeros(2)
-    for seed in range(80):
+    for seed in range(150):
         differences = Differences.of(GRID, *times(seed, runs=runs), are_paired=are_paired)
         result = differences.mean(None, 0.95)
         _, low, high = ratios_everywhere(differences, GRID, 0.95, np.random.default_rng(seed))
         alarms += not result.low < 1 < result.high, np.any((low > 1) | (high < 1))
-    assert alarms[0] >= 1
-    assert np.all(alarms <= 10)
+    assert np.all((alarms >= 1) & (alarms <= 17))
 
 
 def test_noise_of_two_modes_alarms_as_rarely():
     alarms = np.zeros(2)
-    for seed in range(50):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         runs = np.exp(0.005 * rng.standard_normal((2, 9, 2)))
         runs[:, :2] *= np.where(rng.random((2, 2, 2)) < 1 / 3, 1.2, 1.0)
@@ -115,7 +114,8 @@ def test_noise_of_two_modes_alarms_as_rarely():
         result = differences.mean(None, 0.95)
         _, low, high = ratios_everywhere(differences, GRID, 0.95, np.random.default_rng(0))
         alarms += not result.low < 1 < result.high, np.any((low > 1) | (high < 1))
-    assert np.all(alarms <= 7)
+    assert 1 <= alarms[0] <= 11
+    assert alarms[1] <= 11
 
 
 @pytest.mark.parametrize("change", [0.01, 0.05])
