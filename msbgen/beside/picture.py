@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
-
 from msbgen.beside.course import Course
 from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, path_of, replace_file
@@ -23,11 +21,10 @@ def draw_course(course: Course, path: str | os.PathLike[str], *, overwrite: bool
     figures = load_library("matplotlib.figure", "report", "the picture")
     figure = figures.Figure(figsize=(9, 7), layout="constrained")
     axes = figure.subplots(3, 1)
-    times = course.interval * np.arange(1, course.ways.shape[1] + 1)
     for i, task in enumerate(course.tasks):
         label = f"{task}: {course.slowdown[i]:.2f} times as long"
-        axes[0].step(times, course.bandwidth[i], where="pre", label=label)
-        axes[1].plot(times, course.ways[i])
+        axes[0].step(course.times, course.bandwidth[i], where="pre", label=label)
+        axes[1].plot(course.times, course.ways[i])
         axes[2].step(course.progress[i, 1:], course.slowdown_by_progress[i])
     for axis, name in zip(axes, ("bandwidth [MB/s]", "cache ways held", "slowdown")):
         axis.set_ylabel(name)
