@@ -482,6 +482,7 @@ def _played(
         np.array([0.0 if b >= UNREGULATED else per_miss / b for b in sharing.bandwidth]),
         np.ascontiguousarray(per_miss / levels[::-1]),
     )
+    _check_length(tables, sharing, resources[2], law.step if math.isinf(interval) else interval)
     queue = 1.0 if sharing.channel == "queue" else 0.0
     sets = columns.way_size / columns.line_size
     segment_time, ends = np.zeros((n, len(tables[0].requests))), np.empty(n)
@@ -501,11 +502,29 @@ def _played(
         )  # fmt: skip
         if many >= 0:
             break
-        capacity *= 8
-        if capacity > _MOST_READINGS:
-            raise MeasurementError(
-                f"the programs take more than {capacity // 8} intervals of {interval:g} s; "
-                f"more bandwidth, earlier starts or a longer interval are wanted."
-            )
+        if capacity >= _MOST_READINGS:
+            raise _too_long(interval)
+        capacity = min(8 * capacity, _MOST_READINGS)
     sums = readings[:, :many, :4]
     return np.diff(sums, axis=1, prepend=0), readings[:, :many, 4], segment_time, ends
+
+
+def _check_length(
+    tables: Sequence[ProgramTable], sharing: Sharing, slowness: Floats, interval: float
+) -> None:
+    """Refuse before any work what transfers or starts alone make too long.
+
+    `slowness` are the seconds of a miss in each pool of bandwidth, which serves all its programs.
+    """
+    seconds = np.zeros(len(slowness))
+    for table, pool in zip(tables, sharing.memory):
+        seconds[pool] += slowness[pool] * table.misses[:, -1].sum()
+    if max(*seconds, *sharing.starts) > _MOST_READINGS * interval:
+        raise _too_long(interval)
+
+
+def _too_long(interval: float) -> MeasurementError:
+    return MeasurementError(
+        f"the programs take more than {_MOST_READINGS} intervals of {interval:g} s; more "
+        f"bandwidth, earlier starts or a longer interval are wanted."
+    )

@@ -157,6 +157,14 @@ def test_tables_at_other_bandwidths_interpolate_and_wait_below_the_least(tables)
     np.testing.assert_allclose(mixed.durations, same.durations, rtol=0.005)
 
 
+@pytest.mark.parametrize("change", [{"bandwidth": (1e-9,)}, {"starts": (1e9, 0.0)}])
+def test_programs_that_would_never_end_are_refused_at_once(tables, monkeypatch, change):
+    monkeypatch.setattr("msbgen.beside.course.play_programs", None)  # nothing is played
+    sharing = replace(shared_by_all(2, ways=8, bandwidth=100.0), **change)
+    with pytest.raises(MeasurementError, match="more bandwidth, earlier starts or a longer"):
+        play(tables, sharing)
+
+
 def test_what_gives_no_table_is_refused(measured):
     profiles = measured[0].isel(context=[3, 4, 5, 15, 16, 17])
     other = profiles.assign_coords(frequency=profiles["frequency"].copy(data=[1.0, 1, 1, 2, 2, 2]))
