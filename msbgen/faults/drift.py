@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
-from msbgen.faults.process import Neighbourhoods, fit_process
+from msbgen.faults.process import Neighbourhoods, ProcessSearch
 from msbgen.faults.regression import LEAST_SPREAD
 from msbgen.trend.coordinates import Coordinates, default_names
 
@@ -100,11 +100,13 @@ class _Sweep:
         self, contexts: Floats, residuals: Floats, basis: Floats, used: NDArray[np.bool_]
     ) -> None:
         z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
-        self._neighbourhoods, self._used = Neighbourhoods.of(z), used
+        self._used = used
         self._residuals, self._basis = np.where(used, residuals, 0.0), basis
         self._n_runs = used.sum(axis=1)
         self._mean_basis = self._mean(basis)
         self._run_basis = (basis - self._mean_basis[:, None])[used]
+        scale, none = self._n_runs.mean() / self._n_runs, np.zeros(len(contexts), dtype=bool)
+        self._search = ProcessSearch(Neighbourhoods.of(z), scale, none)
 
     def _mean(self, values: Floats) -> Floats:
         """Mean over the runs of each context, of values (n, runs, ...)."""
@@ -121,9 +123,7 @@ class _Sweep:
     def noise(self, terms: Floats) -> tuple[Floats, float]:
         """Precision of means (n, n), and variance of runs, from the residuals of the terms."""
         means, runs = self._split(terms)
-        none = np.zeros(len(means), dtype=bool)
-        scale = self._n_runs.mean() / self._n_runs
-        process = fit_process(self._neighbourhoods, means, scale, none)
+        process = self._search.fit(means)
         several = np.broadcast_to((self._n_runs > 1)[:, None], self._used.shape)[self._used]
         if not several.any():
             return process.precision(), 1.0

@@ -89,57 +89,72 @@ class Neighbourhoods:
         return np.maximum(variance, np.max(usual, axis=0))
 
 
-def fit_process(
-    neighbourhoods: Neighbourhoods, values: Floats, scale: Floats, skipped: Bools
-) -> Process:
-    """The process of the best leave-one-out predictions of values (n,), centred logarithms.
+class ProcessSearch:
+    """The processes of quantities of the same contexts, each of the best left-out predictions.
 
     `scale` (n,) is the noise variance of each context over the usual one; `skipped` (n,) contexts
-    are ignored.
+    are ignored.  The quantities share the inverses, O(n³) each.
     """
-    kept = np.flatnonzero(~skipped)
-    if len(kept) > _MOST_CONTEXTS:
-        kept = kept[:: -(-len(kept) // _MOST_CONTEXTS)]
-    block, values_kept, scale_kept = np.ix_(kept, kept), values[kept], scale[kept]
-    evaluated: dict[tuple[int, ...], tuple[float, float]] = {}
-    m = neighbourhoods.z.shape[1]
 
-    def at(place: tuple[int, ...]) -> tuple[float, float]:
+    def __init__(self, neighbourhoods: Neighbourhoods, scale: Floats, skipped: Bools) -> None:
+        kept = np.flatnonzero(~skipped)
+        if len(kept) > _MOST_CONTEXTS:
+            kept = kept[:: -(-len(kept) // _MOST_CONTEXTS)]
+        self._pairs, self._kept, self._scale = neighbourhoods.pairs, kept, scale
+        self._n_resources = neighbourhoods.z.shape[1]
+        self._inverses: dict[tuple[int, ...], Floats] = {}
+
+    def fit(self, values: Floats) -> Process:
+        """The process of a quantity (n,), centred logarithms."""
+        evaluated: dict[tuple[int, ...], tuple[float, float]] = {}
+
+        def at(place: tuple[int, ...]) -> tuple[float, float]:
+            if place not in evaluated:
+                evaluated[place] = self._evaluate(place, values[self._kept])
+            return evaluated[place]
+
+        m = self._n_resources
+        best = (_FIRST_LENGTH,) * m + (_FIRST_NUGGET,)
+        for _ in range(_SWEEPS):
+            before = best
+            for axis, by in ((axis, by) for axis in range(m + 1) for by in (1, -1)):
+                end = len(_LENGTHS) if axis < m else len(_NUGGETS)
+                while 0 <= best[axis] + by < end:
+                    tried = (*best[:axis], best[axis] + by, *best[axis + 1 :])
+                    if at(tried)[0] <= at(best)[0] + 1e-3:
+                        break
+                    best = tried
+            if best == before:
+                break
+        amplitude = at(best)[1]
+        smooth = amplitude * self._pairs.covariance(_LENGTHS[list(best[:-1])])
+        noise = (amplitude * _NUGGETS[best[-1]] + LEAST_SPREAD**2) * self._scale
+        return Process(smooth, noise)
+
+    def _evaluate(self, place: tuple[int, ...], values: Floats) -> tuple[float, float]:
         """Log likelihood at a point of the grids, and the amplitude there."""
-        if place not in evaluated:
-            lengths = _LENGTHS[list(place[:-1])]
-            covariance = neighbourhoods.pairs.covariance(lengths)[block]
-            covariance[np.diag_indices(len(kept))] += _NUGGETS[place[-1]] * scale_kept
-            inverse = np.linalg.inv(covariance)
-            variance = 1.0 / np.diag(inverse)
-            square = (inverse @ values_kept * variance) ** 2
-            ratio = square / variance
-            amplitude = median(ratio) / 0.455
-            for _ in range(_STEPS):
-                z = ratio / max(amplitude, 1e-14)
-                amplitude *= float(((_FREEDOM + 1) * z / (_FREEDOM + z)).sum()) / len(z)
-            amplitude = max(amplitude, 1e-14)
-            total = amplitude * variance + LEAST_SPREAD**2 * scale_kept
-            fit = np.log(total) + (_FREEDOM + 1) * np.log1p(square / total / _FREEDOM)
-            prior = np.log(lengths / _LENGTHS[_FIRST_LENGTH]) ** 2
-            evaluated[place] = -0.5 * float(fit.sum() + prior.sum()), amplitude
-        return evaluated[place]
+        inverse, scale = self._inverse(place), self._scale[self._kept]
+        variance = 1.0 / np.diag(inverse)
+        square = (inverse @ values * variance) ** 2
+        ratio = square / variance
+        amplitude = median(ratio) / 0.455
+        for _ in range(_STEPS):
+            z = ratio / max(amplitude, 1e-14)
+            amplitude *= float(((_FREEDOM + 1) * z / (_FREEDOM + z)).sum()) / len(z)
+        amplitude = max(amplitude, 1e-14)
+        total = amplitude * variance + LEAST_SPREAD**2 * scale
+        fit = np.log(total) + (_FREEDOM + 1) * np.log1p(square / total / _FREEDOM)
+        prior = np.log(_LENGTHS[list(place[:-1])] / _LENGTHS[_FIRST_LENGTH]) ** 2
+        return -0.5 * float(fit.sum() + prior.sum()), amplitude
 
-    best = (_FIRST_LENGTH,) * m + (_FIRST_NUGGET,)
-    for _ in range(_SWEEPS):
-        before = best
-        for axis, by in ((axis, by) for axis in range(m + 1) for by in (1, -1)):
-            end = len(_LENGTHS) if axis < m else len(_NUGGETS)
-            while 0 <= best[axis] + by < end:
-                tried = (*best[:axis], best[axis] + by, *best[axis + 1 :])
-                if at(tried)[0] <= at(best)[0] + 1e-3:
-                    break
-                best = tried
-        if best == before:
-            break
-    amplitude = at(best)[1]
-    smooth = amplitude * neighbourhoods.pairs.covariance(_LENGTHS[list(best[:-1])])
-    return Process(smooth, (amplitude * _NUGGETS[best[-1]] + LEAST_SPREAD**2) * scale)
+    def _inverse(self, place: tuple[int, ...]) -> Floats:
+        """Inverse covariance of the contexts kept, of amplitude 1, at a point of the grids."""
+        if place not in self._inverses:
+            kept = self._kept
+            covariance = self._pairs.covariance(_LENGTHS[list(place[:-1])])[np.ix_(kept, kept)]
+            covariance[np.diag_indices(len(kept))] += _NUGGETS[place[-1]] * self._scale[kept]
+            self._inverses[place] = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+        return self._inverses[place]
 
 
 def raise_noise(

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.faults.hypotheses import Explanation, FaultModel, Hypothesis
-from msbgen.faults.process import Neighbourhoods, Process, fit_process, raise_noise
+from msbgen.faults.process import Neighbourhoods, Process, ProcessSearch, raise_noise
 from msbgen.faults.regression import TimeRegression
 from msbgen.trend.coordinates import Coordinates, default_names
 
@@ -207,12 +207,16 @@ class _Search:
         tables = [np.log(self._time) - np.log(predicted)]
         tables += [np.broadcast_to(column, (n, n)) for column in logs.T]
         processes, centred = [], []
+        of_counts = ProcessSearch(self._neighbourhoods, np.ones(n), bad)
+        of_time = of_counts
+        if slow.any():
+            of_time = ProcessSearch(self._neighbourhoods, np.ones(n), bad | slow)
         for k, table in enumerate(tables):
-            skipped = bad | slow if k == 0 else bad
+            skipped, search = (bad | slow, of_time) if k == 0 else (bad, of_counts)
             values = table[np.arange(n), source]
             middle = np.median(values[~skipped])
             values = values - middle
-            process = fit_process(self._neighbourhoods, values, np.ones(n), skipped)
+            process = search.fit(values)
             noise = np.maximum(process.noise, self._variance[:, k])
             process = Process(process.smooth, noise)
             if raised or k > 0:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.faults.findings import StretchedRun
-from msbgen.faults.process import EXCLUDED, Neighbourhoods, Process, fit_process
+from msbgen.faults.process import EXCLUDED, Neighbourhoods, Process, ProcessSearch
 from msbgen.faults.regression import LEAST_SPREAD, TimeRegression
 from msbgen.trend.coordinates import Coordinates, default_names
 
@@ -228,7 +228,7 @@ def _from_others(contexts: Floats, residuals: Floats, alone: Bools, kept: Bools)
     excluded = np.asarray(~kept[rows].any(axis=1))
     values -= np.median(values[~excluded], axis=0)
     whole = np.median(values, axis=1)
-    process = fit_process(neighbourhoods, whole, ones, excluded)
+    process = ProcessSearch(neighbourhoods, ones, excluded).fit(whole)
     added = np.where(excluded, EXCLUDED * process.smooth.diagonal(), 0.0)
     inverse = Process(process.smooth, process.noise + added).precision()
     deviation = (inverse @ values) / np.diag(inverse)[:, None]

@@ -60,18 +60,18 @@ def rebin(position, amounts, edges, last, out):
 
 
 @_kernel
-def rebin_in_proportion(position, amounts, edges, prior, out):
-    """As :func:`rebin`, in proportion to a prior (n, bins, k) instead of to the overlap.
+def rebin_in_proportion(position, amounts, edges, prior, row, out):
+    """As :func:`rebin`, in proportion to a prior instead of to the overlap.
 
-    Within a bin the prior is uniform; where it is zero throughout an interval, the overlap
-    decides.
+    The prior of run r is prior[row[r]] of (m, bins, k).  Within a bin it is uniform; where it is
+    zero throughout an interval, the overlap decides.
     """
     n, intervals, k = amounts.shape
     end = out.shape[1] - 1
     expected = np.empty(k)
     for r in range(n):
         out_r = out[r]
-        prior_r = prior[r]
+        prior_r = prior[row[r]]
         position_r = position[r]
         if np.isnan(position_r[intervals]):
             out_r[:, :] = np.nan
@@ -112,6 +112,24 @@ def rebin_in_proportion(position, amounts, edges, prior, out):
                     out_r[j, q] += amounts[r, i, q]
             if j < end and edges[j + 1] <= stop:
                 j += 1
+
+
+@_kernel
+def sum_in_proportion(position, amounts, edges, prior, row, missing, sums):
+    """Add the runs of :func:`rebin_in_proportion` to sums[row[r]] (m, bins, k), one by one.
+
+    What is missing (n, bins, k) is left out.  One run at a time stays in the nearest caches.
+    """
+    n, bins, k = missing.shape
+    run = np.empty((1, bins, k))
+    for r in range(n):
+        one = slice(r, r + 1)
+        rebin_in_proportion(position[one], amounts[one], edges, prior, row[one], run)
+        total = sums[row[r]]
+        for b in range(bins):
+            for q in range(k):
+                if not missing[r, b, q]:
+                    total[b, q] += run[0, b, q]
 
 
 @_kernel

@@ -238,22 +238,17 @@ def deconvolved_counts(
     amounts = np.ascontiguousarray(amounts[..., 1:])
     knots, missing = uniform_knots(prior.shape[1]), np.isnan(runs.state[..., 1:])
     weight = runs.n_finite(runs.state)[..., 1:].astype(float)
+    factors = runs.time_factors(runs.state, time_resolved=False)
     floor = np.maximum(_SETTINGS.negligible * prior.mean(axis=(0, 1)), 1e-300)
-    state = runs.state.copy()
-    out = np.empty((len(amounts), *prior.shape[1:]))
-
-    def deconvolve(prior: Floats) -> Floats:
-        _kernels.rebin_in_proportion(position, amounts, knots, prior[runs.context], out)
-        out[missing] = np.nan
-        return out
 
     at = last = np.log(prior + floor)
     last_step = np.zeros_like(at)
     for _ in range(steps):
         expected = np.exp(at)
-        state[..., 1:] = deconvolve(expected)
-        means = runs.amounts(state, time_resolved=False)[..., 1:]
-        sums, step = weight * np.where(weight > 0, means, 0.0), np.empty_like(at)
+        sums, step = np.zeros_like(at), np.empty_like(at)
+        _kernels.sum_in_proportion(position, amounts, knots, expected, runs.context, missing, sums)
+        for k, factor in factors.items():
+            sums[..., k - 1] *= factor
         for k, kernel in enumerate(kernels):
             before = kernel @ (weight[..., k] * expected[..., k])
             ratio = np.divide(
@@ -267,7 +262,10 @@ def deconvolved_counts(
         momentum = np.clip(along, 0.0, _SETTINGS.most_momentum)
         at = np.maximum(reached + momentum * (reached - last), np.log(floor) - 20.0)
         last, last_step = reached, step
-    return deconvolve(np.exp(last))
+    out = np.empty((len(amounts), *prior.shape[1:]))
+    _kernels.rebin_in_proportion(position, amounts, knots, np.exp(last), runs.context, out)
+    out[missing] = np.nan
+    return out
 
 
 def interval_windows(runs: Runs, quantity: int = 0) -> Windows:

@@ -144,23 +144,24 @@ def deconvolve(
             f"prior goes from {weight.min():g} to {weight.max():g}; finite amounts ≥ 0 are wanted."
         )
     try:
-        weight = np.broadcast_to(weight, shape)
+        weight = np.broadcast_to(weight, shape) if weight.shape != shape else weight
     except ValueError:
         raise ArgumentError(f"prior has shape {weight.shape}; {shape} is wanted.") from None
     position, total, amounts = _amounts(runs, ended, interval, clock, expected)
     state = np.empty((len(amounts), *shape[-2:]))
-    # a copy: broadcast arrays are read-only
-    weight = np.array(weight, order="C").reshape(state.shape)
-    _kernels.rebin_in_proportion(position, amounts, edges, weight, state)
+    # kernels are compiled for writable arrays, which broadcast ones are not
+    weight = np.require(weight, requirements=["C", "W"]).reshape(state.shape)
+    own = np.arange(len(state))
+    _kernels.rebin_in_proportion(position, amounts, edges, weight, own, state)
     _cut(state, position, edges)
     for _ in range(shared_steps):
         finite = np.isfinite(state)
-        before = (weight if finite.all() else np.where(finite, weight, 0.0)).sum(axis=0)
-        ratio = np.divide(
-            np.nansum(state, axis=0), before, out=np.ones_like(before), where=before > 0
-        )
-        weight = weight * ratio
-        _kernels.rebin_in_proportion(position, amounts, edges, weight, state)
+        present = [weight, state]
+        if not finite.all():
+            present = [np.where(finite, x, 0.0) for x in present]
+        before, after = (x.sum(axis=0) for x in present)
+        weight = weight * np.divide(after, before, out=np.ones_like(before), where=before > 0)
+        _kernels.rebin_in_proportion(position, amounts, edges, weight, own, state)
         _cut(state, position, edges)
     return ClockedRuns(state.reshape(shape), total.reshape(batch), edges, clock)
 

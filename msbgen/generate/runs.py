@@ -221,17 +221,27 @@ class Runs:
         whole run.
         """
         means = self.means(state)
+        for k, factor in self.time_factors(state, time_resolved=time_resolved).items():
+            means[..., k] *= factor
+        return means
+
+    def time_factors(self, state: Floats, *, time_resolved: bool) -> dict[int, Floats]:
+        """Mean time of all runs over that of the runs that hold a counter, where some lack it.
+
+        By counter, (n_known, bins), or (n_known, 1) of the whole runs; 1 where there is no time.
+        """
+        factors: dict[int, Floats] = {}
         lacking = (self.n_measured < self.n_runs[:, None]).any(axis=0) & self._timed
         for k in np.flatnonzero(lacking):
-            time = np.where(np.isfinite(state[..., k]), state[..., 0], np.nan)
-            times = np.stack([means[..., 0], self.means(time[..., None])[..., 0]])
+            held = np.where(np.isfinite(state[..., k]), state[..., 0], np.nan)
+            times = np.stack([self.means(t[..., None])[..., 0] for t in (state[..., 0], held)])
             if not time_resolved:
                 finite = np.isfinite(times).all(axis=0)
                 times = np.where(finite, times, 0.0).sum(axis=2, keepdims=True)
             with np.errstate(invalid="ignore", divide="ignore"):
                 factor = times[0] / times[1]
-            means[..., k] *= np.where(np.isfinite(factor), factor, 1.0)
-        return means
+            factors[int(k)] = np.where(np.isfinite(factor), factor, 1.0)
+        return factors
 
     @property
     def _timed(self) -> NDArray[np.bool_]:

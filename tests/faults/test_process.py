@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from faulty import machine
-from msbgen.faults.process import Neighbourhoods, Process, fit_process, raise_noise
+from msbgen.faults.process import Neighbourhoods, Process, ProcessSearch, raise_noise
 from msbgen.trend.coordinates import Coordinates, default_names
 
 
@@ -18,9 +18,9 @@ def test_one_departure_does_not_determine_the_noise():
     values += 0.01 * np.random.default_rng(1).standard_normal(len(values))
     values -= np.median(values)
     one, none = np.ones(len(values)), np.zeros(len(values), dtype=bool)
-    clean = fit_process(neighbourhoods(contexts), values, one, none)
+    clean = ProcessSearch(neighbourhoods(contexts), one, none).fit(values)
     values[20] += 1.0
-    spoilt = fit_process(neighbourhoods(contexts), values, one, none)
+    spoilt = ProcessSearch(neighbourhoods(contexts), one, none).fit(values)
     assert np.sqrt(spoilt.noise.max()) < 0.05
     raised = raise_noise(clean, neighbourhoods(contexts), values, none)
     assert np.all(raised.noise >= clean.noise)
@@ -58,3 +58,19 @@ def test_variances_are_raised_to_the_usual_one_around():
     assert np.all(floored >= variance)
     assert np.all(floored[corner, 1] > 1e-4)
     assert np.array_equal(floored[:, 0], variance[:, 0])
+
+
+def test_quantities_that_share_inverses_have_their_own_process():
+    contexts = machine((3, 3, 3))
+    rng = np.random.default_rng(4)
+    skipped, scale = np.arange(len(contexts)) == 5, rng.uniform(0.5, 2.0, len(contexts))
+    quantities = rng.standard_normal((3, 1)) * np.log(contexts[:, 0])
+    quantities = quantities + 0.01 * rng.standard_normal((3, len(contexts)))
+    shared = ProcessSearch(neighbourhoods(contexts), scale, skipped)
+    for values in quantities:
+        alone = ProcessSearch(neighbourhoods(contexts), scale, skipped).fit(values)
+        found = shared.fit(values)
+        np.testing.assert_array_equal(found.smooth, alone.smooth)
+        np.testing.assert_array_equal(found.noise, alone.noise)
+        values[5] = 1e9  # a context that is skipped has no influence
+        np.testing.assert_array_equal(shared.fit(values).smooth, alone.smooth)

@@ -35,3 +35,23 @@ def test_played_paths_are_those_that_the_clock_takes_to_wall_time(clock):
         mean[:, 0], np.where(np.isnan(each).all(axis=1), np.nan, np.nansum(each, axis=1)),
         rtol=1e-6, atol=1e-9,
     )  # fmt: skip
+
+
+def test_runs_summed_one_by_one_are_the_sum_of_all():
+    rng = np.random.default_rng(5)
+    n, m, intervals, bins, k = 7, 3, 6, 11, 2
+    position = np.sort(rng.random((n, intervals + 1)), axis=1)
+    position[:, 0], position[:, -1], position[4] = 0.0, 1.0, np.nan  # run 4 is missing
+    amounts, edges = rng.random((n, intervals, k)), uniform_knots(bins)
+    prior, row = rng.random((m, bins, k)), rng.integers(0, m, n)
+    each = np.empty((n, bins, k))
+    _kernels.rebin_in_proportion(position, amounts, edges, prior, row, each)
+    np.testing.assert_allclose(
+        np.delete(each, 4, 0).sum(axis=1), np.delete(amounts, 4, 0).sum(axis=1)
+    )
+    missing = np.isnan(each) | (rng.random(each.shape) < 0.3)
+    sums = np.zeros((m, bins, k))
+    _kernels.sum_in_proportion(position, amounts, edges, prior, row, missing, sums)
+    left = np.where(missing, 0.0, each)
+    wanted = [left[row == i].sum(axis=0) for i in range(m)]
+    np.testing.assert_allclose(sums, wanted, rtol=1e-12, atol=1e-300)
