@@ -75,6 +75,8 @@ def imports(path):
             assert node.level == 0, f"{path.name}: import absolutely"
             names.add(node.module or "")
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy_module":
+            names.add(ast.literal_eval(node.args[0]))
     return frozenset(names)
 
 

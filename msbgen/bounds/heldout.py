@@ -15,11 +15,15 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import KDTree
 
 from msbgen.bounds.deviations import Variance, level_gaps, trend_variance
 from msbgen.core.arrays import StoredArrays
-from msbgen.core.contexts import are_many, inner_levels, representative_contexts
+from msbgen.core.contexts import (
+    are_many,
+    inner_levels,
+    nearest_distances,
+    representative_contexts,
+)
 from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -197,8 +201,7 @@ class HeldOut:
     @cached_property
     def radii(self) -> Floats:
         """Radius of a neighbourhood along each resource, in these coordinates, (n_resources,)."""
-        scaled = self.known / self.trend.mean_lengths
-        nearest = KDTree(scaled).query(scaled, k=min(2, len(scaled)))[0][:, -1]
+        nearest = nearest_distances(self.known / self.trend.mean_lengths)
         return self.trend.mean_lengths * _RADIUS * max(float(np.median(nearest)), 1e-12)
 
     @cached_property

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bridge import _kernels
 from msbgen.core.contexts import in_tiles, squared_distances
 from msbgen.core.errors import ArgumentError
+from msbgen.core.lazy import lazy_module
+
+_kernels = lazy_module("msbgen.bridge._kernels")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msbgen.bridge import _kernels
+from msbgen.core.lazy import lazy_module
+
+_kernels = lazy_module("msbgen.bridge._kernels")
 
 Array = np.ndarray
 Ground = tuple[Array, Array, Array]  # ground cost, see _kernels: points, transposed points, costs

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bridge import _kernels
 from msbgen.bridge.pair import NO_COST, ground_of, marginal_error
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.core.arrays import StoredArrays
+from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress
+
+_kernels = lazy_module("msbgen.bridge._kernels")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

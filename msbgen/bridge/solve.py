@@ -26,7 +26,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bridge import _kernels
 from msbgen.bridge.pair import (
     NO_COST,
     ROUNDING,
@@ -42,7 +41,10 @@ from msbgen.bridge.pair import (
 )
 from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, check_whole, quoted
+from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
+
+_kernels = lazy_module("msbgen.bridge._kernels")
 
 Array = np.ndarray
 Floats = NDArray[np.float64]

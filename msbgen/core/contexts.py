@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from msbgen.core.errors import ArgumentError, quoted
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +23,8 @@ _TILE = 8
 MOST_EXACT = 400
 # The most contexts of a sparse row of weights.
 _NEAREST = 128
+# Points whose distances to all others are in memory at a time.
+_BLOCK = 256
 
 
 def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) -> Floats:
@@ -97,6 +102,18 @@ def squared_distances(a: Floats, b: Floats) -> Floats:
     return ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
 
 
+def nearest_distances(points: Floats) -> Floats:
+    """Euclidean distance of each point (n, m) to the nearest other one, (n,); 0 for a single one.
+
+    Other than by a tree of scipy, whose import takes longer than this for 1,000 points.
+    """
+    if len(points) == 1:
+        return np.zeros(1)
+    blocks = np.array_split(points, -(-len(points) // _BLOCK))
+    nearest = [np.partition(squared_distances(b, points), 1, axis=1)[:, 1] for b in blocks]
+    return np.sqrt(np.concatenate(nearest))
+
+
 def gaussian_log_weights(known: Floats, query: Floats) -> Floats:
     """Log of the Gaussian kernel between contexts in bandwidths, 0 for the nearest known one.
 
@@ -118,7 +135,9 @@ def near_weights(known: Floats, query: Floats, *, others: bool = False) -> csr_a
     Contexts (n_known, m), (q, m) are in bandwidths.  The nearest has weight 1, and only the 128
     nearest have any.  With `others`, the query are the known contexts, and none weighs itself.
     """
-    from scipy.spatial import KDTree  # imported here, as few fits need it
+    # imported here, as few fits need them
+    from scipy.sparse import csr_array
+    from scipy.spatial import KDTree
 
     size = min(_NEAREST + int(others), len(known))
     found = KDTree(known).query(query, k=size)

@@ -1,12 +1,14 @@
-"""Public names of a package, each imported from its module when it is first used.
+"""Modules and public names that are imported when they are first used.
 
-Importing the package then costs nothing, nor does the command line's ``--help``.  Type checkers
-read the ``__init__.pyi`` beside the package, which lists the same names.
+Importing a package then costs nothing, nor does the command line's ``--help``.  Type checkers read
+the ``__init__.pyi`` beside the package, which lists the same names.  Kernels are imported so, too:
+numba takes half a second of a core, which answers of a saved model save if they need no kernel.
 """
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 
 
 def public_names(
@@ -29,3 +31,15 @@ def public_names(
 
     names = sorted([*home, *subpackages])
     return get, lambda: sorted({*vars(sys.modules[package]), *names}), names
+
+
+def lazy_module(name: str) -> ModuleType:
+    """Module that is imported when one of its names is first used."""
+    return _LazyModule(name)
+
+
+class _LazyModule(ModuleType):
+    def __getattr__(self, name: str) -> object:
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value

@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import fdtri
 
+from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
 from msbgen.data.violations import Violations
+
+special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 
@@ -295,7 +297,7 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
         return True  # the spread of runs is unknown
     if within == 0:
         return between > 0
-    limit = float(fdtri(free_between, free_within, _CHANCE))
+    limit = float(special.fdtri(free_between, free_within, _CHANCE))
     return between / free_between > limit * within / free_within
 
 

@@ -23,9 +23,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
+from msbgen.core.lazy import lazy_module
 from msbgen.faults.process import Process
+
+special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -111,7 +113,7 @@ class FaultModel:
         mean = alpha[0] * FAULT_SCALE**2 / (1.0 + FAULT_SCALE**2 * diagonal[0])
         deviation = FAULT_SCALE / np.sqrt(1.0 + FAULT_SCALE**2 * diagonal[0])
         prior = np.log(_PRIOR_ODDS) - _NEIGHBOUR_PENALTY * (self.neighbours & involved).sum(axis=1)
-        slow = free_time + np.log(2.0) + log_ndtr(mean / deviation) + prior
+        slow = free_time + np.log(2.0) + special.log_ndtr(mean / deviation) + prior
         free_counts, small = np.zeros((2, self.n))
         for a, p in zip(alpha[1:], diagonal[1:]):
             free_counts += _deviation(a, p)

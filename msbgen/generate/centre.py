@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from msbgen.core.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
 from msbgen.core.contexts import are_many, gaussian_log_weights, near_weights, scott_bandwidth
@@ -25,6 +24,9 @@ from msbgen.trend.coordinates import COORDINATES
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.smooth import FORMS
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -173,6 +175,8 @@ class Centre:
 
         (rows of the folds, bins, k)
         """
+        from scipy.sparse import csr_array  # imported here, as few fits have many contexts
+
         fitted, known = self.trend.left_out(folds), self.scaled_contexts
         alone = fitted[: folds.singles]
         parts = [self._with_context_residuals(alone, _weights_of_others(known))]
@@ -379,8 +383,9 @@ def _weights_of_known(scaled_contexts: Floats, rows: NDArray[np.bool_]) -> Float
 def _normalised(weight: csr_array) -> csr_array:
     """Sparse weights whose rows sum to 1."""
     sums = np.add.reduceat(weight.data, weight.indptr[:-1])
-    scale = np.repeat(1.0 / sums, np.diff(weight.indptr))
-    return csr_array((weight.data * scale, weight.indices, weight.indptr), shape=weight.shape)
+    normalised = weight.copy()
+    normalised.data *= np.repeat(1.0 / sums, np.diff(weight.indptr))
+    return normalised
 
 
 def predicted_share(scaled_contexts: Floats, context_residual: Floats, weight: Floats) -> Floats:

@@ -14,12 +14,14 @@ Caps make time uneven over the contexts.  Time therefore follows from the time m
 (:mod:`msbgen.trend.time_model`) if that predicts the intervals of left-out contexts clearly better.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from msbgen.core.contexts import (
     are_many,
@@ -27,13 +29,18 @@ from msbgen.core.contexts import (
     representative_contexts,
     squared_distances,
 )
-from msbgen.generate import _kernels
+from msbgen.core.lazy import lazy_module
 from msbgen.generate.partial import fill_means
 from msbgen.generate.progress import uniform_knots
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import Trend, choosing_contexts, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_kernels = lazy_module("msbgen.generate._kernels")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
-from msbgen.generate import _kernels
+from msbgen.core.lazy import lazy_module
+
+_kernels = lazy_module("msbgen.generate._kernels")
 
 Floats = NDArray[np.float64]
 

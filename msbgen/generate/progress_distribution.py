@@ -25,9 +25,9 @@ from msbgen.bridge.paths import Chain
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.contexts import are_many, in_tiles
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
+from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.data.schema import NEGLIGIBLE
-from msbgen.generate import _kernels
 from msbgen.generate.centre import Centre
 from msbgen.generate.deconvolution import deconvolved_trend
 from msbgen.generate.distribution import Kind
@@ -36,6 +36,8 @@ from msbgen.generate.measurements import Measurements
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.runs import Runs
 from msbgen.generate.streams import context_streams, stream_key
+
+_kernels = lazy_module("msbgen.generate._kernels")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

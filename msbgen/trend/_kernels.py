@@ -30,23 +30,11 @@ def _kernel(function: Callable[..., Any]) -> Any:
 
 
 @_kernel
-def throttled(free, least, width, time, share):
-    """E max(free, least X), X log-normal of mean 1 and log deviation width, elementwise (n,).
-
-    share: the derivative of its logarithm to that of `free`.
-    """
-    for i in range(free.size):
-        d = (np.log(max(least[i], 1e-300)) - np.log(max(free[i], 1e-300))) / width[i]
-        part = 0.5 * free[i] * math.erfc((d - 0.5 * width[i]) * math.sqrt(0.5))
-        time[i] = part + 0.5 * least[i] * math.erfc(-(d + 0.5 * width[i]) * math.sqrt(0.5))
-        share[i] = part / max(time[i], 1e-300)
-
-
-@_kernel
 def unthrottled(time, least, width, free):
-    """The free time (n,) that gives `time` under `throttled`.
+    """The free time (n,) that gives `time` = E max(free, least X), X log-normal of mean 1.
 
-    By Newton's method from above, which never overshoots because time is convex in the free time.
+    `width` is the standard deviation of log X.  By Newton's method from above, which never
+    overshoots because time is convex in the free time.
     """
     for i in range(time.size):
         u = time[i]
@@ -62,23 +50,6 @@ def unthrottled(time, least, width, free):
         steps = math.floor((np.log(u / time[i]) - _LOWEST) / _RESOLUTION)
         steps = min(max(steps, 0), 2**24 - 1)
         free[i] = time[i] * math.exp(_LOWEST + (steps + 0.5) * _RESOLUTION)
-
-
-@_kernel
-def add_matern(z, known, lengths, out):
-    """Add the product over resources of Matérn correlations of order 5/2, for few points.
-
-    z (q, m), known (n, m), lengths (k, m), out (k, q, n).
-    """
-    for a in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            for j in range(out.shape[2]):
-                product, total = 1.0, 0.0
-                for r in range(z.shape[1]):
-                    s = math.sqrt(5.0) * abs(z[i, r] - known[j, r]) / lengths[a, r]
-                    product *= 1.0 + s + s * s / 3.0
-                    total += s
-                out[a, i, j] += product * math.exp(-total)
 
 
 @_kernel

@@ -21,10 +21,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.trend import _kernels
+from msbgen.core.lazy import lazy_module
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import UNKNOWN, Problem, SmoothingParameters
 from msbgen.trend.search import LENGTHS
+
+_kernels = lazy_module("msbgen.trend._kernels")
+special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -89,11 +92,12 @@ def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Fl
     Free and least times are not negative [s]; `width` > 0 is the standard deviation of log X.  The
     shapes must broadcast.
     """
-    free, least, deviation = np.broadcast_arrays(free, least, np.asarray(width, dtype=float))
-    time, share = np.empty(free.shape), np.empty(free.shape)
-    flat = _flat(free), _flat(least), _flat(deviation)
-    _kernels.throttled(*flat, time.ravel(), share.ravel())
-    return time, share
+    free, least, width = np.broadcast_arrays(free, least, np.asarray(width, dtype=float))
+    log_ratio = np.log(np.maximum(least, 1e-300)) - np.log(np.maximum(free, 1e-300))
+    deviations, half = log_ratio / width, 0.5 * width
+    part = 0.5 * free * special.erfc((deviations - half) * np.sqrt(0.5))
+    time = part + 0.5 * least * special.erfc(-(deviations + half) * np.sqrt(0.5))
+    return time, part / np.maximum(time, 1e-300)
 
 
 def unthrottled(time: Floats, least: Floats, width: float) -> Floats:

@@ -13,8 +13,6 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.trend import _kernels
-
 Floats = NDArray[np.float64]
 
 # Variance of the line over that of the smooth part.
@@ -60,11 +58,10 @@ class Pairs:
     def covariances(self, lengths: Floats) -> Floats:
         """Covariances for several sets of length scales, (k, m) -> (k, q, n)."""
         if len(self._z) < _FEW:
-            out = np.empty((len(lengths), *self._line.shape))
-            out[:] = self._line
-            few, others, scales = map(np.ascontiguousarray, (self._z, self._other, lengths))
-            _kernels.add_matern(few, others, scales, out)
-            return out
+            steps = np.abs(self._z[:, None] - self._other)
+            scaled = np.sqrt(5.0) * steps / lengths[:, None, None]
+            smooth = (1.0 + scaled + scaled * scaled / 3.0).prod(axis=3)
+            return smooth * np.exp(-scaled.sum(axis=3)) + self._line
         return np.stack([self.covariance(one) for one in lengths])
 
     def _correlation(self, r: int, length: float) -> Floats:

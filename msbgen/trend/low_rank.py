@@ -22,11 +22,13 @@ from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from msbgen.core.errors import MeasurementError
+from msbgen.core.lazy import lazy_module
 from msbgen.trend.covariance import line, matern, prior_covariance, prior_variance
 from msbgen.trend.folds import Folds
+
+linalg = lazy_module("scipy.linalg")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -114,7 +116,7 @@ class LowRankProcess:
             variance = nugget * noise[:, columns[0]] + part.rest
             system = _System.of(part, variance, values[:, columns])
             weights = system.solve(system.right)
-            own = solve_triangular(part.lower, weights, trans=1, lower=True)
+            own = linalg.solve_triangular(part.lower, weights, trans=1, lower=True)
             out[part.pivots[:, None], columns] = own
         return out
 
@@ -167,7 +169,7 @@ class LowRankVariance:
     def at(self, z: Floats) -> Floats:
         """Variance at points (q, m) given all known ones, (q,)."""
         across = prior_covariance(self._known[self._factor.pivots], z, self._lengths)
-        rows = solve_triangular(self._factor.lower, across, lower=True).T
+        rows = linalg.solve_triangular(self._factor.lower, across, lower=True).T
         unexplained = np.maximum(prior_variance(z) - (rows**2).sum(axis=1), 0.0)
         return unexplained + self._system.leverage(rows)
 
@@ -196,7 +198,7 @@ def low_rank_updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) 
     values, vectors = np.linalg.eigh(weighted.T @ factor.rows)
     values = np.maximum(values, 0.0)
     across = prior_covariance(points[factor.pivots], z, lengths)
-    rows = solve_triangular(factor.lower, across, lower=True)
+    rows = linalg.solve_triangular(factor.lower, across, lower=True)
     return (vectors * np.sqrt(values / (1.0 + values))).T @ rows
 
 
@@ -222,22 +224,22 @@ class _System:
 
     def _cholesky(self) -> tuple[Floats, bool]:
         try:
-            return cho_factor(self.matrix, lower=True)
-        except LinAlgError:
+            return linalg.cho_factor(self.matrix, lower=True)
+        except np.linalg.LinAlgError:
             raise MeasurementError(
                 "contexts are so close that they determine no trend; drop those next to others."
             ) from None
 
     def solve(self, right: Floats) -> Floats:
         """A⁻¹ times a right-hand side (u, c)."""
-        return cho_solve(self._cholesky(), right)
+        return linalg.cho_solve(self._cholesky(), right)
 
     def leverage(self, rows: Floats) -> Floats:
         """Posterior variances diag(rows A⁻¹ rowsᵀ) of rows (q, u) of F, (q,)."""
         lower, variance = self._cholesky()[0], np.empty(len(rows))
         for start in range(0, len(rows), _BLOCK):
             block = slice(start, start + _BLOCK)
-            half = solve_triangular(lower, rows[block].T, lower=True)
+            half = linalg.solve_triangular(lower, rows[block].T, lower=True)
             variance[block] = (half**2).sum(axis=0)
         return variance
 

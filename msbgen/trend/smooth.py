@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from msbgen.core.contexts import are_many
 from msbgen.core.errors import MeasurementError
+from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import available_cores
-from msbgen.trend import _kernels
 from msbgen.trend.covariance import Pairs
 from msbgen.trend.folds import Folds
 from msbgen.trend.low_rank import LowRankProcess
+
+_kernels = lazy_module("msbgen.trend._kernels")
 
 Floats = NDArray[np.float64]
 

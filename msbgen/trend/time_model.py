@@ -25,11 +25,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, qr, solveh_banded
 
-from msbgen.trend import _kernels
+from msbgen.core.lazy import lazy_module
 from msbgen.trend.caps import Cap, throttled
 from msbgen.trend.folds import Folds
+
+_kernels = lazy_module("msbgen.trend._kernels")
+linalg = lazy_module("scipy.linalg")
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -184,7 +186,7 @@ def costly_counters(counts: Floats) -> Bools:
     if len(costly) > _MOST_COUNTERS:
         logs = np.log(np.maximum(counts, 1e-6 * counts.mean(axis=(0, 1)) + 1e-300))
         logs = (logs - logs.mean(axis=(0, 1))).reshape(-1, len(costly))
-        factors: Any = qr(logs, mode="r", pivoting=True, check_finite=False)
+        factors: Any = linalg.qr(logs, mode="r", pivoting=True, check_finite=False)
         costly[factors[1][_MOST_COUNTERS:]] = False
     return costly
 
@@ -420,8 +422,8 @@ class _Banded:
     def __call__(self, damping: float) -> Floats:
         self._lower[0] = (1.0 + damping) * self._diagonal + 1e-9
         try:
-            step = solveh_banded(self._lower, self._gradient.ravel(), lower=True)
-        except LinAlgError:
+            step = linalg.solveh_banded(self._lower, self._gradient.ravel(), lower=True)
+        except np.linalg.LinAlgError:
             return np.zeros_like(self._gradient)
         return step.reshape(self._gradient.shape)
 
