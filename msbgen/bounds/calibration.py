@@ -74,20 +74,20 @@ class Calibration:
         bounds.  ArgumentError for contexts of the wrong form, or another rate; MeasurementError
         where more contexts are needed for this rate, with their number.
         """
+        return self.durations(contexts, miscoverage)[1]
+
+    def durations(self, contexts: ArrayLike, miscoverage: float) -> tuple[Floats, Floats]:
+        """Expected execution times [s], and their bounds, (q,) each; as :meth:`duration_bound`."""
         self.check(miscoverage)
         offset = self._once(self._find_duration_offset, miscoverage)
-        return np.concatenate([self._at(block, offset) for block in _blocks(contexts)])
+        expected, bound = zip(*(self._at(block, offset) for block in _blocks(contexts)))
+        return np.concatenate(expected), np.concatenate(bound)
 
-    def expected_duration(self, contexts: ArrayLike) -> Floats:
-        """Expected execution time [s] at contexts (q, n_resources), that the bounds are above."""
-        return np.exp(
-            np.concatenate([self.held_out.query(block).log_time for block in _blocks(contexts)])
-        )
-
-    def _at(self, contexts: Floats, offset: float) -> Floats:
+    def _at(self, contexts: Floats, offset: float) -> tuple[Floats, Floats]:
         query = self.held_out.query(contexts)
         width = self._duration_widths.at(query)[:, 0]
-        return np.exp(np.minimum(query.log_time + offset * width, _MOST_LOG))
+        bound = np.exp(np.minimum(query.log_time + offset * width, _MOST_LOG))
+        return np.exp(query.log_time), bound
 
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"

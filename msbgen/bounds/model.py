@@ -26,7 +26,6 @@ guarantee and its assumptions:
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -44,7 +43,6 @@ from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data import schema
-from msbgen.data.store import load_netcdf
 from msbgen.generate.model import ProfileModel
 
 Floats = NDArray[np.float64]
@@ -132,12 +130,13 @@ class CalibratedModel(ProfileModel):
         MeasurementError
             More contexts are needed for this rate; the message says how many.
         """
-        calibration = self._of_choices if chosen else self.calibration
-        return calibration.duration_bound(self.columns(contexts), miscoverage)
+        return self._durations(self.columns(contexts), miscoverage, chosen=chosen)[1]
 
-    def expected_duration(self, contexts: ArrayLike) -> Floats:
-        """Expected execution time [s] of a new run, (n_query,); errors as `duration_bound`."""
-        return self.calibration.expected_duration(self.columns(contexts))
+    def _durations(
+        self, query: Floats, miscoverage: float, *, chosen: bool
+    ) -> tuple[Floats, Floats]:
+        calibration = self._of_choices if chosen else self.calibration
+        return calibration.durations(query, miscoverage)
 
     def energy_bound(self, contexts: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Energy [J] that a new run exceeds with probability at most `miscoverage`.
@@ -204,18 +203,19 @@ class CalibratedModel(ProfileModel):
         Returns
         -------
         xarray.Dataset
-            Over ``context``: ``duration_bound`` [s], and where energy was counted
-            ``energy_bound`` [J]; ``extrapolated``, 1 outside the hull of the
-            known contexts; ``beyond``, 1 where the bound is a guess.  It is a guess if the context
-            is farther from the known ones than any that was left out, or at a new level of a
+            Over ``context``: ``expected_duration`` and ``duration_bound`` [s], and where energy was
+            counted ``energy_bound`` [J]; ``extrapolated``, 1 outside the hull of the known
+            contexts; ``beyond``, 1 where the bound is a guess.  It is a guess if the context is
+            farther from the known ones than any that was left out, or at a new level of a
             resource without a left-out level (one measured at one or two levels).  The attribute
             ``miscoverage`` holds the rate.
         """
         query = self.checked(contexts)
-        bound = self.duration_bound(query, miscoverage, chosen=chosen)
+        expected, bound = self._durations(query, miscoverage, chosen=chosen)
         exceeded = f"that a new run exceeds with probability {miscoverage:g}"
         columns: dict[str, tuple[NDArray[Any], str, str]] = {
-            "duration_bound": (bound, "s", f"execution time {exceeded}")
+            "expected_duration": (expected, "s", "expected execution time"),
+            "duration_bound": (bound, "s", f"execution time {exceeded}"),
         }
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
@@ -229,11 +229,11 @@ class CalibratedModel(ProfileModel):
         columns["beyond"] = (self.beyond(query).astype(np.int8), "1", guess)
         return xr.Dataset(
             {
-                name: ("context", column, {"units": units, "long_name": text})
+                name: schema.array_variable("context", column, {"units": units, "long_name": text})
                 for name, (column, units, text) in columns.items()
             },
             coords={
-                name: ("context", column, attrs)
+                name: schema.array_variable("context", column, attrs)
                 for (name, attrs), column in zip(self.resources.items(), query.T)
             },
             attrs={
@@ -256,14 +256,13 @@ class CalibratedModel(ProfileModel):
         return super()._as_dataset().assign(arrays)
 
     @staticmethod
-    def load_any(path: str | os.PathLike[str]) -> ProfileModel:
-        """Model of a file: calibrated where the file holds a calibration, else as it was fitted.
+    def any_of_file(content: xr.Dataset) -> ProfileModel:
+        """Model of the content of its file: calibrated where that holds a calibration.
 
-        ProfileError where the file cannot be read or is no model.
+        ProfileError where the content is no model.
         """
-        held = load_netcdf(path).data_vars
-        kind = CalibratedModel if any(str(n).startswith(_PREFIX) for n in held) else ProfileModel
-        return kind.load(path)
+        calibrated = any(str(name).startswith(_PREFIX) for name in content.data_vars)
+        return (CalibratedModel if calibrated else ProfileModel).of_file(content)
 
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> CalibratedModel:

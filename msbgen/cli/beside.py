@@ -173,7 +173,7 @@ def _table(path: Path, clock: float | None, columns: Columns) -> ProgramTable:
     from msbgen.generate.fit import fit_profiles
     from msbgen.generate.model import ProfileModel
 
-    measured, model = shared.read_measured(path, ProfileModel.load)
+    measured, model = shared.read_measured(path, ProfileModel.of_file)
     doubt = duration_spread(measured)
     source: Any = measured if model is None else model
     if model is None and not is_grid(measured, columns) and measured.sizes["context"] >= 4:

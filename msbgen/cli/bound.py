@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
-        options.measured, calibrate.CalibratedModel.load, keep_all=options.keep_all
+        options.measured, calibrate.CalibratedModel.of_file, keep_all=options.keep_all
     )
     contexts = shared.contexts_like(measured, options.contexts)
     if calibrated is None:

@@ -156,7 +156,7 @@ def _hopes(
         if len(bounds) > 1:
             raise
         offers = Offers(bounds[0], options.cost, untested=options.untested)
-        seconds = bounds[0]["expected"].values
+        seconds = bounds[0]["expected_duration"].values
         rows = offers.rows[seconds[offers.rows] <= wanted[0].deadline]
         if not len(rows):
             raise
@@ -175,7 +175,7 @@ def _fastest(bounds: xr.Dataset, options: argparse.Namespace) -> float:
     from msbgen.choose.context import Offers
 
     rows = Offers(bounds, options.cost, untested=options.untested).rows
-    return float(bounds["expected"].values[rows].min())
+    return float(bounds["expected_duration"].values[rows].min())
 
 
 def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> int | None:
@@ -188,9 +188,9 @@ def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namesp
     from msbgen.choose.context import Offers
 
     offers = Offers(bounds, options.cost, untested=options.untested)
-    seconds = bounds["expected"].values[offers.rows]
+    seconds = bounds["expected_duration"].values[offers.rows]
     rows = offers.rows[(seconds <= choice.deadline) & (offers.cost[offers.rows] < choice.cost)]
-    order = (bounds["expected"].values[rows], offers.cost[rows])
+    order = (bounds["expected_duration"].values[rows], offers.cost[rows])
     return int(rows[np.lexsort(order)[0]]) if len(rows) else None
 
 
@@ -205,7 +205,7 @@ def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace
     if not known:
         parts.append("the choice has no measured run")
     if row is not None:
-        expected = float(bounds["expected"].values[row])
+        expected = float(bounds["expected_duration"].values[row])
         parts.append(
             f"{offers.describe(row)} would cost {offers.cost[row]:g} and is expected to take "
             f"{expected:.4g} s, but its bound is {offers.bound[row]:.4g} s"
@@ -223,11 +223,11 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     from msbgen.bounds import model as calibrate
     from msbgen.choose.costs import context_costs
     from msbgen.core.errors import ProfileError
-    from msbgen.data.schema import context_table, replicate_dim, same_level
+    from msbgen.data.schema import array_variable, context_table, replicate_dim, same_level
     from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
-        path, calibrate.CalibratedModel.load, keep_all=options.keep_all
+        path, calibrate.CalibratedModel.of_file, keep_all=options.keep_all
     )
     contexts = shared.contexts_like(measured, options.contexts)
     context_costs(measured, options.cost)  # refuses unknown resources before a fit
@@ -244,12 +244,9 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     with shared.errors_from(path.name):
         rate = calibrated.supported_rate(options.miscoverage)
         bounds = calibrated.bounds(contexts, rate, chosen=True)
-    expected = calibrated.expected_duration(contexts)
     known, blocks = context_table(measured), np.array_split(contexts, len(contexts) // 500 + 1)
     found = [(same_level(known, block[:, None]).all(axis=2)).any(axis=-1) for block in blocks]
-    return bounds.assign(
-        expected=("context", expected), measured=("context", np.concatenate(found))
-    )
+    return bounds.assign(measured=array_variable("context", np.concatenate(found)))
 
 
 def _read_deadlines(path: Path) -> list[_Wanted]:

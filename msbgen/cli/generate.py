@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate.size import expected_size
 
     measured, model = shared.read_measured(
-        options.measured, ProfileModel.load, keep_all=options.keep_all
+        options.measured, ProfileModel.of_file, keep_all=options.keep_all
     )
     if model and (options.preset or options.epsilon or options.power_of):
         raise UsageError(

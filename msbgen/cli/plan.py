@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
         from msbgen.generate.model import ProfileModel
 
         measured, source = shared.read_measured(
-            options.measured, ProfileModel.load, keep_all=options.keep_all
+            options.measured, ProfileModel.of_file, keep_all=options.keep_all
         )
         if source is None:
             with Progress("fitting") as step:

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import store
 
     measured, model = shared.read_measured(
-        options.measured, CalibratedModel.load_any, keep_all=options.keep_all
+        options.measured, CalibratedModel.any_of_file, keep_all=options.keep_all
     )
     if model and (options.truth or options.leave_out):
         raise UsageError(

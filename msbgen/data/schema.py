@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
@@ -463,6 +464,17 @@ def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any])
         )
 
 
+def array_variable(
+    dims: str | tuple[str, ...], values: ArrayLike, attrs: Mapping[str, Any] | None = None
+) -> xr.Variable:
+    """Variable of an array, which xarray does not convert.
+
+    Its conversion imports dask where that is installed, which takes longer than an answer of a
+    saved model.
+    """
+    return xr.Variable(dims, np.asarray(values), attrs, fastpath=True)
+
+
 def make_profiles(
     counts: ArrayLike,
     duration: ArrayLike,
@@ -527,25 +539,27 @@ def make_profiles(
     dims = ("context", replicate, "time") if counts.ndim == 4 else ("context", "time")
     time_attrs = {"units": "s", "long_name": "end of the sampling interval"}
     coords: dict[str, Any] = {
-        name: ("context", table[:, i], {**given, "role": "resource"})
+        name: array_variable("context", table[:, i], {**given, "role": "resource"})
         for i, (name, given) in enumerate(resources.items())
     }
-    coords["time"] = ("time", interval * np.arange(1, counts.shape[-2] + 1), time_attrs)
-    variables: dict[str, Any] = {
-        name: (dims, counts[..., i].astype(np.float32), {"units": "1", **given, "role": "counter"})
-        for i, (name, given) in enumerate(counters.items())
-    }
-    variables["duration"] = (
-        dims[:-1],
+    times = pd.Index(interval * np.arange(1, counts.shape[-2] + 1))  # see array_variable
+    coords["time"] = ("time", times, time_attrs)
+    variables: dict[str, Any] = {}
+    for i, (name, given) in enumerate(counters.items()):
+        events = counts[..., i].astype(np.float32)
+        variables[name] = array_variable(dims, events, {"units": "1", **given, "role": "counter"})
+    seconds, label = (
         np.asarray(duration, dtype=float),
         {"units": "s", "long_name": "execution time"},
     )
+    variables["duration"] = array_variable(dims[:-1], seconds, label)
     if extrapolated is not None:
         label = {"long_name": "context lies outside the hull of the measured ones", "units": "1"}
-        variables["extrapolated"] = "context", np.asarray(extrapolated, dtype=np.int8), label
+        outside = np.asarray(extrapolated, dtype=np.int8)
+        variables["extrapolated"] = array_variable("context", outside, label)
     if complete is not None:
         label = {"long_name": "run went on to its end", "units": "1"}
-        variables[COMPLETE] = dims[:-1], np.asarray(complete, dtype=np.int8), label
+        variables[COMPLETE] = array_variable(dims[:-1], np.asarray(complete, dtype=np.int8), label)
     header = {"schema": SCHEMA, "interval": float(interval)}
     return xr.Dataset(variables, coords=coords, attrs={**header, **(attrs or {})})
 

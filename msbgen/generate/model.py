@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -23,6 +22,7 @@ from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
+    file_of,
     join_profiles,
     make_profiles,
     near_contexts,
@@ -306,9 +306,14 @@ class ProfileModel:
         ProfileError
             The file cannot be read or is no model.
         """
-        dataset, source = load_netcdf(path), Path(path).name
-        model = cls._from_dataset(dataset, source)
-        if str(dataset.attrs.get("digest")) != _digest(dataset):
+        return cls.of_file(load_netcdf(path))
+
+    @classmethod
+    def of_file(cls, content: xr.Dataset) -> Self:
+        """Model of the content of its file; ProfileError where that is no model."""
+        source = file_of(content)
+        model = cls._from_dataset(content, source)
+        if str(content.attrs.get("digest")) != _digest(content):
             raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
         return model
 

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -20,7 +22,7 @@ def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.nc"
     measured = synthetic_task(MEASURED)
     found = calibrate_model(fit_profiles(measured), measured)
-    found.save(path)
+    found.for_choices().save(path)  # as msbgen bound --model does
     return path
 
 
@@ -110,11 +112,32 @@ def test_what_cannot_be_chosen_is_refused(folder, saved, refused, arguments, cod
     refused(code, sentence, "choose", *arguments, "--cost", COST, *RATE)
 
 
+def test_answers_of_a_saved_model_import_no_compiler(saved, folder):
+    """numba, scipy and dask, if all are imported, take longer than the answer."""
+    commands = [
+        ["bound", "m.nc", "--contexts", "all", *RATE],
+        ["choose", "m.nc", "--deadline", "150ms", "--cost", COST, *RATE, "--untested"],
+    ]
+    code = "import sys\nfrom msbgen.cli.main import main\n"
+    code += "".join(f"assert not main({[*map(str, each)]})\n" for each in commands)
+    code += "print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    *answers, loaded = done.stdout.splitlines()
+    assert len(answers) > 12
+    assert answers[0].startswith("cache_ways,frequency,duration_bound")
+    loaded = {name.split(".")[0] for name in loaded.split()}
+    assert "netCDF4" in loaded
+    assert loaded & {"numba", "scipy", "dask"} == set()
+
+
 def test_a_cheaper_context_that_only_its_bound_refuses_is_named_to_be_measured(
     saved, msbgen, folder
 ):
     every = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
-    bound, expected = saved.duration_bound(every, 0.2, chosen=True), saved.expected_duration(every)
+    bounds = saved.bounds(every, 0.2, chosen=True)
+    bound, expected = bounds["duration_bound"].values, bounds["expected_duration"].values
     assert (expected < bound).all()
     cheap = [2, 1]
     at = every.index(cheap)
@@ -134,7 +157,7 @@ def test_a_cheaper_context_that_only_its_bound_refuses_is_named_to_be_measured(
 
 def test_a_deadline_may_be_relative_to_the_fastest_context(saved, msbgen):
     every = [[w, f] for w in (2, 4, 6, 8) for f in (1, 1.5, 2)]
-    fastest = saved.expected_duration(every).min()
+    fastest = float(saved.bounds(every, 0.2)["expected_duration"].min())
     arguments = ("choose", "m.nc", "--cost", COST, *RATE, "--untested", "--deadline")
     done = msbgen(*arguments, "1.3x")
     assert done.returncode == 0, done.stderr

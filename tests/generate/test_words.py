@@ -9,6 +9,7 @@ from conftest import synthetic_task
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import mean_duration
+from msbgen.data.store import load_netcdf
 from msbgen.evaluate.baselines import BASELINES, multilinear
 from msbgen.evaluate.scores import leave_contexts_out, left_out_groups, scored_contexts
 from msbgen.generate.faults import known_faults
@@ -69,7 +70,7 @@ def test_words_are_predicted_as_well_as_the_numbers_that_they_stand_for(model, n
 
 def test_a_saved_model_knows_its_words(model, tmp_path):
     model.save(tmp_path / "m.nc")
-    again = CalibratedModel.load_any(tmp_path / "m.nc")
+    again = CalibratedModel.any_of_file(load_netcdf(tmp_path / "m.nc"))
     assert again.words == model.words == WordColumns(((), (1.0, 2.0, 3.0, 4.0)))
     np.testing.assert_array_equal(again.contexts, model.contexts)
     np.testing.assert_array_equal(again.known["frequency"], model.known["frequency"])

@@ -81,12 +81,13 @@ def read_runs(path: Path, *, keep_all: bool) -> xr.Dataset:
 
 
 def read_measured(
-    path: Path, load: Callable[[Path], Model], *, keep_all: bool = False
+    path: Path, model_of: Callable[[xr.Dataset], Model], *, keep_all: bool = False
 ) -> tuple[xr.Dataset, Model | None]:
     """Measured profiles and None; or the known contexts of a saved model, and the model.
 
-    `load` reads the model.  With `keep_all` all measured runs are trusted; a model was fitted with
-    or without it.  Errors as :func:`msbgen.data.store.read_profiles` and those of `load`.
+    `model_of` makes the model of the content of its file.  With `keep_all` all measured runs are
+    trusted; a model was fitted with or without it.  Errors as
+    :func:`msbgen.data.store.read_profiles` and those of `model_of`.
     """
     from msbgen.data import check, schema, store
     from msbgen.generate.model import MODEL_SCHEMA
@@ -95,7 +96,7 @@ def read_measured(
     if str(dataset.attrs.get("schema")) == MODEL_SCHEMA:
         if keep_all:
             raise UsageError(f"{path} is a fitted model; --keep-all needs the measured profiles.")
-        model = load(path)
+        model = model_of(dataset)
         return model.known, model
     measured = check.validate_profiles(dataset, source=path.name)
     return (schema.trusting(measured) if keep_all else measured), None
