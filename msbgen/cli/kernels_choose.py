@@ -40,9 +40,10 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
     verb.add_argument(
         "--program",
+        action="append",
         metavar="NAME",
-        help="one program to choose for (all, one by one); the others inform the prediction of its "
-        "unmeasured contexts",
+        help="a program to choose for (all, one by one), repeated for several; the others inform "
+        "the prediction of its unmeasured contexts",
     )
     verb.add_argument(
         "--objective",
@@ -52,6 +53,13 @@ def add(verbs: Verbs) -> None:
         "and energy (%(default)s)",
     )
     shared.add_limits(verb)
+    verb.add_argument(
+        "--relative-to",
+        choices=("fastest", "highest"),
+        default="fastest",
+        help="context whose expected time a relative --latency multiplies: the fastest, or the one "
+        "with the highest clock or limit of power (%(default)s)",
+    )
     text = "probability that a program exceeds the bounds of a context; 0.05 takes 19 families of "
     shared.add_miscoverage(verb, f"{text}other programs, 0.1 takes 9", 0.05)
     verb.add_argument(
@@ -75,21 +83,25 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError(
             "--bounds needs all contexts measured, --probes some unmeasured; use one of them."
         )
+    if options.relative_to == "highest" and not isinstance(options.latency, shared.TimesFastest):
+        raise UsageError("--relative-to needs a relative limit, such as --latency 1.1x.")
     if options.columns and options.resources:
         raise UsageError("--columns names the resources, too; drop --resources.")
     inputs = [*options.table, options.bounds, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    costs = _read(options.table, options.resources, options.columns)
+    costs, metered = _read(options)
     if options.program is None:
         numbers = list(range(len(costs.programs)))
     else:
-        numbers = [costs.row(options.program)]
-    rows = list(_rows(costs, numbers, options))
+        numbers = [costs.row(name) for name in dict.fromkeys(options.program)]
+    rows = list(_rows(costs, numbers, options, metered=metered))
     shared.write_or_show_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
 
 
-def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iterator[list[Any]]:
+def _rows(
+    costs: Costs, numbers: list[int], options: argparse.Namespace, *, metered: bool
+) -> Iterator[list[Any]]:
     from msbgen.kernels.choice import Chooser
     from msbgen.kernels.choice.configuration_model import ConfigurationModel
 
@@ -99,14 +111,25 @@ def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iter
     if options.probes:
         yield from _probe_rows(chooser, costs, numbers, options)
     else:
-        yield from _choice_rows(chooser, costs, numbers, options)
+        yield from _choice_rows(chooser, costs, numbers, options, metered=metered)
 
 
-def _limits(options: argparse.Namespace, seconds: NDArray[np.float64]) -> Limits:
+def _limits(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float64]) -> Limits:
     """Limits of a program whose expected times [s] are known."""
     from msbgen.kernels.choice import Limits
 
-    return Limits(shared.seconds_of(options.latency, float(seconds.min())), options.power)
+    at = _reference(options, costs, seconds)
+    return Limits(shared.seconds_of(options.latency, float(seconds[at])), options.power)
+
+
+def _reference(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float64]) -> int:
+    """Context whose expected time a relative limit multiplies."""
+    from msbgen.kernels.choice.chooser import highest_context
+
+    fastest = int(seconds.argmin())
+    if options.relative_to == "fastest":
+        return fastest
+    return highest_context(costs, [1.0] * len(seconds), fastest)
 
 
 def _probe_rows(
@@ -124,7 +147,7 @@ def _probe_rows(
         )
     known = costs.take(open_)
     view = chooser.posterior(known)
-    limits = _limits(options, np.exp(view.logs[0]))
+    limits = _limits(options, costs, np.exp(view.logs[0]))
     chosen = chooser.next_probes(known, options.probes, objective=options.objective, limits=limits)
     yield [*costs.resources, "runs", "seconds"]
     for context in chosen:
@@ -133,18 +156,23 @@ def _probe_rows(
 
 
 def _choice_rows(
-    chooser: Chooser, costs: Costs, numbers: list[int], options: argparse.Namespace
+    chooser: Chooser,
+    costs: Costs,
+    numbers: list[int],
+    options: argparse.Namespace,
+    *,
+    metered: bool,
 ) -> Iterator[list[Any]]:
     from msbgen.kernels.choice import choose
     from msbgen.kernels.choice.chooser import highest_context
 
-    figures = ("time [s]", "time bound [s]", "energy [J]", "energy bound [J]", "saving", "measured")
-    yield ["program", *costs.columns, *figures]
+    joules = ("energy [J]", "energy bound [J]", "saving") if metered else ()
+    yield ["program", *costs.columns, "time [s]", "time bound [s]", *joules, "measured"]
     hints = []
     for number in numbers:
         known = costs.take([number])
         view = _predictions(chooser, known, options)
-        limits = _limits(options, view.time)
+        limits = _limits(options, costs, view.time)
         with _relative(options, costs, known, view):
             if options.objective == "front":
                 chosen = _front(view, limits)
@@ -153,15 +181,13 @@ def _choice_rows(
                 chosen = [choose(view, **of).context]
                 hints += _hints(options, costs, number, (view, limits, chosen[0]))
         for at in chosen:
-            top = highest_context(costs, view.work, at)
-            yield [
-                costs.programs[number],
-                *(f"{x:.12g}" for x in costs.contexts[at]),
-                *(f"{x[at]:.6g}" for x in (view.time, view.time_bound)),
-                *(f"{x[at]:.6g}" for x in (view.energy, view.energy_bound)),
-                f"{1.0 - view.energy[at] / view.energy[top]:.4f}",
-                int(known.measured[0, at]),
-            ]
+            row = [costs.programs[number], *(f"{x:.12g}" for x in costs.contexts[at])]
+            row += [f"{x[at]:.6g}" for x in (view.time, view.time_bound)]
+            if metered:
+                top = highest_context(costs, view.work, at)
+                row += [f"{x[at]:.6g}" for x in (view.energy, view.energy_bound)]
+                row.append(f"{1.0 - view.energy[at] / view.energy[top]:.4f}")
+            yield [*row, int(known.measured[0, at])]
     for hint in hints:
         shared.print_message(hint)
     # measured everywhere, a program has values for bounds
@@ -185,10 +211,11 @@ def _relative(
     except MeasurementError as error:
         if not isinstance(options.latency, shared.TimesFastest):
             raise
-        at = int(view.time.argmin())
+        at = _reference(options, costs, view.time)
+        of = "shortest expected time" if options.relative_to == "fastest" else "expected time"
         remedy = "" if known.measured[0, at] else f"; measure {known.programs[0]} there"
         raise MeasurementError(
-            f"{error} The limit is {options.latency.factor:g} times the shortest expected time, "
+            f"{error} The limit is {options.latency.factor:g} times the {of}, "
             f"{view.time[at]:.4g} s at {costs.describe(at)}{remedy}."
         ) from None
 
@@ -241,8 +268,8 @@ def _front(view: ContextPredictions, limits: Limits) -> list[int]:
     return rows[pareto_front(view.time[rows], (view.energy / view.work)[rows])].tolist()
 
 
-def _read(paths: list[Path], resources: list[str] | None, columns: Path | None) -> Costs:
-    """Read costs from tables of kernels, or from profiles of one program each."""
+def _read(options: argparse.Namespace) -> tuple[Costs, bool]:
+    """Costs of the tables, and whether they have a power; a choice by time needs none."""
     from msbgen.data import store
     from msbgen.data.check import validate_profiles
     from msbgen.kernels import dataset as kernels
@@ -251,7 +278,7 @@ def _read(paths: list[Path], resources: list[str] | None, columns: Path | None) 
     from msbgen.kernels.choice import costs
 
     found = []
-    for path in paths:
+    for path in options.table:
         if path.suffix == ".nc":
             dataset = store.load_netcdf(path)
             if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
@@ -262,17 +289,19 @@ def _read(paths: list[Path], resources: list[str] | None, columns: Path | None) 
                 found.append(kernels_readers.from_profiles([whole]))
         elif path.suffix == ".json":
             found.append(tuning.read_tuning(path))
-        elif columns is not None:
-            known = kernels_readers.read_column_map(columns)
+        elif options.columns is not None:
+            known = kernels_readers.read_column_map(options.columns)
             found.append(kernels_readers.read_table(path, known))
-        elif resources is None:
+        elif options.resources is None:
             raise UsageError(
                 f"{path}: is a table; name its columns of resources with --resources, or map other "
                 f"headers with --columns."
             )
         else:
-            found.append(
-                kernels_readers.read_table(path, kernels_readers.ColumnMap(tuple(resources)))
-            )
-    with shared.errors_from(", ".join(path.name for path in paths)):
-        return costs.costs_of(kernels.join(found))
+            known = kernels_readers.ColumnMap(tuple(options.resources))
+            found.append(kernels_readers.read_table(path, known))
+    with shared.errors_from(", ".join(path.name for path in options.table)):
+        dataset = kernels.join(found)
+        by_time = options.objective == "time" and options.power == math.inf
+        watts = 1.0 if by_time else None
+        return costs.costs_of(dataset, assumed_power=watts), kernels.has_power(dataset)

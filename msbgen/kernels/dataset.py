@@ -355,7 +355,7 @@ def powers_of(dataset: xr.Dataset) -> Floats:
     if not has_power(dataset):
         raise ArgumentError(
             "no measurement has a power, so that nothing is known of energy; measure with a meter, "
-            "or ask for runtimes alone."
+            "or ask for runtimes alone (kernels choose: --objective time)."
         )
     return dataset["power"].values.astype(float)
 

@@ -87,6 +87,43 @@ def test_every_program_gets_a_row_and_a_front_several(folder, msbgen, table):
     assert len(front) > 1
 
 
+def test_several_programs_are_named_one_by_one(msbgen, refused, table):
+    done = msbgen(*CHOOSE, "--program", "p3", "--program", "p10")
+    assert [row["program"] for row in rows(done.stdout)] == ["p10", "p3"]
+    assert rows(done.stdout)[0] == rows(msbgen(*CHOOSE).stdout)[0]
+    measured = [*CHOOSE[:5], "--program", "p1", "--program", "p3"]
+    refused(2, "--probes needs one program", *measured, "--probes", "2")
+
+
+def test_a_limit_may_be_relative_to_the_highest_clock(folder, msbgen, refused, table):
+    lines = [HEADER.strip()]  # the middle clock is the fastest
+    lines += [f"p,{clock},{ms},{w}" for clock, ms, w in ((1, 12, 5), (1.5, 10, 8), (2, 11, 12))]
+    (folder / "p.csv").write_text("\n".join(lines) + "\n")
+    arguments = ("kernels", "choose", "p.csv", "--resources", "clock", "--latency", "1.1x")
+    assert rows(msbgen(*arguments).stdout)[0]["clock [GHz]"] == "1.5"  # 11 ms
+    done = msbgen(*arguments, "--relative-to", "highest")  # 12.1 ms
+    assert rows(done.stdout)[0]["clock [GHz]"] == "1"
+    assert "p: the limit is 0.0121 s" in done.stderr
+    refused(2, "--relative-to needs a relative limit", *CHOOSE, "--relative-to", "highest")
+    highest = (*CHOOSE, "--relative-to", "highest", "--latency", "1x", "--power", "0.01")
+    refused(3, "1 times the expected time", *highest)
+
+
+def test_times_alone_are_enough_to_choose_by_time(folder, msbgen, refused, table):
+    lines = (folder / "t.csv").read_text().splitlines()
+    (folder / "t.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    done = msbgen(*CHOOSE, "--objective", "time")
+    assert done.returncode == 0, done.stderr
+    (row,) = rows(done.stdout)
+    assert list(row) == ["program", "clock [GHz]", "time [s]", "time bound [s]", "measured"]
+    assert (row["clock [GHz]"], float(row["time [s]"])) == ("2", pytest.approx(table.time[0, -1]))
+    probes = rows(msbgen(*CHOOSE, "--objective", "time", "--probes", "1").stdout)
+    assert list(probes[0]) == ["clock", "runs", "seconds"]
+    sentence = "no measurement has a power, so that nothing is known of energy"
+    refused(3, sentence, *CHOOSE)
+    refused(3, sentence, *CHOOSE, "--objective", "time", "--power", "100")
+
+
 def test_limits_are_kept_at_the_rate_that_few_families_support(folder, msbgen, table, refused):
     limit = 1.1 * table.time[0, -1]
     asked = ("--latency", f"{1e3 * limit:.6f}ms", "--miscoverage")
@@ -114,7 +151,6 @@ ERRORS = [
     (["--work", "batch"], 2, "work is 'batch'; one of the resources clock is wanted"),
     (["--resources", "volts"], 3, "a column 'volts' is wanted"),
     (["--probes", "2", "--objective", "front"], 2, "--probes needs the objective"),
-    (["--probes", "2", "--program", "p1"], 2, "--probes needs one program"),
     (["--probes", "2", "--bounds", "t.csv"], 2, "--bounds needs all contexts measured"),
 ]
 

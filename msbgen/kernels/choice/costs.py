@@ -20,6 +20,7 @@ from msbgen.kernels.dataset import (
     KERNELS_SCHEMA,
     configurations_of,
     family_of,
+    has_power,
     kernels_of,
     measured_table,
     parameter_names,
@@ -144,7 +145,9 @@ class Costs:
 
 
 @checks_arguments
-def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
+def costs_of(
+    dataset: xr.Dataset | Sequence[xr.Dataset], *, assumed_power: float | None = None
+) -> Costs:
     """Time and energy of the programs of a dataset.
 
     Parameters
@@ -154,20 +157,27 @@ def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
         program, named by its kind, with its parameters where kinds have several.  Or profiles of
         tasks over the same resources, measured or generated, with a counter in joules: each task
         is a program.  The median is taken over runs, sessions and nodes.
+    assumed_power : float, optional
+        Power [W] of all measurements if none has a power: then the times alone tell programs
+        apart, which is enough for choices by time.
 
     Raises
     ------
     ArgumentError
-        No measurement has a power; profiles without a task, or of other resources.
+        No measurement has a power and none is assumed; profiles without a task, or of other
+        resources.
     """
     if not isinstance(dataset, xr.Dataset):
-        return costs_of(kernels_from_profiles(list(dataset)))
+        return costs_of(kernels_from_profiles(list(dataset)), assumed_power=assumed_power)
     if str(dataset.attrs.get("schema")) != KERNELS_SCHEMA:
-        return costs_of([dataset])
+        return costs_of([dataset], assumed_power=assumed_power)
     kernels = kernels_of(dataset)
     contexts, _ = configurations_of(dataset)
     time = measured_table(dataset, runtimes_of(dataset))
-    power = measured_table(dataset, powers_of(dataset))
+    if assumed_power is None or has_power(dataset):
+        power: Floats | float = measured_table(dataset, powers_of(dataset))
+    else:
+        power = assumed_power
     resources = tuple(resource_names(dataset))
     return Costs(
         programs=_names(kernels.kind, kernels.parameters, parameter_names(dataset)),
