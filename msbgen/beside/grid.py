@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.beside.columns import Columns
 from msbgen.beside.sampled import EDGES, Samples, cost_of_events, expected_time
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
+from msbgen.core.words import number_of
 from msbgen.data.schema import (
     check_datasets,
     context_table,
@@ -79,7 +80,7 @@ class Grid:
         self.bandwidth = np.unique([row[3] for row in rows])
         if len(self.ways) < 2:
             raise MeasurementError(
-                f"{first.source}: has {len(rows)} context{'s' * (len(rows) > 1)} at this clock, "
+                f"{first.source}: has {number_of(len(rows), 'context')} at this clock, "
                 f"all with {self.ways[0]:g} ways; two or more numbers of ways are wanted: "
                 f"measure more, or give a fitted model."
             )
@@ -145,7 +146,7 @@ def grid_parts(
         names = resource_names(profiles)
         _check_resources(names, context_table(profiles), file_of(profiles), columns)
         if columns.frequency not in names:
-            return [profiles], math.nan if frequency is None else float(frequency)
+            return [profiles], _taken(frequency, file_of(profiles), columns)
         clocks = np.unique(profiles[columns.frequency].values.astype(float))
         return [profiles], _chosen(clocks, frequency, file_of(profiles))
     names = list(profiles.resources)
@@ -158,7 +159,9 @@ def grid_parts(
         )
     _check_resources(names, contexts, source, columns)
     levels: list[Sequence[float]] = []
-    clock = math.nan if frequency is None else float(frequency)
+    clock = math.nan
+    if columns.frequency not in names:
+        clock = _taken(frequency, source, columns)
     for name, column in zip(names, contexts.T):
         # the known levels: between these, misses follow from the reuse distances
         kept = _some(np.unique(column))
@@ -245,6 +248,17 @@ def _span(measured: Floats) -> str:
     if len(measured) == 1:
         return f"the clock {measured[0]:g}"
     return f"clocks from {measured[0]:g} to {measured[-1]:g}"
+
+
+def _taken(frequency: float | None, source: str, columns: Columns) -> float:
+    """The clock of profiles that name none."""
+    if frequency is None:
+        return math.nan
+    _log.warning(
+        "%s: has no resource '%s'; its times are taken as those at the clock %g.",
+        source, columns.frequency, frequency,
+    )  # fmt: skip
+    return float(frequency)
 
 
 def _chosen(clocks: Floats, frequency: float | None, source: str) -> float:

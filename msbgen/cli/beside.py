@@ -310,32 +310,33 @@ def _plain(found: Placement, tasks: Sequence[str]) -> dict[str, Any]:
 
 def _repair_text(found: Placement, course: Course) -> str:
     """One line about the best partition."""
+    from msbgen.core.words import number_of
+
     if found.compared == 1:
+        ways = number_of(found.sharing.ways[0], "way")
         return (
-            f"repair: nothing to compare; a cache of {_ways(found.sharing.ways[0])} has no "
-            f"partition for {len(course.tasks)} programs"
+            f"repair: nothing to compare; a cache of {ways} has no partition for "
+            f"{len(course.tasks)} programs"
         )
     if len(found.sharing.ways) == 1:
         return "repair: no partition is better than the shared cache"
     parts = ", ".join(
-        f"{task} {_ways(ways)}: {seconds:.4g} s"
+        f"{task} {number_of(ways, 'way')}: {seconds:.4g} s"
         for task, ways, seconds in zip(course.tasks, found.sharing.ways, found.durations)
     )
     return f"repair: {parts}"
 
 
-def _ways(number: float) -> str:
-    return f"{number:g} way{'s' if number != 1 else ''}"
-
-
 def _values(given: Sequence[float]) -> str:
-    return f"{len(given) or 'no'} value{'s' if len(given) != 1 else ''}"
+    from msbgen.core.words import number_of
+
+    return number_of(len(given), "value") if given else "no values"
 
 
 def _each(values: Sequence[float], n: int, name: str) -> list[float]:
     """A value of each program; one value is that of all."""
     if len(values) not in (1, n):
-        raise UsageError(f"{name} has {len(values)} values; one, or one for each of {n} programs.")
+        raise UsageError(f"{name} has {_values(values)}; one, or one for each of {n} programs.")
     return list(values) * (n if len(values) == 1 else 1)
 
 
@@ -381,5 +382,5 @@ def _times(text: str) -> tuple[float, ...]:
         return tuple(parse_seconds(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of times, such as 0s,100ms"
+            f"{text!r} is not a list of times from 0 on, such as 0s,100ms"
         ) from None

@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
     from msbgen.bounds import model as calibrate
+    from msbgen.core.words import number_of
     from msbgen.data import store, tables
     from msbgen.generate import fit as fitting
 
@@ -54,7 +55,8 @@ def run(options: argparse.Namespace) -> None:
         store.save_netcdf(bounds, options.out, overwrite=options.force)
     else:
         tables.write_table(tables.bound_rows(bounds), options.out, overwrite=options.force)
+    made = number_of(len(contexts), "context")
     shared.show(
-        f"{options.out}: {len(contexts)} contexts, {int(bounds['extrapolated'].sum())} of them "
-        f"extrapolated; a new run exceeds its bound with probability {rate:g}"
+        f"{options.out}: {made}, {int(bounds['extrapolated'].sum())} of them extrapolated; a new "
+        f"run exceeds its bound with probability {rate:g}"
     )

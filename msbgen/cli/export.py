@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
 
     import numpy as np
 
+    from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.data.schema import context_table, level_labels, replicate_dim, same_level
     from msbgen.export.openmetrics import write_openmetrics
@@ -76,4 +77,4 @@ def run(options: argparse.Namespace) -> None:
             datasets, options.out, start=options.start or 0.0, overwrite=options.force
         )
         where = "store it by 'promtool tsdb create-blocks-from openmetrics'"
-    shared.show(f"{options.out}: {many} runs; {where}")
+    shared.show(f"{options.out}: {number_of(many, 'run')}; {where}")

@@ -58,6 +58,7 @@ def run(options: argparse.Namespace) -> None:
 
     import numpy as np
 
+    from msbgen.core.words import number_of
     from msbgen.data import partial, store
     from msbgen.generate import fit as fitting
     from msbgen.generate.model import ProfileModel
@@ -111,7 +112,8 @@ def run(options: argparse.Namespace) -> None:
         store.write_blocks(labelled(), options.out, overwrite=options.force)
     if options.model:
         model.save(options.model, overwrite=options.force)
-    shared.show(f"{options.out}: {len(contexts)} contexts, {extrapolated} of them extrapolated")
+    made = number_of(len(contexts), "context")
+    shared.show(f"{options.out}: {made}, {extrapolated} of them extrapolated")
     for sentence in cut:
         shared.print_message(f"cut: {sentence}")
 

@@ -137,6 +137,7 @@ def run_predict(options: argparse.Namespace) -> None:
     """Predict time and energy of a graph, a row for each context."""
     graph_options.check_inputs(options, options.model)
 
+    from msbgen.core.words import number_of
     from msbgen.graphs.predictor import network_storage
 
     predictor = network_storage.load_predictor(options.model)
@@ -165,7 +166,7 @@ def run_predict(options: argparse.Namespace) -> None:
             numbers = [f"{value:.6g}" for value in (*predicted[k], *interval)]
             yield [*(f"{value:.15g}" for value in context), *numbers, int(beyond[k])]
 
-    summary = f"{len(table)} contexts of {device.name}"
+    summary = f"{number_of(len(table), 'context')} of {device.name}"
     shared.write_or_show_table(predictions(), options.out, summary, force=options.force)
     if device.name not in predictor.devices_:
         shared.print_message(

@@ -79,6 +79,8 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the choice for each program, or the contexts to measure, as CSV."""
+    from msbgen.core.words import number_of
+
     if options.bounds and options.probes:
         raise UsageError(
             "--bounds needs all contexts measured, --probes some unmeasured; use one of them."
@@ -96,7 +98,9 @@ def run(options: argparse.Namespace) -> None:
     else:
         numbers = [costs.row(name) for name in dict.fromkeys(options.program)]
     rows = list(_rows(costs, numbers, options, metered=metered))
-    shared.write_or_show_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
+    shared.write_or_show_table(
+        rows, options.out, number_of(len(rows) - 1, "row"), force=options.force
+    )
 
 
 def _rows(

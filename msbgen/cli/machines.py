@@ -139,6 +139,7 @@ def run_predict(options: argparse.Namespace) -> None:
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
     from msbgen.core.errors import ProfileError
+    from msbgen.core.words import number_of
     from msbgen.learn import extras
     from msbgen.machines import storage as relative_storage
 
@@ -180,7 +181,8 @@ def run_predict(options: argparse.Namespace) -> None:
                     int(m == times.argmin()),
                 ]
 
-    summary = f"{len(seconds)} runs on {len(predictor.machines_)} machines"
+    machines = number_of(len(predictor.machines_), "machine")
+    summary = f"{number_of(len(seconds), 'run')} on {machines}"
     shared.write_or_show_table(rows(), options.out, summary, force=options.force)
     if not timed.all():
         left = every["program"].values[~timed]

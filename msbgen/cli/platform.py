@@ -68,6 +68,7 @@ def run_replay(options: argparse.Namespace) -> None:
     import numpy as np
 
     from msbgen import platform
+    from msbgen.core.words import number_of
     from msbgen.data import store, tables
     from msbgen.platform.config import exact_contexts
 
@@ -85,14 +86,14 @@ def run_replay(options: argparse.Namespace) -> None:
         profiles = platform.replay_trace(
             trace, contexts, runs, options.interval, options.seed, progress=step
         )
-    n, each = len(contexts), _many(int(runs.sum()), "run")
+    n, each = len(contexts), number_of(int(runs.sum()), "run")
     if options.onto:
         profiles = _joined(store.read_profiles(options.onto), profiles, again, options)
-        n, each = profiles.sizes["context"], _many(int(profiles["duration"].count()), "run")
+        n, each = profiles.sizes["context"], number_of(int(profiles["duration"].count()), "run")
     elif np.all(runs == runs[0]):
-        each = f"{_many(runs[0], 'run')} each"
+        each = f"{number_of(runs[0], 'run')} each"
     store.write_profiles(profiles, options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {_many(n, 'context')}, {each}")
+    shared.show(f"{options.out}: {number_of(n, 'context')}, {each}")
 
 
 def _replay_beside(options: argparse.Namespace) -> None:
@@ -101,6 +102,7 @@ def _replay_beside(options: argparse.Namespace) -> None:
         raise UsageError("--with is for programs alone; leave it out, or leave out --beside.")
 
     from msbgen import platform
+    from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.data.schema import join_profiles
     from msbgen.data.sharing import CHANNELS, shared_by_all
@@ -124,13 +126,8 @@ def _replay_beside(options: argparse.Namespace) -> None:
             blocks.append(found[0].drop_vars("held_ways"))
             step(done, len(contexts))
     store.write_profiles(join_profiles(blocks), options.out, overwrite=options.force)
-    each = _many(options.runs or 10, "run")
-    shared.show(f"{options.out}: {_many(len(contexts), 'context')}, {each} each")
-
-
-def _many(n: int, what: str) -> str:
-    """A number of things."""
-    return f"{n} {what}{'s' if n != 1 else ''}"
+    each = number_of(options.runs or 10, "run")
+    shared.show(f"{options.out}: {number_of(len(contexts), 'context')}, {each} each")
 
 
 def _joined(

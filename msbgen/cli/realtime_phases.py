@@ -22,6 +22,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the phase table of a profile file."""
     shared.check_files([options.file], [options.out], force=options.force)
 
+    from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.phases import phases
 
@@ -29,4 +30,5 @@ def run(options: argparse.Namespace) -> None:
     table = phases.phase_table(profiles, resolution=options.resolution)
     phases.write_phases(table, options.out, overwrite=options.force)
     contexts = table["speed"].size // table.sizes["phase"]
-    shared.show(f"{options.out}: {table.sizes['phase']} phases in {contexts} contexts")
+    phases = number_of(table.sizes["phase"], "phase")
+    shared.show(f"{options.out}: {phases} in {number_of(contexts, 'context')}")

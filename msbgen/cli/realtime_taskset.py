@@ -49,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
             "two profile files have the same name, which identifies tasks; rename one."
         )
 
+    from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.realtime import tasksets
 
@@ -65,7 +66,9 @@ def run(options: argparse.Namespace) -> None:
             wcet, options.utilisation, cores=options.cores, capacity=capacity, rng=options.seed
         )
     made.write(options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {len(made.tasks)} tasks, utilisation {made.utilisation:.6g}")
+    shared.show(
+        f"{options.out}: {number_of(len(made.tasks), 'task')}, utilisation {made.utilisation:.6g}"
+    )
 
 
 def _check_capacity(

@@ -124,6 +124,7 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
     from msbgen.core.errors import ProfileError
+    from msbgen.core.words import number_of
     from msbgen.data.tables import rows_of
     from msbgen.runtimes import readers as runtimes_readers
     from msbgen.runtimes import storage
@@ -148,7 +149,7 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
             neighbours = "|".join(workloads[k] for k in beside if k >= 0)
             yield [workloads[workload], platforms[platform], neighbours, f"{value:.6g}", int(flag)]
 
-    summary = f"{len(runs)} runs, {int(extrapolated.sum())} of them extrapolated"
+    summary = f"{number_of(len(runs), 'run')}, {int(extrapolated.sum())} of them extrapolated"
     shared.write_or_show_table(rows(), options.out, summary, force=options.force)
 
 

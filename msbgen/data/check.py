@@ -96,7 +96,8 @@ def inspect_profiles(
     """Find every problem of a profile dataset without raising.
 
     The layout is checked first; values are checked only where the layout holds.  Checks for errors
-    of measurement are left out for generated datasets (attribute ``kind``) and for parts.
+    of measurement are left out for generated datasets (attribute ``kind``) and for parts; warnings
+    about values are left out where values are wrong.
     """
     check_datasets(dataset)
     whole = not part and "kind" not in dataset.attrs
@@ -106,8 +107,10 @@ def inspect_profiles(
         return CheckReport(errors)
     problems, doubts = list(_value_errors(dataset)), []
     if whole:
+        doubts = [*_layout_warnings(dataset)]
+        if not problems:  # what is refused anyway may be too large to add up
+            doubts += _measurement_warnings(dataset)
         problems += _measurement_errors(dataset)
-        doubts = [*_layout_warnings(dataset), *_measurement_warnings(dataset)]
     return CheckReport([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
 
 

@@ -20,6 +20,7 @@ from msbgen.core.arrays import POSITIVE, StoredArrays, digest
 from msbgen.core.draws import count_of, numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
+from msbgen.core.words import number_of
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
     file_of,
@@ -86,7 +87,8 @@ class ProfileModel:
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} of {self.attrs.get('task', 'a task')}: "
-            f"{len(self.distribution.contexts)} contexts of {', '.join(self.resources)}; "
+            f"{number_of(len(self.distribution.contexts), 'context')} of "
+            f"{', '.join(self.resources)}; "
             f"{', '.join(self.counters)}>"
         )
 

@@ -28,6 +28,7 @@ import msbgen.graphs._kernels as _kernels
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
+from msbgen.core.words import number_of
 from msbgen.graphs.dataset import graph_name, lacking_kind, other_time_unit
 from msbgen.graphs.devices import Device, check_contexts
 from msbgen.graphs.programs import Program as Program
@@ -387,6 +388,7 @@ def _check_size(contexts: int, runs: int, each: float) -> None:
     size = each * contexts * runs
     if size > 0.5 * (memory := physical_memory()):
         raise ArgumentError(
-            f"{runs} runs in {contexts} contexts take about {size / 1e9:.3g} GB where this machine "
-            f"has {memory / 1e9:.3g} GB of memory; fewer runs or contexts are wanted."
+            f"{number_of(runs, 'run')} in {number_of(contexts, 'context')} take about "
+            f"{size / 1e9:.3g} GB where this machine has {memory / 1e9:.3g} GB of memory; fewer "
+            f"runs or contexts are wanted."
         )

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.words import number_of
 from msbgen.data.schema import (
     DETECTABLE_COLUMN,
     complete_array,
@@ -80,10 +81,11 @@ class ComparisonPlan:
 
     def describe(self) -> str:
         """Summary of the plan in a few lines."""
+        contexts = number_of(len(self.runs), "context")
+        runs = number_of(int(self.runs.sum()), "run")
         head = (
-            f"{len(self.runs)} contexts, {int(self.runs.sum())} runs of each version, about "
-            f"{self.seconds.sum():.4g} s: they find a change of {self.detectable[-1]:.2%} 9 times "
-            f"in 10"
+            f"{contexts}, {runs} of each version, about {self.seconds.sum():.4g} s: they find a "
+            f"change of {self.detectable[-1]:.2%} 9 times in 10"
         )
         return "\n".join([head, *self.notes])
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.durations import has_unit, parse_seconds
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
+from msbgen.core.words import number_of
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, labels_of, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
@@ -144,7 +145,7 @@ class Plan:
             return ""
         place = {0: "", 1: " after the first context"}.get(n, f" after the first {n} contexts")
         return (
-            f"stop{place}: {seconds:.4g} s more in {contexts} context{'s' if contexts > 1 else ''} "
+            f"stop{place}: {seconds:.4g} s more in {number_of(contexts, 'context')} "
             f"would lower the expected error from {self.error[n]:.3g} to {error:.3g} of the "
             f"largest counts, where one run differs by {self.noise:.3g} from the mean of its "
             f"context; 1 % more measuring time lowers √(error² + noise²) by less than "
@@ -154,7 +155,9 @@ class Plan:
     def describe(self) -> str:
         """Summary of the plan in a few lines."""
         total = float(self.seconds.sum())
-        lines = [f"{len(self.runs)} contexts, {int(self.runs.sum())} runs, about {total:.4g} s"]
+        contexts = number_of(len(self.runs), "context")
+        runs = number_of(int(self.runs.sum()), "run")
+        lines = [f"{contexts}, {runs}, about {total:.4g} s"]
         if self.advice:
             lines.append(self.advice)
         if self.again:

@@ -137,12 +137,32 @@ def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code
         ("a.nc b.nc --ways 2,3 --cache 0.7,1.9", "--cache: '0.7,1.9' is not a list of whole"),
         ("a.nc b.nc --ways 5,3 --cache 0,1 --repair", "--repair divides what all programs share"),
         ("a.nc b.nc --ways 7.5 --repair", "--repair wants a whole number of --ways"),
+        ("a.nc b.nc --starts -1s,0s", "--starts: '-1s,0s' is not a list of times from 0 on"),
         ("a.nc b.nc --clock 0", "--clock: '0' is not a list of numbers > 0"),
         ("a.nc b.nc --picture p.txt", "--picture: 'p.txt' is no PNG; end the name with .png"),
     ],
 )
 def test_options_without_effect_are_refused(files, refused, arguments, message):
     refused(2, message, "beside", *arguments.split())
+
+
+def test_a_file_without_a_clock_is_taken_at_the_clock_that_is_named(files, msbgen):
+    alone = profiles("alone", 1e5, clocks=(2.0,)).drop_vars("frequency")
+    write_profiles(alone, files / "alone.nc")
+    text = "alone.nc: has no resource 'frequency'; its times are taken as those at the clock 2."
+    done = msbgen("beside", "alone.nc", "alone.nc")
+    assert (done.returncode, text in done.stderr) == (0, False)
+    done = msbgen("beside", "alone.nc", "a.nc", *SHARED)
+    assert (done.returncode, done.stderr.count(text)) == (0, 1)
+
+
+def test_a_choice_beyond_the_measured_bandwidths_is_warned_of(files, msbgen):
+    low = profiles("low", 1e5)
+    write_profiles(low.isel(context=(low["bandwidth"] < 1e6).values), files / "low.nc")
+    done = msbgen("beside", "choose", "low.nc", "b.nc", "--clock", "2", "--sockets", "1")
+    assert done.returncode == 0, done.stderr
+    text = "low: was measured with up to 100 MB/s, and no limit is wanted: its times"
+    assert done.stderr.count(text) == 1
 
 
 def test_a_picture_is_replaced_only_if_told(files, msbgen, refused):

@@ -1,6 +1,7 @@
 """Every breach of the contract gets its sentence, with its place and nothing else."""
 
 import tracemalloc
+import warnings
 from time import process_time
 
 import numpy as np
@@ -38,6 +39,14 @@ def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
     assert set(inspect_profiles(change(fresh), source="task.nc").errors) == set(
         caught.value.problems
     )
+
+
+def test_counts_that_are_refused_are_not_added_up(measured, caplog):
+    huge = measured.assign(instructions=measured["instructions"].astype(float) * 1e300)
+    huge["instructions"].attrs = measured["instructions"].attrs
+    with warnings.catch_warnings(action="error"), pytest.raises(ProfileError, match="infinite, or"):
+        validate_profiles(huge)
+    assert not caplog.messages
 
 
 def test_a_trace_is_to_be_replayed_and_nothing_else_is_said_of_it(measured):

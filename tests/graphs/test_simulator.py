@@ -79,7 +79,7 @@ def test_more_runs_than_memory_holds_are_refused_before_they_are_drawn(monkeypat
     with pytest.raises(ArgumentError, match=r"1000000000 runs in 13 contexts take about .* GB"):
         label_runs(GRAPH, SIMULATOR, CONTEXTS[:13], runs=10**9)
     monkeypatch.setattr(simulator, "physical_memory", lambda: 2000 * GRAPH.sizes["task"])
-    with pytest.raises(ArgumentError, match=r"100 runs in 1 contexts take .* fewer runs or cont"):
+    with pytest.raises(ArgumentError, match=r"100 runs in 1 context take .* fewer runs or cont"):
         SIMULATOR.run(GRAPH, CONTEXTS[:1], runs=100)
 
 

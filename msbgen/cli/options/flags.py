@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,10 +34,14 @@ class _Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Prints its help like any other result, so that a full disk is an error."""
+    """Prints its help like any other result, so that a full disk is an error.
+
+    What begins like a negative number is a value, as ``-1s,0s``, and never an option.
+    """
 
     def __init__(self, **options: Any):
         super().__init__(formatter_class=_Help, **options)
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def print_help(self, file: object = None) -> None:
         """Print the help, to stdout."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from msbgen.core.words import number_of
 from msbgen.data.groups import describe_groups
 from msbgen.measure.actuators.actuator import listed
 from msbgen.measure.actuators.kernel_files import DryRunFiles, KernelFiles, SystemFiles
@@ -53,7 +54,8 @@ def describe_dry_run(
     cores = program_cores(spec)
     programs = spec.programs()
     variants = f" of {len(programs)} variants" if spec.variants else ""
-    yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs{variants} in random order"
+    contexts = number_of(len(order.contexts), "context")
+    yield f"plan: {contexts}, {number_of(len(order.slots), 'run')}{variants} in random order"
     for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):
         levels = listed([resource.text(level) for level in sorted(set(column.tolist()))])
         units = "" if actuator.units in ("", "1") else f" {actuator.units}"

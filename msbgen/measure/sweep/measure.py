@@ -11,6 +11,7 @@ import xarray as xr
 
 from msbgen.core.errors import ProfileError
 from msbgen.core.machine import OnProgress
+from msbgen.core.words import number_of
 from msbgen.data.files import check_output
 from msbgen.data.merge import check_batch, join_batches, without_replaced
 from msbgen.data.partial import describe_partial
@@ -56,7 +57,8 @@ class SweepResult:
         """Lines with the size, groups of counters, incomplete runs and progress counters."""
         for path, dataset in self.datasets.items():
             runs = int(dataset["duration"].notnull().sum())
-            yield f"{path}: {dataset.sizes['context']} contexts, {runs} runs"
+            contexts = number_of(dataset.sizes["context"], "context")
+            yield f"{path}: {contexts}, {number_of(runs, 'run')}"
             yield from describe_partial(dataset)
             yield from describe_progress_counters(dataset)
 

@@ -136,7 +136,7 @@ def test_a_dry_run_tells_sessions_and_quotas_and_changes_nothing(campaign, tmp_p
     kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
     before = tree(kernel)
     message = "\n".join(describe_kernels_dry_run(replace(campaign, quotas=(60.0,)), kernel))
-    assert "plan: 1 contexts, 3 runs in random order" in message
+    assert "plan: 1 context, 3 runs in random order" in message
     assert "each run is a session: 3 kernels of networks, 0 drawn at random, 1 networks" in message
     assert "echo '1200' > " in message
     assert tree(kernel) == before
