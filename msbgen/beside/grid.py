@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -35,6 +36,8 @@ Floats = NDArray[np.float64]
 
 # Known contexts of a model with one number of ways, of which a table is made.
 _MOST_CONTEXTS = 40
+# Ways of a cache.
+_MOST_WAYS = 1024.0
 
 
 class Generator(Protocol):
@@ -226,8 +229,20 @@ def _some(levels: Floats) -> Floats:
 
 
 def _check_resources(names: Sequence[str], contexts: Floats, source: str, columns: Columns) -> None:
-    """Refuse levels of a resource of which the law knows nothing."""
+    """Refuse levels that no cache, memory or core has, and resources that the law does not know."""
+    ranges = {
+        columns.ways: (0.0, _MOST_WAYS, f"from 0 to {_MOST_WAYS:g}"),
+        columns.bandwidth: (sys.float_info.min, math.inf, "above 0"),
+        columns.frequency: (sys.float_info.min, math.inf, "above 0"),
+    }
     for name, column in zip(names, contexts.T):
+        least, most, wanted = ranges.get(name, (-math.inf, math.inf, ""))
+        wrong = column[(column < least) | (column > most)]
+        if wrong.size:
+            raise MeasurementError(
+                f"{source}: has a level of {wrong[0]:g} of the resource {quoted(name)}; levels "
+                f"{wanted} are wanted: correct it, or measure the context again."
+            )
         several = len(np.unique(column)) > 1
         if several and name not in (columns.ways, columns.bandwidth, columns.frequency):
             raise MeasurementError(

@@ -173,6 +173,14 @@ def test_what_gives_no_table_is_refused(measured):
         (profiles.isel(context=[0, 1, 2, 3, 4]), None, "lacks 8 ways with 1e.06 MB/s"),
         (profiles.drop_vars("cache_misses"), None, "has no counter 'cache_misses'; measure it"),
         (profiles.drop_vars("cache_ways"), None, "has no resource 'cache_ways'"),
+        *(
+            (profiles.assign_coords({name: profiles[name] * by}), None, f"{name}'; levels {wanted}")
+            for name, by, wanted in (
+                ("cache_ways", 1e4, "from 0 to 1024"),
+                ("bandwidth", 0, "above 0"),
+                ("frequency", -1, "above 0"),
+            )
+        ),
     ):
         with pytest.raises(MeasurementError, match=message):
             program_table(broken, clock)
