@@ -84,6 +84,7 @@ def run(options: argparse.Namespace) -> None:
         _plan_comparison(options)
         return
 
+    from msbgen.core.errors import ArgumentError
     from msbgen.plan import plan, sharing
 
     levels = shared.levels(options.levels) if options.levels else {}
@@ -115,7 +116,13 @@ def run(options: argparse.Namespace) -> None:
                 f"{options.measured.name}: resource '{unlisted[0]}' has no attribute 'levels'; "
                 f"name those that the platform can set by --levels."
             )
-        levels = sharing.sharing_levels(levels or known)
+        try:
+            levels = sharing.sharing_levels(levels or known)
+        except ArgumentError as error:
+            raise UsageError(
+                f"{options.measured.name}: {error} Name those that the platform can set by "
+                f"--levels."
+            ) from None
         given["candidates"] = sharing.sharing_contexts(levels)
     with Progress("planning") as step:
         if options.beside and not options.measured:

@@ -82,7 +82,7 @@ def sharing_levels(
     Raises
     ------
     ArgumentError
-        There are no levels of ways or bandwidth, or one number of ways only.
+        There are no levels of ways or bandwidth, or not above 0, or one number of ways only.
 
     Examples
     --------
@@ -97,9 +97,14 @@ def sharing_levels(
                 f"levels have no '{name}'; those of '{ways}' and '{bandwidth}' are wanted for "
                 f"programs that share them."
             )
-    if found[ways].size < 2 or found[ways][0] <= 0:
-        raise ArgumentError(f"levels of '{ways}' are {found[ways].tolist()}; two or more numbers "
-                            f"of ways, from 1 on, are wanted.")  # fmt: skip
+        if not (found[name][0] > 0 and np.isfinite(found[name]).all()):
+            raise ArgumentError(
+                f"levels of '{name}' are {found[name].tolist()}; numbers above 0 are wanted."
+            )
+    if found[ways].size < 2:
+        raise ArgumentError(
+            f"levels of '{ways}' are {found[ways].tolist()}; two or more numbers are wanted."
+        )
     limited = found[bandwidth][found[bandwidth] < UNREGULATED]
     found[ways] = _some(found[ways], _WAYS)
     found[bandwidth] = np.append(_some(limited, _BANDWIDTHS)[:2], NO_LIMIT)

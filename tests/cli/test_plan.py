@@ -69,6 +69,10 @@ def test_plans_for_beside_name_missing_levels(tmp_path, msbgen, refused):
     bare.to_netcdf(tmp_path / "bare.nc")
     message = "bare.nc: resource 'cache_ways' has no attribute 'levels'; name those"
     refused(2, message, "plan", "--beside", "bare.nc", "--budget", "9", "-o", "plan.csv")
+    bare["cache_ways"].attrs["levels"] = [0.0, 2.0]
+    bare.to_netcdf(tmp_path / "odd.nc")
+    message = "odd.nc: levels of 'cache_ways' are [0.0, 2.0]; numbers above 0 are wanted."
+    refused(2, message, "plan", "--beside", "odd.nc", "--budget", "9", "-o", "plan.csv")
 
 
 @pytest.mark.parametrize(("beside", "use"), [(True, "'msbgen beside'"), (False, "lower bounds")])

@@ -42,7 +42,9 @@ def test_the_documented_budgets_measure_every_number_of_ways(budget, unlimited):
     [
         ({"cache_ways": [2, 4]}, "levels have no 'bandwidth'; those of 'cache_ways' and"),
         ({"bandwidth": [70]}, "levels have no 'cache_ways'"),
-        ({"cache_ways": [4], "bandwidth": [70]}, "two or more numbers of ways, from 1 on"),
+        ({"cache_ways": [4], "bandwidth": [70]}, "'cache_ways' are .4.0.; two or more numbers"),
+        ({"cache_ways": [0, 4], "bandwidth": [70]}, "numbers above 0 are wanted"),
+        ({"cache_ways": [2, 4], "bandwidth": [0, 70]}, "'bandwidth' are .* above 0 are wanted"),
     ],
 )
 def test_levels_without_shared_resources_are_refused(levels, message):
