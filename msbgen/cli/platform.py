@@ -125,7 +125,10 @@ def _replay_beside(options: argparse.Namespace) -> None:
             found = platform.replay_beside(streams, sharing, runs, options.interval, options.seed)
             blocks.append(found[0].drop_vars("held_ways"))
             step(done, len(contexts))
-    store.write_profiles(join_profiles(blocks), options.out, overwrite=options.force)
+    profiles = join_profiles(blocks)
+    if not profiles["prefetched_misses"].sum():  # no file holds a counter that counted nothing
+        profiles = profiles.drop_vars("prefetched_misses")
+    store.write_profiles(profiles, options.out, overwrite=options.force)
     each = number_of(options.runs or 10, "run")
     shared.show(f"{options.out}: {number_of(len(contexts), 'context')}, {each} each")
 

@@ -8,7 +8,7 @@ import pytest
 from msbgen.data.schema import context_table, count_array, counter_names, mean_duration
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.platform import write_stream
-from streams import random_stream
+from streams import random_lines, random_stream, stream_of
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 GZIP, OPENSSL = TRACES / "gzip.nc", TRACES / "openssl.nc"
@@ -149,5 +149,10 @@ def test_programs_are_replayed_beside_others(tmp_path, msbgen, refused):
     assert counter_names(beside)[-1] == "prefetched_misses"
     few, many = mean_duration(beside)
     assert few > 1.02 * many
+    write_stream(stream_of(random_lines(1, 2000), 20), tmp_path / "few.nc")
+    done = msbgen("platform", "replay", "few.nc", "--contexts", "c.csv", "--beside", "few.nc",
+                  "--interval", "20us", "-o", "few-out.nc")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "prefetched_misses" not in counter_names(read_profiles(tmp_path / "few-out.nc"))
     refused(3, "a.nc: attribute 'schema' is 'msbgen-stream/1'", *replaying, "-o", "d.nc")
     refused(2, "--with is", *replaying, "--beside", "b.nc", "--with", "out.nc", "-o", "d.nc")
