@@ -38,7 +38,8 @@ os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", 
 import numpy as np
 from mutate_answers import DoubtError, doubt_path, doubt_text, one_sentence
 from mutate_files import spoil_file
-from mutate_originals import Reader, make_originals, readers
+from mutate_originals import make_originals
+from mutate_readers import Reader, readers
 from tables import RESULTS, markdown, publish, store, stored
 
 import msbgen
@@ -269,8 +270,10 @@ def _codes(reader: Reader) -> set[int]:
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
     # a sound file may be too small for the options, or lack a resource that they name
-    if {"replay", "--leave-out", "--capacity", "report"} & {*verb}:
+    if {"replay", "--leave-out", "--capacity", "report", "beside", "--beside"} & {*verb}:
         codes.add(2)
+    if "--strict" in verb:
+        codes.add(7)
     if verb[:1] == ("choose",):  # a deadline or a total may become too small, too
         codes |= {2, 6}
     return codes | {5} if "batch" in verb or verb[:2] == ("machines", "predict") else codes

@@ -51,6 +51,8 @@ def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
     target.unlink(missing_ok=True)
     if rng.random() < 0.15:
         data, how = spoil_bytes(path.read_bytes(), rng)
+    elif path.suffix == ".npz":
+        return _spoil_archive(path, target, rng)
     elif path.suffix != ".nc":
         change = TEXT_CHANGES[rng.integers(len(TEXT_CHANGES))]
         text = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -80,6 +82,18 @@ def _spoil_netcdf(path: Path, target: Path, rng: np.random.Generator) -> str:
             continue
         return how
     raise RuntimeError(f"{path}: nothing that was done to it could be written")
+
+
+def _spoil_archive(path: Path, target: Path, rng: np.random.Generator) -> str:
+    """Arrays of numpy are damaged as variables are, each with dimensions of its own."""
+    with np.load(path) as stored:
+        arrays = {
+            name: ([f"{name}_{k}" for k in range(stored[name].ndim)], stored[name])
+            for name in stored.files
+        }
+    spoilt, how = spoil_dataset(xr.Dataset(arrays), rng)
+    np.savez(target, **{str(name): variable.values for name, variable in spoilt.variables.items()})
+    return how
 
 
 def _digest(ds: xr.Dataset) -> str:

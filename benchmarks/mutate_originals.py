@@ -1,21 +1,17 @@
-"""Small files of every kind for :mod:`mutate`, and the commands that read them."""
+"""Small files of every kind for :mod:`mutate`."""
 
+import itertools
 import json
-from collections.abc import Callable
 from contextlib import chdir
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import mutate_recordings
 import numpy as np
 import xarray as xr
-from mutate_answers import DoubtError, doubt
 
 import msbgen
 from msbgen.cli.main import main as command
 from msbgen.graphs import simulator as simulators
-from msbgen.graphs.dataset import describe as describe_graph
 from msbgen.graphs.predictor import network_predictor
 from msbgen.graphs.predictor.network import NetworkSettings
 from msbgen.graphs.predictor.network_storage import save_network
@@ -26,171 +22,17 @@ from msbgen.kernels.predictor.storage import save as save_kernels
 from msbgen.learn.boosting import BoostingSettings
 from msbgen.learn.randomised import TreesSettings
 from msbgen.machines.dataset import read as read_relative
-from msbgen.machines.dataset import runtimes_of
 from msbgen.machines.kriging import KrigingSettings
 from msbgen.machines.predictor import RelativePredictor
 from msbgen.machines.storage import save as save_relative
+from msbgen.platform.stream import make_stream, write_stream
 from msbgen.platform.trace import make_trace, write_trace
-from msbgen.runtimes.towers import TowerSettings
 
 QUICK = {
     "boosting": BoostingSettings(rounds=3),
     "kriging": KrigingSettings(tuned=20, steps=3),
     "trees": TreesSettings(trees=5),
 }
-TOWERS = TowerSettings(rank=4, hidden=8, steps=20)
-
-# A line a command: the original that is damaged, where the copy goes (spoilt.* unless after '>'),
-# and the command, with IN for the copy. A line without '>' and ':' continues the one before.
-COMMANDS = """
-measured.nc: check IN
-measured.nc: generate IN -o o.nc --contexts contexts.csv
-measured.nc: generate IN -o o.nc --contexts contexts.csv --kind mean --interval 0.03 --model m.nc
-measured.nc: generate IN -o o.nc --contexts contexts.csv --kind sample --samples 2 --preset paper
-energy.nc: generate energy-b.nc -o o.nc --contexts energy.nc --power-of IN energy-c.nc
-measured.nc: bound IN -o b.nc --contexts contexts.csv --miscoverage 0.4 --model m.nc
-model-calibrated.nc: choose IN --deadline 1h --cost cache_ways=1 --miscoverage 0.4 -o p.csv
-deadlines.csv: choose --deadlines IN --cost cache_ways=1 --miscoverage 0.4 --total cache_ways=9
-  -o p.csv
-measured.nc: export IN --format perfetto -o x.pftrace
-measured.nc: export IN --format openmetrics -o x.txt
-measured.nc: plan IN --budget 3s -o p.csv
-measured.nc: evaluate IN --truth truth.nc --methods default/mean,nearest_context,multilinear -o s
-measured.nc: report IN -o r.html --truth truth.nc --miscoverage 0.4 --contexts grid:2x2 --budget 2
-measured.nc > batch/small.nc: batch batch.toml -o many
-tasks.toml: batch IN -o many
-truth.nc: evaluate measured.nc --truth IN --methods default/mean,nearest_context,multilinear
-measured.nc: evaluate IN --leave-out 2 --methods nearest_context
-truth.nc: generate measured.nc -o o.nc --contexts IN
-made.nc: evaluate measured.nc --truth truth.nc --methods nearest_context --generated IN
-measured.nc: compare measured.nc IN --json o.json -o o.csv --report r.html
-measured.nc: compare IN measured.nc --contexts grid:2x2 --markdown
-contexts.csv: generate measured.nc -o o.nc --contexts IN
-contexts.csv: bound measured.nc --contexts IN --miscoverage 0.4
-trace.nc: platform replay IN -o o.nc --contexts grid:2x2x1 --runs 2
-rt.nc: check IN
-plan.csv: platform replay trace.nc -o o.nc --contexts IN
-grid.nc: realtime phases IN -o t.nc
-grid.nc: realtime taskset IN grid.nc --utilisation 1.5 -o s.toml
-  --capacity cache_ways=20,bandwidth=1400
-grid.nc > truths/work.nc: realtime simulate set.toml --tables tables --truth truths
-  -o o.nc --horizon 1s
-work.nc: realtime allocate IN work.nc --progress 0.2,0.6 --capacity cache_ways=20,bandwidth=1400
-work.nc: realtime allocate IN --progress 0 --capacity cache_ways=20,bandwidth=1400 --cores 2
-  --allocator dna --objective progress --slack 0.1
-work.nc > tables/work.nc: realtime simulate set.toml --tables tables --truth truths
-  -o o.nc --horizon 1s --slack simulated --profiles truths
-set.toml: realtime simulate IN --tables tables --truth truths -o o.nc --horizon 1s --slack reference
-rt.csv: runtime import IN -o o.nc
-rt.nc: runtime fit IN -o m.nc
-rt.nc: runtime evaluate IN --replicates 1 -o p.csv
-model-runtime.nc: runtime predict IN --wanted wanted.csv -o p.csv
-model-runtime.nc: runtime bound IN --wanted wanted.csv --miscoverage 0.3 -o p.csv
-wanted.csv: runtime predict model-runtime.nc --wanted IN -o p.csv
-runs.csv: machines import IN -o r.nc
-runs.csv: machines predict model-relative.nc --runs IN --source old --miscoverage 0.3 -o p.csv
-runs.nc: machines predict model-relative.nc --runs IN --source old --miscoverage 0.3 -o p.csv
-runs.nc: machines evaluate IN --folds 2 -o p.csv
-model-relative.nc: machines predict IN --runs runs.nc --source old --miscoverage 0.3 -o p.csv
-model-relative.nc: machines predict IN --runs runs.nc --source old,new -o p.csv
-sim.toml: machines queue IN -o q
-jobs.csv: machines queue spoilt-jobs.toml -o q --swf
-log.swf: machines queue spoilt-log.toml -o q
-kernels.nc: kernels fit IN --folds 2 -o m.nc
-kernels.nc: kernels evaluate IN --folds 2 -o p.csv
-kernels.csv: kernels import IN --columns map.toml -o k.nc
-map.toml: kernels import kernels.csv --columns IN -o k.nc
-model-kernels.nc: kernels predict IN --workload launches.csv --network n -o p.csv
-model-kernels.nc: kernels predict IN --workload launches.csv --network n --contexts grid:2
-launches.csv: kernels predict model-kernels.nc --workload IN --network n -o p.csv
-launches.nc: kernels predict model-kernels.nc --workload IN --network n -o p.csv
-tuned.json: kernels import IN -o k.nc
-costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv
-costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv --objective front --latency 1h
-costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv --program p0 --probes 1
-costs.csv: kernels choose IN --miscoverage 0.4 -o p.csv --resources clock --objective edp
-energy.nc: kernels choose IN --miscoverage 0.4 -o p.csv
-bounds.nc: kernels choose energy.nc --bounds IN --miscoverage 0.4 -o p.csv
-graph.nc: graph check IN -o g.json
-graph.json: graph check IN -o g.dot
-graph.csv: graph simulate IN --device tx2 --contexts grid:2x1x2x1x1x1 --profiles kinds -o o.nc
-graph.dot: graph simulate IN --device tx2 --contexts grid:2x1x2x1x1x1 --profiles kinds -o p.csv
-sheet.toml: graph simulate graph.csv --device IN --contexts grid:2x1x2x1x1x1
-  --profiles kinds -o o.nc --order heft
-grid.nc > kinds/work.nc: graph simulate graph.csv --device tx2 --contexts grid:2x1x2x1x1x1
-  --profiles kinds -o o.nc
-boards.csv: graph simulate graph.csv --device tx2 --contexts IN --profiles kinds -o o.nc
-graph-runs.nc: graph fit IN --device tx2 --graphs graphs --profiles kinds --schedule-only -o m.nc
-graph-runs.csv: graph fit IN --device tx2 --graphs graphs --profiles kinds --folds 2 -o m.nc
-graph.nc > graphs/genome-2.nc: graph fit graph-runs.nc --device tx2 --graphs graphs
-  --profiles kinds --schedule-only -o m.nc
-model-graph.nc: graph predict IN graph.nc --device tx2 --contexts boards.csv
-  --miscoverage 0.4 -o p.csv
-model-graph.nc: graph choose IN graph.nc --device tx2 --contexts boards.csv
-  --miscoverage 0.4 -o p.csv
-model-network.nc: graph predict IN graph.nc --device tx2 --contexts boards.csv -o p.csv
-graph.json: graph predict model-graph.nc IN --device tx2 --contexts boards.csv
-sheet.toml: graph choose model-graph.nc graph.nc --device IN --contexts boards.csv --miscoverage 0.4
-"""
-
-
-_PROFILES = ("measured", "truth", "made", "energy", "grid", "trace")
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A command with IN for its damaged input, or a function, and the file that it reads."""
-
-    original: str
-    verb: tuple[str, ...] = ()
-    call: Callable[[Path], None] | None = None
-    place: str = ""  # of the damaged copy; "": beside the original
-
-    @property
-    def kind(self) -> str:
-        """The kind of its input."""
-        name = Path(self.original).name
-        if "/" in self.original:
-            return "recordings"
-        if name.startswith("model-"):
-            return "models"
-        if name.startswith("graph") or name == "workflow.json":
-            return "task graphs and their runs"
-        if not name.endswith(".nc"):
-            return "tables and settings"
-        return "profiles and traces" if Path(name).stem in _PROFILES else "datasets of systems"
-
-    @property
-    def spoilt(self) -> str:
-        return self.place or str(Path(self.original).with_stem("spoilt"))
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The files and folders that the command writes."""
-        flags = ("-o", "--model", "--json", "--report")
-        found = [after for flag, after in zip(self.verb, self.verb[1:]) if flag in flags]
-        beside = [f"{Path(name).stem}.json" for name in found if "report" in self.verb]
-        return (*found, *beside)
-
-    def __str__(self) -> str:
-        return " ".join(self.verb) or f"{getattr(self.call, '__qualname__', '')}()"
-
-
-def readers() -> list[Reader]:
-    """Every command, and the functions that read what no command reads."""
-    found = []
-    for line in COMMANDS.replace("\n  ", " ").strip().splitlines():
-        where, _, verb = line.partition(": ")
-        original, _, place = where.partition(" > ")
-        found.append(Reader(original, tuple(verb.split()), None, place))
-    calls = {
-        "model-default.nc": answer, "model-paper.nc": answer, "model-calibrated.nc": bound,
-        "runs.nc": learn, "graph.nc": play, "workflow.json": play, "graph-runs.nc": read_runs,
-    }  # fmt: skip
-    found += [Reader(name, call=call) for name, call in calls.items()]
-    for recording in mutate_recordings.recordings():
-        found.append(Reader(f"recordings/{recording.name}", call=recording.read))
-    return found
 
 
 def make_originals(folder: Path) -> None:
@@ -200,6 +42,9 @@ def make_originals(folder: Path) -> None:
     for name, some in {
         "measured": measured,
         "truth": small_task(np.array([(6.0, 1.5), (3.0, 2.0)])),
+        "other": small_task(grid, seed=8),
+        "program": sharing_task("program", 1e5),
+        "neighbour": sharing_task("neighbour", 2e5),
         **{name: small_task(grid, "J", name) for name in ("energy", "energy-b", "energy-c")},
     }.items():
         msbgen.write_profiles(some, folder / f"{name}.nc")
@@ -207,7 +52,10 @@ def make_originals(folder: Path) -> None:
     model.save(folder / "model-default.nc")
     msbgen.fit_profiles(measured, msbgen.PRESETS["paper"]).save(folder / "model-paper.nc")
     msbgen.calibrate_model(model, measured).save(folder / "model-calibrated.nc")
+    msbgen.fit_profiles(sharing_task("program", 1e5)).save(folder / "model-program.nc")
     rng = np.random.default_rng(0)
+    for name in ("stream", "stream-b"):
+        write_stream(small_stream(rng), folder / f"{name}.nc")
     depth = np.sort(rng.integers(0, 4000, (21, 8, 1, 2)), axis=0)[::-1]
     trace = make_trace(
         np.full(8, 10**6), np.full(8, 8e5), np.full(8, 1e4), np.repeat(depth, 2, axis=2),
@@ -219,6 +67,17 @@ def make_originals(folder: Path) -> None:
         "tuned.json": _TUNED,
         "deadlines.csv": "file,deadline [s],weight\nmodel-calibrated.nc,900,1\n"
         "model-calibrated.nc,800,2\n",
+        "weights.csv": "cache_ways,frequency,weight\n"
+        + "".join(f"{ways:g},{clock:g},{ways * clock:g}\n" for ways, clock in grid),
+        "taskset.csv": "profile,period [s],name\ngrid,0.2,a\ngrid,0.1,b\n",
+        "spec.toml": _SPEC,
+        "campaign.toml": 'networks = ["squeezenet"]\nimages = [[1, 32]]\nrandom = 0.1\n'
+        "threads = [1, 2]\nquotas = [60, 100]\nsessions = 2\nrepetitions = 2\npasses = 1\n",
+        "own__ways=4.csv": "core,t [ms],INST,misses so far,MB/s\n"
+        + "".join(f"{c},{15 * t - 5},{1500 * t},{5 * t},100\n" for t in (1, 2, 3) for c in (0, 1)),
+        "columns.toml": 'totals = ["misses"]\nrates = ["bytes"]\n[columns]\n"time [ms]" = '
+        '"t [ms]"\n"place" = "core"\n"instructions" = "INST"\n"misses" = "misses so far"\n'
+        '"bytes [1e6]" = "MB/s"\n',
         "plan.csv": "cache_ways,bandwidth,frequency,runs,seconds,cumulative_seconds,expected_error"
         "\n2,70,1.2,2,0.1,0.1,0.3\n4,700,2.3,1,0.1,0.2,0.2\n3,1400,1.9,3,0.1,0.3,0.1\n",
         "tasks.toml": '[defaults]\ncontexts = "grid:2x2"\nkinds = ["mean"]\nsteps = "all"\n'
@@ -233,7 +92,7 @@ def make_originals(folder: Path) -> None:
     for name, text in texts.items():
         (folder / name).write_text(text)
     with chdir(folder):
-        for each in ("batch", "truths", "tables", "kinds", "graphs"):
+        for each in ("batch", "others", "truths", "tables", "kinds", "graphs", "archives"):
             Path(each).mkdir()
         for line in (
             "generate measured.nc -o made.nc --contexts truth.nc --kind sample --samples 2",
@@ -247,6 +106,7 @@ def make_originals(folder: Path) -> None:
         Path("tables/work.nc").write_bytes(Path("work.nc").read_bytes())
         Path("batch/small.nc").write_bytes(Path("measured.nc").read_bytes())
         make_runtimes()
+        _make_archives()
         make_machines()
         _make_queues()
         _make_graphs()
@@ -260,9 +120,11 @@ def _must(line: str) -> None:
         raise RuntimeError(f"msbgen {line} failed")
 
 
-def small_task(contexts: np.ndarray, units: str = "1", task: str = "small") -> xr.Dataset:
+def small_task(
+    contexts: np.ndarray, units: str = "1", task: str = "small", seed: int = 7
+) -> xr.Dataset:
     """A task of two phases, one computing and one missing; three runs of about 15 rows."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(seed)
     ways, clock = contexts[:, None].T
     speed = 1 + 0.01 * rng.standard_normal((3, 1))
     ends = np.cumsum(np.stack([0.1 / clock * speed, 0.3 / ways * speed]), axis=0)
@@ -286,6 +148,42 @@ def small_task(contexts: np.ndarray, units: str = "1", task: str = "small") -> x
     )  # fmt: skip
 
 
+def sharing_task(task: str, lines: float) -> xr.Dataset:
+    """A program that uses so many lines of the cache again and again, and waits for each miss."""
+    levels = {
+        "cache_ways": (1.0, 2.0, 4.0, 8.0),
+        "bandwidth": (100.0, 1e6),
+        "frequency": (1.0, 2.0),
+    }
+    contexts = [*itertools.product(*levels.values())]
+    counts, durations = [], []
+    for ways, bandwidth, clock in contexts:
+        misses = lines * max(1 - ways / 10, 0.1)
+        duration = 0.1 / clock + misses * max(50e-9, 64e-6 / bandwidth)
+        share = np.diff(np.minimum(np.arange(31) * 0.02, duration)) / duration
+        share[share == 0] = np.nan
+        counts.append([np.outer(share, [1e8, 2 * lines, misses])] * 2)
+        durations.append([duration, 1.01 * duration])
+    units = dict(zip(levels, ("1", "MB s-1", "GHz")))
+    return msbgen.make_profiles(
+        np.array(counts), durations, contexts, interval=0.02,
+        resources={n: {"units": units[n], "levels": [*some]} for n, some in levels.items()},
+        counters={"instructions": {}, "cache_requests": {}, "cache_misses": {}},
+        attrs={"task": task},
+    )  # fmt: skip
+
+
+def small_stream(rng: np.random.Generator) -> xr.Dataset:
+    """Random requests in 2 MiB, spread evenly over 20 intervals."""
+    summaries = {
+        name: np.full(20, value)
+        for name, value in {"instructions": 20_000, "core_cycles": 2e4, "fixed_time": 0.0,
+                            "requests": 50}.items()
+    }  # fmt: skip
+    lines = 2 * rng.integers(0, 2**15, 1000, dtype=np.uint64)
+    return make_stream(summaries, lines, {"program": "small"})
+
+
 def make_runtimes() -> None:
     """Write runtimes on four platforms, and a model of them, into this folder."""
     rng = np.random.default_rng(0)
@@ -296,6 +194,25 @@ def make_runtimes() -> None:
     Path("rt.csv").write_text("\n".join(rows) + "\n")
     _must("runtime import rt.csv -o rt.nc")
     _must("runtime fit rt.nc -o model-runtime.nc")
+
+
+def _make_archives() -> None:
+    """Write runtimes as archives of Pitot's form, and a copy in a folder."""
+    rng = np.random.default_rng(0)
+    workload, platform = np.divmod(np.arange(12), 3)
+    alone = {
+        "t": np.exp(rng.normal(10, 1, 12)), "i_workload": workload, "i_platform": platform,
+        "n_workload": np.array(list("abcd")), "n_platform": np.array(list("xyz")),
+        "d_workload": rng.random((4, 2)), "d_platform": rng.random((3, 1)),
+        "f_workload": np.array(["size", "loads"]), "f_platform": np.array(["clock"]),
+    }  # fmt: skip
+    beside = {
+        "t": np.exp(rng.normal(10.2, 1, 6)), "i_workload": np.array([0, 1, 1, 2, 2, 3]),
+        "i_platform": np.zeros(6, dtype=int), "i_interference0": np.array([1, 0, 2, 1, 3, 2]),
+    }  # fmt: skip
+    for name, arrays in (("data.npz", alone), ("if2.npz", beside)):
+        np.savez(name, **arrays)
+        Path("archives", name).write_bytes(Path(name).read_bytes())
 
 
 def make_machines() -> None:
@@ -439,63 +356,20 @@ _TUNED = """{"kernel_name": "k", "tune_params_keys": ["clock"], "cache": {
 "300": {"clock": 300, "time": 5.0, "times": [5.1, 4.9], "nvml_power": 20.0},
 "600": {"clock": 600, "time": 3.0, "times": [3.0, 3.0], "nvml_power": 50.0}}}
 """
+_SPEC = """command = ["true", "1"]
+events = ["task-clock"]
+runs = 3
+warmups = 0
+interval = "10ms"
+timeout = "5s"
+[resources.cpu_share]
+by = "quota"
+levels = [50, 100]
+[resources.nice]
+by = "priority"
+levels = [0, 10]
+"""
 _BOARDS = """cores_denver,clock_denver,cores_a57,clock_a57,cache_ways,bandwidth
 2,2.0352,4,2.0352,16,4200
 0,0.3456,1,0.3456,8,1050
 """
-
-
-def answer(path: Path) -> None:
-    """Load a model and generate every kind of profile."""
-    model = msbgen.ProfileModel.load(path)
-    contexts = [[3.0, 1.5], [4.0, 2.0]]
-    for kind in ("mean", "max_likelihood", "sample"):
-        made = model.generate(contexts, kind=kind, n_samples=2, rng=0)
-        msbgen.validate_profiles(made, source=f"kind {kind}", part=True)
-        doubt(made)
-
-
-def bound(path: Path) -> None:
-    """Load a calibrated model and compute a bound."""
-    doubt(msbgen.CalibratedModel.load(path).bounds([[3.0, 1.5], [4.0, 2.0]], 0.4))
-
-
-def learn(path: Path) -> None:
-    """Learn from runs, and predict them from each of their machines."""
-    runs = read_relative(path)
-    predictor = RelativePredictor(**QUICK).fit(runs)
-    for s, source in enumerate(predictor.machines_):
-        there = np.isfinite(runtimes_of(runs)[:, s])
-        times = predictor.predict(runs.isel(run=np.flatnonzero(there)), source)
-        if not (np.isfinite(times) & (times > 0)).all():
-            raise DoubtError(f"times from {source} are {times.min()} to {times.max()}")
-
-
-def play(path: Path) -> None:
-    """Read a graph, describe it, simulate it, write it and read it back."""
-    graph = msbgen.graphs.read(path)
-    describe_graph(graph)
-    back = path.with_name("back.dot")
-    msbgen.graphs.write(graph, back, overwrite=True)
-    again = msbgen.graphs.read(back).drop_attrs()
-    if not again.equals(graph.drop_attrs()[[*again.variables]]):
-        raise DoubtError("what was written is not what is read back")
-    back.unlink()
-    device = msbgen.graphs.shipped_device("tx2")
-    outcome = simulators.Simulator(device, {"work": _table(path.parent)}).run(graph, device.largest)
-    for name in ("makespan", "energy", "peak", "last", "throttled"):
-        values = getattr(outcome, name)
-        if not np.isfinite(values).all() or (name in ("makespan", "energy") and values.min() <= 0):
-            raise DoubtError(f"{name} is {values.ravel()[0]}")
-
-
-@cache
-def _table(folder: Path) -> xr.Dataset:
-    return xr.load_dataset(folder / "work.nc")
-
-
-def read_runs(path: Path) -> None:
-    """Read runs of the device."""
-    runs = msbgen.graphs.read_runs(path, msbgen.graphs.shipped_device("tx2"))
-    if not ((runs["makespan"] > 0) & (runs["energy"] > 0)).all():
-        raise DoubtError("a makespan or an energy is not positive")
