@@ -6,7 +6,7 @@ The edits and designs are listed in ``benchmarks/compare.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import xarray as xr
@@ -47,7 +47,8 @@ _WAYS = (4, 8)
 _DRIFT = 0.02
 # Parts of a sampling interval in which runs are replayed that a drift stretches.
 _FINE = 10
-_QUIET = PlatformConfig().without_noise()
+# Runs with each page colouring for the true ratio, and their seed.
+_MANY, _TRUE = 40, 30_000_000
 
 
 @cache
@@ -205,21 +206,26 @@ def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> x
 
 
 def true_ratio(case: Case) -> float:
-    """Ratio of the mean execution times over all page colourings, without noise."""
-    traces = original(case.program), edited(original(case.program), case.edit, case.size)
-    logs = []
-    for trace in traces:
-        durations = [
-            duration_array(
-                replay_trace(trace.isel(colouring=[k]), case.contexts, 1, 1.0, 0, _QUIET, threads=1)
-            )[:, 0]
-            for k in range(trace.sizes["colouring"])
-        ]
-        logs.append(np.log(np.mean(durations, axis=0)))
-    change = logs[1] - logs[0]
+    """Ratio of the mean execution times of many runs, as many with each page colouring."""
+    versions = (case.program, "", 0.0), (case.program, case.edit, case.size)
+    old, new = (np.log(_mean_times(*version, case.design)) for version in versions)
+    change = new - old
     if case.edit == "high clock":
         change[case.contexts[:, 2] < case.contexts[:, 2].max()] = 0.0
     return float(np.exp(change.mean()))
+
+
+@lru_cache(maxsize=32)
+def _mean_times(program: str, edit: str, size: float, design: str) -> Floats:
+    """Mean execution time of many runs in each context of a design, (n,)."""
+    trace, contexts = original(program), Case(program, design=design).contexts
+    if edit:
+        trace = edited(trace, edit, size)
+    colourings = [
+        replay_trace(trace.isel(colouring=[k]), contexts, _MANY, 1.0, _TRUE + k, threads=1)
+        for k in range(trace.sizes["colouring"])
+    ]
+    return np.mean([duration_array(d).mean(axis=1) for d in colourings], axis=0)
 
 
 def size_of(program: str, ratio: float) -> float:

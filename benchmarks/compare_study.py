@@ -117,7 +117,7 @@ def power_by_runs(program: str) -> dict[str, dict[str, int]]:
     case, most = Case(program, "cycles", 0.05), max(RUNS)
     out: dict[str, dict[str, int]] = {}
     for seed in range(SWEEPS):
-        durations = [duration_array(d) for d in case.replays(46_000_000 + seed, most, 1.0)]
+        durations = [duration_array(d) for d in case.replays(56_000_000 + seed, most, 1.0)]
         for runs in RUNS:
             old, new = (d[:, :runs] for d in durations)
             time = Differences.of(case.contexts, old, new).mean(None, 0.95)
@@ -145,7 +145,7 @@ def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
     """Cases of a part, and their seeds."""
     for n, program in enumerate((*SCORED, *SETTLED)):
         seed = (
-            40_000_000 + 100_000 * (n + 1) + 50_000 * (part == "edits")
+            50_000_000 + 100_000 * (n + 1) + 50_000 * (part == "edits")
         )  # no two sweeps share their noise
         if part == "alarms":
             options = [Case(program, design=d, fault=f) for d, f in product(DESIGNS, FAULTS)]
@@ -178,7 +178,7 @@ def run(parts: Sequence[str], work: Path | None, jobs: int) -> dict[str, Any]:
             if part == "runs":
                 tasks = {p: partial(power_by_runs, p) for p in SCORED}
             elif part == "overall":
-                first = {p: 45_000_000 + 1000 * n for n, p in enumerate(SCORED)}
+                first = {p: 55_000_000 + 1000 * n for n, p in enumerate(SCORED)}
                 tasks = {
                     p: partial(overall, p, range(s, s + _OVERALL_SWEEPS)) for p, s in first.items()
                 }

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from msbgen.compare.ratio import Differences
+from msbgen.compare.usual import mean_by_side, sides
 from msbgen.trend.coordinates import Coordinates, default_names
 from msbgen.trend.covariance import matern
 
 Floats = NDArray[np.float64]
 
-# Degrees of freedom of the mean variance in that of a context.
+# Degrees of freedom of the usual variance in that of a context.
 _PRIOR_FREEDOM = 16.0
 # Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
 _LENGTHS = (0.3, 0.8, 2.5)
@@ -89,9 +90,11 @@ def ratios_everywhere(
 
 
 def _steady(differences: Differences, noise: Floats) -> Floats:
-    """Variances (n,) shrunk to their mean: few runs leave each of them unsure."""
+    """Variances (n,) shrunk to the usual ones: few runs leave each of them unsure."""
     own = np.zeros(len(noise)) if differences.from_neighbours else differences.freedom
-    return (own * noise + _PRIOR_FREEDOM * noise.mean()) / (own + _PRIOR_FREEDOM)
+    side = sides(differences.contexts, differences.positive_variance(), own)
+    usual = mean_by_side(noise, np.ones(len(noise)), side)
+    return (own * noise + _PRIOR_FREEDOM * usual) / (own + _PRIOR_FREEDOM)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,14 @@ Variances of contexts are shrunk to a common one, as far as they look alike (Smy
 Genet. Mol. Biol. 3, 2004).  The ratio over all contexts is the exponential of D = Σ w_c δ_c with
 d_c = δ_c + noise.  Given weights w are kept: D = Σ w_c d_c.  Without them w is equal, and δ_c
 varies between contexts with a variance τ² (random effects): the best linear prediction of D weighs
-contexts alike, but those whose noise is far above τ² less, so that they do not decide.
+contexts alike, but those whose noise is far above τ² less, so that they do not decide.  There, the
+noise of a context is at least the usual one of its neighbours (`usual.py`): few runs miss modes of
+the noise that none of them has (page colourings).
 
-Student's t has Satterthwaite's degrees of freedom, without their bias.  The spread of few runs
-misses modes of the noise that none of them has (page colourings).  Therefore the quantile of |T| is
-that with the labels of runs permuted (`permuted.py`), without the usual ratio.  Where a version has
-a single run in every context, the spread of d_c about a plane over the contexts is the noise.
+Student's t has Satterthwaite's degrees of freedom, without their bias.  For the same modes, the
+quantile of |T| is that with the labels of runs permuted (`permuted.py`), without the usual ratio.
+Where a version has a single run in every context, the spread of d_c about a plane over the contexts
+is the noise.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from msbgen.compare.permuted import permuted_runs
+from msbgen.compare.usual import usual_noise
 from msbgen.core.errors import MeasurementError
 from msbgen.trend.coordinates import Coordinates, default_names
 
@@ -38,7 +41,9 @@ POWER = 0.9
 # Share of the runs that is trimmed on either side.
 _TRIMMED = 0.2
 # Least variance of the true differences between contexts, over the usual noise of one.
-_LEAST_APART = 3.0
+_LEAST_APART = 10.0
+# Least variance: that of equal runs is rounding.
+_LEAST_VARIANCE = 1e-32
 # The most degrees of freedom: those of a known variance.
 _KNOWN = 1e9
 # The largest confidence whose quantile the permutations show.
@@ -158,12 +163,8 @@ class Differences:
             error = float((gain**2 * self.variance).sum()) ** 0.5
             free = float(self.freedom[0]) if self.from_neighbours else _KNOWN
             return Ratio.of(float(gain @ self.value), error, free, confidence)
-        log_ratio, error, free = (
-            float(part)
-            for part in _pooled(
-                self.value, self.variance, self.freedom, np.array(self.added_freedom), weights
-            )
-        )
+        found = self.value, self.variance, self.freedom, np.array(self.added_freedom)
+        log_ratio, error, free = (float(part) for part in _pooled(self.contexts, *found, weights))
         error *= self._widening(free, weights, confidence)
         return Ratio.of(log_ratio, error, free, confidence)
 
@@ -176,7 +177,7 @@ class Differences:
             self.contexts, *self.runs, common, are_paired=self.are_paired
         ):
             found = _differences(old, new, are_paired=self.are_paired)
-            log_ratio, error, _ = _pooled(*found, weights)
+            log_ratio, error, _ = _pooled(self.contexts, *found, weights)
             sizes.append(np.abs(log_ratio) / np.maximum(error, 1e-300))
         if not sizes:
             return 1.0  # too few runs
@@ -236,27 +237,30 @@ def _relative(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _pooled(
-    value: Floats, variance: Floats, free: Floats, added: Floats, weights: Floats | None
+    contexts: Floats,
+    value: Floats,
+    variance: Floats,
+    free: Floats,
+    added: Floats,
+    weights: Floats | None,
 ) -> tuple[Floats, Floats, Floats]:
     """Mean over contexts, its standard error and degrees of freedom, (...), from (..., n)."""
     own = free
     free = free + added[..., None]
     if weights is not None:
         gain = np.broadcast_to(weights, value.shape)
-        parts = gain**2 * variance
         extra = np.zeros(value.shape[:-1])
     else:
         even = equal_weights(value.shape[-1])
-        least = np.maximum(variance.mean(axis=-1, keepdims=True), 1e-300) * 1e-3
-        noise = np.maximum(variance, least)
+        noise = np.maximum(variance, usual_noise(contexts, variance, free))
+        noise = np.maximum(noise, _LEAST_VARIANCE)
         apart = _heterogeneity(value, noise)[..., None]
         precision = 1 / (apart + noise)
         gain = even * apart * precision
         rest = 1 - gain.sum(axis=-1, keepdims=True)
         gain = gain + rest * precision / precision.sum(axis=-1, keepdims=True)
-        # gains are larger where the noise was estimated too small (Meier, 1953)
-        parts = gain**2 * noise * (1 + 4 * noise * precision * (1 - gain) / np.maximum(free, 1.0))
         extra = apart[..., 0] * ((gain - even) ** 2).sum(axis=-1)
+    parts = gain**2 * variance
     total = parts.sum(axis=-1)
     # estimated squares are larger than those of the variances by (f + 2)/f
     known = np.maximum((parts**2 / (free + 2)).sum(axis=-1), 1e-300)
