@@ -73,7 +73,7 @@ def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     assert (done.returncode, rows(done.stdout)[0]["clock [GHz]"]) == (0, f"{CLOCKS[at]:g}")
     assert "bounds are for a miscoverage of 0.091, not of 0.05" in done.stderr
     done = msbgen(*CHOOSE, "-o", "c.csv")
-    assert (done.returncode, done.stdout) == (0, "c.csv: 1 rows\n")
+    assert (done.returncode, done.stdout) == (0, "c.csv: 1 row\n")
 
 
 def test_every_program_gets_a_row_and_a_front_several(folder, msbgen, table):
