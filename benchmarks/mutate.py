@@ -270,7 +270,9 @@ def _codes(reader: Reader) -> set[int]:
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
     # a sound file may be too small for the options, or lack a resource that they name
-    if {"replay", "--leave-out", "--capacity", "report", "beside", "--beside"} & {*verb}:
+    if {"replay", "--leave-out", "--capacity", "report", "beside", "--beside", "--dry-run"} & {
+        *verb
+    }:
         codes.add(2)
     if "--strict" in verb:
         codes.add(7)

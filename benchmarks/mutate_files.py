@@ -51,25 +51,31 @@ def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
     target.unlink(missing_ok=True)
     if rng.random() < 0.15:
         data, how = spoil_bytes(path.read_bytes(), rng)
-    elif path.suffix == ".npz":
-        return _spoil_archive(path, target, rng)
-    elif path.suffix != ".nc":
+    elif path.suffix not in (".nc", ".npz"):
         change = TEXT_CHANGES[rng.integers(len(TEXT_CHANGES))]
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         tries = (change(text, rng) for _ in range(100))
         made = next((tried for tried in tries if tried != text), "")
         data = made if isinstance(made, bytes) else made.encode("utf-8", "surrogatepass")
         how = f"text: {change.__name__}"
-    elif rng.random() < 0.04:
+    elif path.suffix == ".nc" and rng.random() < 0.04:
         return swollen(path, target, rng)
     else:
-        return _spoil_netcdf(path, target, rng)
+        return _spoil_arrays(path, target, rng)
     target.write_bytes(data)
     return how
 
 
-def _spoil_netcdf(path: Path, target: Path, rng: np.random.Generator) -> str:
-    original = xr.load_dataset(path, engine="netcdf4", decode_cf=False)
+def _spoil_arrays(path: Path, target: Path, rng: np.random.Generator) -> str:
+    """Damage a netCDF file, or an archive of numpy, whose arrays have dimensions of their own."""
+    if path.suffix == ".nc":
+        original = xr.load_dataset(path, engine="netcdf4", decode_cf=False)
+    else:
+        with np.load(path) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        original = xr.Dataset(
+            {n: ([f"{n}_{k}" for k in range(a.ndim)], a) for n, a in arrays.items()}
+        )
     for _ in range(100):
         try:
             with warnings.catch_warnings():
@@ -77,23 +83,14 @@ def _spoil_netcdf(path: Path, target: Path, rng: np.random.Generator) -> str:
                 spoilt, how = spoil_dataset(original, rng)
                 if "digest" in spoilt.attrs and rng.random() < 0.9:
                     spoilt, how = spoilt.assign_attrs(digest=_digest(spoilt)), f"forged: {how}"
-                spoilt.to_netcdf(target, engine="netcdf4")
+                if path.suffix == ".nc":
+                    spoilt.to_netcdf(target, engine="netcdf4")
+                else:
+                    np.savez(target, **{str(n): v.values for n, v in spoilt.variables.items()})
         except Exception:  # what no file can hold cannot reach us
             continue
         return how
     raise RuntimeError(f"{path}: nothing that was done to it could be written")
-
-
-def _spoil_archive(path: Path, target: Path, rng: np.random.Generator) -> str:
-    """Arrays of numpy are damaged as variables are, each with dimensions of its own."""
-    with np.load(path) as stored:
-        arrays = {
-            name: ([f"{name}_{k}" for k in range(stored[name].ndim)], stored[name])
-            for name in stored.files
-        }
-    spoilt, how = spoil_dataset(xr.Dataset(arrays), rng)
-    np.savez(target, **{str(name): variable.values for name, variable in spoilt.variables.items()})
-    return how
 
 
 def _digest(ds: xr.Dataset) -> str:
