@@ -55,6 +55,10 @@ ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
 RECORDINGS = 0.08  # share of the trials with recordings, which are half of the readers
 TOGETHER = 25  # trials that share a fork
 BINS = 50  # of progress in the models that are fitted here, not 400: a tenth of the time
+# A sound file may be too small for these, lack what they name, or ask too much of this machine.
+_DEMANDING = {
+    "replay", "--leave-out", "--capacity", "report", "beside", "--beside", "--dry-run",
+}  # fmt: skip
 OUT, ERR, HOW, DONE = "stdout.txt", "stderr.txt", "how.txt", "done.json"
 
 
@@ -269,10 +273,7 @@ def _codes(reader: Reader) -> set[int]:
     codes = {0, 3}
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
-    # a sound file may be too small for the options, or lack a resource that they name
-    if {"replay", "--leave-out", "--capacity", "report", "beside", "--beside", "--dry-run"} & {
-        *verb
-    }:
+    if _DEMANDING & {*verb}:
         codes.add(2)
     if "--strict" in verb:
         codes.add(7)
