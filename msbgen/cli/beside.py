@@ -354,7 +354,7 @@ def _amounts(text: str) -> tuple[float, ...]:
 def _groups(text: str) -> tuple[int, ...]:
     """Numbers of groups between commas."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers, such as 0,1")
     return tuple(int(part) for part in parts)
 

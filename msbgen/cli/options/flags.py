@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msbgen.cli.options.values as values
 from msbgen.cli.options.messages import show
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 else:
     Verbs = argparse._SubParsersAction
+
+# Most characters of a message about arguments.
+_MESSAGE = 1000
 
 # The end of every help; the table of exceptions is in `main`.
 EXIT_CODES = (
@@ -42,6 +45,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any):
         super().__init__(formatter_class=_Help, **options)
         self._negative_number_matcher = re.compile(r"-\.?\d")
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the usage and a message, which is escaped and cut."""
+        from msbgen.core.errors import printable
+
+        super().error(printable(message, _MESSAGE))
 
     def print_help(self, file: object = None) -> None:
         """Print the help, to stdout."""

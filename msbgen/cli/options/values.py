@@ -223,6 +223,10 @@ def levels(text: str) -> Mapping[str, ArrayLike]:
         from msbgen.platform import PlatformConfig
 
         return PlatformConfig().levels
+    from msbgen.core.errors import ArgumentError
     from msbgen.plan.plan import parse_levels
 
-    return parse_levels(text)
+    try:
+        return parse_levels(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error).removesuffix(".")) from None
