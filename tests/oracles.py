@@ -281,53 +281,98 @@ def kriging_mean(known, z, lengths, nugget, values):
     return values.mean(axis=0) + weights @ (values - values.mean(axis=0))
 
 
-def width(near, steps, rows, placed):
-    """Width of one part at one context, before its draw towards the mean over parts.
+def width(near, new, gaps, rows, ends=None):
+    """Square width of one part at one context, before its draw towards the mean over parts.
 
-    near: weight of each known context; steps: squared, to each resource's level; rows: left-out
-    predictions (context, resource that its level was left out of or None, level, its own near and
-    squared steps, errors of the runs).
+    near: weight of each known context; new: resources of which the level is new; gaps: squared
+    gaps to the levels of each resource; rows: left-out predictions (context, resource that its
+    level was left out of or None, level, its own near and squared gaps, errors of the runs, errors
+    of the runs with the parts beside).  With `ends`, the number of resources of which each known
+    context is at an end, the width is that of a part of a band.
     """
-    alone = [row for row in rows if row[1] is None]
+    band = ends is not None
+
+    def mean(values):
+        return sum(values) / len(values)
 
     def mean_near(near, values, count):
         """Of values and counts by context: a mean that all contexts' counts for one in."""
         total, nearest = sum(count.values()), max(near[c] for c in values)
-        scale = 1.0 if placed or nearest == 0 else nearest
+        scale = 1.0 if band or nearest == 0 else nearest
         weights = {c: near[c] / scale * count[c] + count[c] / total for c in values}
         return sum(w * values[c] for c, w in weights.items()) / sum(weights.values())
 
-    variance, error = {}, {}
-    for c, _, _, _, _, errors in alone:
+    alone = [row for row in rows if row[1] is None]
+    variance = {}
+    for c, _, _, _, _, errors, _ in alone:
         if len(errors) > 1:
-            mean = sum(errors) / len(errors)
-            variance[c] = sum((e - mean) ** 2 for e in errors) / (len(errors) - 1)
+            squares = [(e - mean(errors)) ** 2 for e in errors]
+            variance[c] = sum(squares) / (len(errors) - 1)
 
     def noise(near):
         if not variance:
             return 0.0
-        least = 0.01 * sum(variance.values()) / len(variance)
+        least = 0.01 * mean(list(variance.values()))
         log = {c: np.log(max(v, least)) for c, v in variance.items()}
         return np.exp(mean_near(near, log, dict.fromkeys(variance, 1.0)))
 
     def beside_noise(row):
-        errors = row[5]
-        return max((sum(errors) / len(errors)) ** 2 - noise(row[3]) / len(errors), 0.0)
+        return max(mean(row[5]) ** 2 - noise(row[3]) / len(row[5]), 0.0)
 
-    error = {row[0]: beside_noise(row) for row in alone}
-    ones = dict.fromkeys(error, 1.0)
-    square = noise(near) + mean_near(near, error, ones)
-    for r in range(len(steps)):
+    def alone_near(near):
+        error = {row[0]: beside_noise(row) for row in alone}
+        return mean_near(near, error, {c: 0.5 ** ends[c] if band else 1.0 for c in error})
+
+    square = noise(near) + alone_near(near)
+    for r in range(len(gaps)):
         of_r = [row for row in rows if row[1] == r]
         if not of_r:
             continue
-        few = 1 + placed / len({row[2] for row in of_r})
-        more = {row[0]: beside_noise(row) - mean_near(row[3], error, ones) for row in of_r}
-        step = {row[0]: row[4][r] for row in of_r}
-        count = dict.fromkeys(more, 1.0)
-        growth = max(mean_near(near, more, count), 0.0) / mean_near(near, step, count)
-        square += few * growth * steps[r]
+        more = {row[0]: beside_noise(row) - alone_near(row[3]) for row in of_r}
+        ones = dict.fromkeys(more, 1.0)
+        excess, constant = mean_near(near, more, ones), 0.0
+        if band:
+            levels = [[row for row in of_r if row[2] == x] for x in {row[2] for row in of_r}]
+            excess *= 1 + 1 / len(levels)
+            for level in levels:
+                own = {row[0]: more[row[0]] for row in level}
+                excess = max(excess, mean_near(near, own, dict.fromkeys(own, 1.0)))
+            constant = _constant_share(
+                [(beside_noise(row), alone_near(row[3]), mean(row[6])) for row in level]
+                + [row[4][r] for row in level]
+                for level in levels
+            )
+        left_out = mean_near(near, {row[0]: row[4][r] for row in of_r}, ones)
+        if new[r]:
+            square += max(excess, 0.0) * (constant + (1 - constant) * gaps[r] / left_out)
     return square
+
+
+def _constant_share(levels):
+    """Share of errors that do not grow with the gap, of levels: triples, and as many gaps."""
+    levels = [(level[: len(level) // 2], level[len(level) // 2 :]) for level in levels]
+    if len(levels) == 1:
+        return 1.0
+    every = [row for rows, _ in levels for row in rows]
+    common = sum(min(smooth**2, error) for error, _, smooth in every)
+    most = 1 - common / sum(error for error, _, _ in every)
+    more = [max(np.mean([error - alone for error, alone, _ in rows]), 0) for rows, _ in levels]
+    alone = [
+        np.mean([error for error, _, _ in rows]) - excess for (rows, _), excess in zip(levels, more)
+    ]
+    gaps = [np.mean(own) for _, own in levels]
+    base, best = max(np.mean(alone), 1e-18), (np.inf, 0.0)
+    for share in np.linspace(0, most, 41):
+        misfit = np.inf
+        for factor in np.geomspace(0.05, 3, 40):
+            logs = []
+            for gap, excess, own in zip(gaps, more, alone):
+                step = share + (1 - share) * gap / np.mean(gaps)
+                fitted = factor * np.mean(more) * step + base
+                logs.append(np.log(fitted / max(excess + own, 1e-18)))
+            misfit = min(misfit, sum(log**2 for log in logs))
+        best = min(best, (misfit - share, share))
+    return best[1]
 
 
 def shared_cache_run(programs, ways, grant, service, lookahead):

@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.cliffs import cliff_errors
 from msbgen.bounds.heldout import HeldOut
-from msbgen.bounds.widths import LEAST_WIDTH, Widths
+from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
 from msbgen.core.conformal import check_rate, conformal_quantile
 from msbgen.core.errors import ArgumentError, quoted
+from msbgen.generate.cliffs import Cliff, find_cliffs
 
 Floats = NDArray[np.float64]
 
@@ -148,33 +149,56 @@ class Calibration:
     def _duration_widths(self) -> Widths:
         held = self.held_out
         error = held.log_time - held.left_out_rows.log_time[held.row]
-        return Widths(held, error[:, None], np.ones(len(error), dtype=bool), deconvolved=False)
+        return Widths(held, error[:, None], np.ones(len(error), dtype=bool))
 
     def _find_duration_offset(self, miscoverage: float) -> float:
         scores = self._duration_widths.scores
         scores = np.abs(scores) if self.two_sided else scores
         return float(self._quantiles(scores, self.held_out.share, miscoverage)[0])
 
-    def _find_band_widths(self, quantity: int) -> Widths:
+    def _find_band_widths(self, quantity: int) -> BandWidths:
         held = self.held_out
-        predicted = (held.predicted + held.floor)[held.row]
-        error = np.log((held.state + held.floor) / predicted)[..., quantity]
+        floor, predicted = held.floor[quantity], held.predicted[..., quantity][held.row]
+        state = np.nan_to_num(held.state[..., quantity], nan=0.0)
+        missing = np.isnan(held.state[..., quantity])
+        error = np.log((state + floor) / (predicted + floor))
+        smooth = np.log(_with_neighbours(state + floor) / _with_neighbours(predicted + floor))
         # a missing count has no error
-        error = np.where(np.isfinite(error), error, 0.0)
-        return Widths(held, error, held.measuring(quantity)[0], deconvolved=True)
+        error, smooth = (np.where(missing, 0.0, values) for values in (error, smooth))
+        cliffs = self._once(self._find_cliffs)
+        own = frozenset(cliff.resource for cliff in cliffs if cliff.quantity == quantity)
+        return BandWidths(held, error, held.measuring(quantity)[0], smooth, own)
+
+    def _find_cliffs(self) -> tuple[Cliff, ...]:
+        """Gaps between known levels in which a count may change suddenly."""
+        held = self.held_out
+        contexts = held.trend.contexts
+
+        def totals(at: Floats) -> Floats:
+            return (held.query(at).predicted + held.floor).sum(axis=1)
+
+        return find_cliffs(contexts, totals, range(contexts.shape[1]))
 
     def _find_band_offsets(self, miscoverage: float, quantity: int, holds: Holds) -> Floats:
         """Half-width of the band in widths, (segments,), or (1,) for all segments at once."""
         score = np.abs(self._once(self._find_band_widths, quantity).scores)
         if holds == "run":
             score = score.max(axis=1, keepdims=True)
-        rows, share = self.held_out.measuring(quantity)
+        rows, share = self.held_out.like_new(quantity)
         return self._quantiles(score[rows], share, miscoverage)
 
     def _quantiles(self, scores: Floats, share: Floats, miscoverage: float) -> Floats:
         """Conformal quantile of each column of scores (runs, parts) with weights, (parts,)."""
         n = self.held_out.n_contexts
         return np.array([conformal_quantile(score, share, n, miscoverage) for score in scores.T])
+
+
+def _with_neighbours(values: Floats) -> Floats:
+    """Sums over each column of values (n, parts) and those beside it, three in all."""
+    parts = values.shape[1]
+    first = np.clip(np.arange(parts) - 1, 0, max(parts - 3, 0))
+    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+    return sums[:, np.minimum(first + 3, parts)] - sums[:, first]
 
 
 def _blocks(contexts: ArrayLike) -> list[Floats]:

@@ -1,20 +1,16 @@
-"""Gaps between measured levels in which a count may change at an unknown place.
+"""Errors of predictions in gaps between measured levels that may hide a cliff.
 
-A working set begins to fit a cache at some number of ways.  If that lies between two measured
-levels, counts change far more across this gap than across those beside it, and no data show where.
-A prediction in the gap may then be wrong by a large share of the change, although errors in
-left-out contexts are small.
+See :mod:`msbgen.generate.cliffs`.  Here each part of a run is looked at separately.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bounds.heldout import HeldOut
+from msbgen.generate.cliffs import STEEPER
 
 Floats = NDArray[np.float64]
 
-# A change across a gap is suspicious if it exceeds those across the gaps beside so many times.
-_STEEPER = 2.0
 # Share of the change by which a prediction may be wrong: half way, a sudden change has happened or
 # has not.
 _SHARE = 0.5
@@ -41,6 +37,6 @@ def cliff_errors(held_out: HeldOut, contexts: Floats) -> Floats:
             at[:, r] = levels[np.clip(below + step, 0, len(levels) - 1)]
             logs.append(np.log(held_out.query(at).predicted + floor))
         before, change, after = np.abs(np.diff(np.stack(logs), axis=0))
-        cliff = change > _STEEPER * np.maximum(before, after)
+        cliff = change > STEEPER * np.maximum(before, after)
         errors[rows] = np.maximum(errors[rows], np.where(cliff, _SHARE * change, 0.0))
     return errors

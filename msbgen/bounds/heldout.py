@@ -138,6 +138,30 @@ class HeldOut:
         share = (self.weight / np.maximum(n_runs, 1))[self.row[measured]]
         return measured, share / share.sum()
 
+    def like_new(self, quantity: int) -> tuple[NDArray[np.bool_], Floats]:
+        """As :meth:`measuring`, with the weights that left-out contexts have among new ones.
+
+        Contexts that were left out alone weigh by their `prevalence`.  All levels together weigh as
+        much as all of these: new contexts are mostly at new levels.
+        """
+        measured, share = self.measuring(quantity)
+        row = self.row[measured]
+        alone = self.alone[row]
+        share = np.where(alone, share * self.prevalence[self.context[row]], share)
+        levels = share[~alone].sum()
+        if levels > 0 and alone.any():
+            share = np.where(alone, share, share * share[alone].sum() / levels)
+        return measured, share / share.sum()
+
+    @cached_property
+    def prevalence(self) -> Floats:
+        """Number of new contexts that each known context stands for, (n_known,), relative.
+
+        By the trapezoidal rule: half of it for each resource that is at an end of its range.
+        """
+        known = self.trend.contexts
+        return 0.5 ** ((known == known.min(axis=0)) | (known == known.max(axis=0))).sum(axis=1)
+
     @cached_property
     def n_runs(self) -> Indices:
         """Number of runs of each known context, (n_known,)."""

@@ -16,11 +16,12 @@ guarantee and its assumptions:
 - Known contexts are mostly a grid, and new ones lie between its levels, so that they are not drawn
   like the known ones.  There the guarantee is as good as the estimated growth of errors, which
   comes from the left-out levels.  Errors of the execution time grow with the gap to the measured
-  levels.  Errors of a band are the same at any new level, as sampling intervals of all runs of a
-  level end at the same places of the program.  If a resource has three levels, both rest on a
-  single one.
+  levels.  A part of the errors of a band is the same at any new level, as sampling intervals of all
+  runs of a level end at the same places of the program; left-out levels show how large it is.  If a
+  resource has three levels, both rest on a single one.
 - What happens only between two levels, such as a working set that begins to fit the cache, does not
-  show at the known contexts.  The calibration does not cover it.
+  show at the known contexts.  The calibration does not cover it.  Bands of counts are wider in gaps
+  that may hide it (:mod:`msbgen.generate.cliffs`).
 """
 
 from __future__ import annotations

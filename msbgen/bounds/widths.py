@@ -3,15 +3,24 @@
 A conformal bound is a prediction plus a quantile of scores times a width.  Any width gives a valid
 bound; a width that is large where errors are large gives a tight one.  In logarithms, it is
 
-    width(β)² = noise(β) + error alone(β) + Σ_r growth_r(β) · step_r(β)²
+    width(β)² = noise(β) + error alone(β) + Σ_r excess_r(β) · step_r(β)
 
-All three are means over the known contexts, with the largest weights for near ones.
+The parts are means over the known contexts, with the largest weights for near ones.
 
 - noise: the variance of the runs, as a geometric mean, since it may be a thousand times larger
   where a cache is too small;
 - error alone: the mean square error of contexts that were left out alone;
-- growth_r: the additional square error of contexts that were left out with their level of
-  resource r, per squared step to that level.  The step of a measured level is 0.
+- excess_r: the additional square error of contexts that were left out with their level of
+  resource r;
+- step_r: the squared gap to the measured levels over that of the left-out levels.  It is 0 at a
+  measured level.
+
+The gap of a left-out level is twice that around a new one, so most steps are far below 1.
+
+:class:`BandWidths` are those of the parts of a run, such as segments of progress.  Their errors
+have a part that does not depend on the gap: sampling intervals of all runs of a level end at the
+same places of the program, and the amounts on both sides of such a place are uncertain at any new
+level.  With the share c_r of this part, step_r = c_r + (1 − c_r) · squared gap over that left out.
 """
 
 from dataclasses import dataclass
@@ -23,6 +32,7 @@ from numpy.typing import NDArray
 from msbgen.bounds.heldout import Features, HeldOut
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 # Least width, since scores are divided by the width.
 LEAST_WIDTH = 1e-9
@@ -30,37 +40,31 @@ LEAST_WIDTH = 1e-9
 _SHRINKAGE = 0.3
 # Weight of the mean over all known contexts beside those nearby, in contexts.
 _ALL = 1.0
+# Factors on the mean error of left-out levels that are tried to fit their growth with the gap.
+_FACTORS = np.geomspace(0.05, 3.0, 40)
+_TINY = 1e-18
 # Least variance of a context's runs over the mean of all: equal runs are equal by chance.
 _LEAST_NOISE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Widths:
-    """Widths of a quantity of a run in one or more parts, such as segments of progress.
-
-    A band over all parts of a run uses the largest score of any part.  A part in which the known
-    contexts happened to agree has a small width, hence large scores, and would widen the band of
-    all parts.  Each mean square is therefore shrunk towards the mean over parts.
-
-    With deconvolution, the error is the same for any new level: sampling intervals of all runs of a
-    level end at the same places of the program.  The step to a new level is then 1.  As few levels
-    were left out, the new one is counted as one more.  Without deconvolution, the error grows with
-    the gap to the measured levels, and the step is that gap.
-    """
+    """Widths of an error of whole runs, such as that of the execution time."""
 
     held_out: HeldOut
     error: Floats  # (pairs, parts): log of measured over predicted amounts
     measured: NDArray[np.bool_]  # (pairs,): runs in which the quantity was measured
-    deconvolved: bool  # whether errors depend on deconvolution within sampling intervals
 
     def at(self, features: Features) -> Floats:
         """Widths at contexts, (q, parts)."""
-        near, steps = features.near, self._steps(features)
+        near = features.near
         square = self._noise(near) + self._alone(near)
-        for r, (excess, step, count) in self._levels.items():
-            more = np.maximum(self._mean_near(near, excess, count), 0.0)
-            growth = more / np.maximum(self._mean_near(near, step, count), LEAST_WIDTH**2)
-            square += steps[:, [r]] * growth
+        for r, levels in self._levels.items():
+            gap = features.gap[:, [r]] ** 2
+            left_out = np.maximum(self._mean_near(near, levels.gap, levels.count), LEAST_WIDTH**2)
+            step = levels.constant + (1.0 - levels.constant) * gap / left_out
+            excess = np.maximum(self._excess(near, levels), 0.0)
+            square += np.where(features.new[:, [r]], excess * step, 0.0)
         return np.sqrt(square + _SHRINKAGE * square.mean(axis=1, keepdims=True)) + LEAST_WIDTH
 
     @cached_property
@@ -83,51 +87,59 @@ class Widths:
         rows = held.alone & (self._runs > 0)
         count = np.bincount(held.context[rows], minlength=n_known).astype(float)
         square = _sums(held.context[rows], self._beside_noise[rows], n_known)
-        return self._mean_near(near, square / np.maximum(count, 1.0)[:, None], count)
+        mean = square / np.maximum(count, 1.0)[:, None]
+        return self._mean_near(near, mean, count * self._prevalence)
+
+    @property
+    def _prevalence(self) -> Floats:
+        """Number of new contexts that each known context stands for, (n_known,), relative."""
+        return np.ones(len(self.held_out.n_runs))
 
     def _mean_near(self, near: Floats, values: Floats, weight: Floats) -> Floats:
         """Mean of known contexts' values (n_known, parts) around each context, (q, parts).
 
-        Without deconvolution, errors are similar in a neighbourhood: the nearest context has weight
-        one, however far it is.  With it, errors are similar within a level: contexts that are far
-        from all others get the mean of all.
+        Errors are similar in a neighbourhood: the nearest context has weight one, however far it
+        is.
         """
         near = near * (weight > 0)
-        if not self.deconvolved:
-            top = near.max(axis=1, keepdims=True)
-            near = near / np.where(top > 0, top, 1.0)
+        top = near.max(axis=1, keepdims=True)
+        return self._mean(near / np.where(top > 0, top, 1.0), values, weight)
+
+    @staticmethod
+    def _mean(near: Floats, values: Floats, weight: Floats) -> Floats:
+        """Mean of values with weights near · weight, and with a little of the mean of all."""
         near = near * weight
         mean = weight @ values / weight.sum()
         return (near @ values + _ALL * mean) / (near.sum(axis=1, keepdims=True) + _ALL)
 
-    def _steps(self, features: Features) -> Floats:
-        """Squared step to each resource's level, (q, n_resources)."""
-        return features.new.astype(float) if self.deconvolved else features.gap**2
+    def _excess(self, near: Floats, levels: "_Levels") -> Floats:
+        """Additional square error at a level that was left out, (q, parts)."""
+        return self._mean_near(near, sum(levels.excess), levels.count)
 
     @cached_property
-    def _levels(self) -> dict[int, tuple[Floats, Floats, Floats]]:
-        """Additional errors of contexts that were left out with their level of a resource.
-
-        By resource: squared errors beyond those alone (n_known, parts), squared steps (n_known, 1),
-        and the number of left-out predictions of each known context (n_known,).
-        """
+    def _levels(self) -> dict[int, "_Levels"]:
+        """Left-out levels by resource."""
         held, n_known = self.held_out, len(self.held_out.n_runs)
-        left_out = held.left_out_rows
-        steps, excess = self._steps(left_out), self._beside_noise - self._alone(left_out.near)
+        rows = held.left_out_rows
+        gap, excess = rows.gap**2, self._beside_noise - self._alone(rows.near)
         found = {}
         for r in sorted({resource for resource, _ in held.levels}):
-            levels = [rows for resource, rows in held.levels if resource == r]
-            rows = np.concatenate(levels)
-            rows = rows[self._runs[rows] > 0]
-            if rows.size == 0:
+            levels = [rows[self._runs[rows] > 0] for resource, rows in held.levels if resource == r]
+            levels = [rows for rows in levels if rows.size]
+            if not levels:
                 continue
-            context, more = held.context[rows], 1.0 + self.deconvolved / len(levels)
-            found[r] = (
-                more * _sums(context, excess[rows], n_known),
-                _sums(context, steps[rows][:, [r]], n_known),
-                np.bincount(context, minlength=n_known).astype(float),
+            every = np.concatenate(levels)
+            found[r] = _Levels(
+                [_sums(held.context[rows], excess[rows], n_known) for rows in levels],
+                [np.bincount(held.context[rows], minlength=n_known) for rows in levels],
+                _sums(held.context[every], gap[every][:, [r]], n_known),
+                self._constant(r, levels, excess, gap[:, r]),
             )
         return found
+
+    def _constant(self, resource: int, levels: list[Indices], excess: Floats, gap: Floats) -> float:
+        """Share of the additional errors that do not depend on the gap."""
+        return 0.0
 
     @cached_property
     def _runs(self) -> NDArray[np.int64]:
@@ -136,10 +148,13 @@ class Widths:
         return np.bincount(held.row[self.measured], minlength=len(held.context))
 
     @cached_property
-    def _mean(self) -> Floats:
-        """Mean error of each left-out prediction over the runs, (rows, parts)."""
+    def _mean_error(self) -> Floats:
+        return self._left_out_mean(self.error)
+
+    def _left_out_mean(self, error: Floats) -> Floats:
+        """Mean error (pairs, parts) of each left-out prediction over the runs, (rows, parts)."""
         rows = self.held_out.row[self.measured]
-        total = _sums(rows, self.error[self.measured], len(self._runs))
+        total = _sums(rows, error[self.measured], len(self._runs))
         return total / np.maximum(self._runs, 1)[:, None]
 
     @cached_property
@@ -147,7 +162,7 @@ class Widths:
         """Squared mean error minus the variance of the mean of noisy runs, (rows, parts)."""
         noise = self._noise(self.held_out.left_out_rows.near)
         noise = noise / np.maximum(self._runs, 1)[:, None]
-        return np.maximum(self._mean**2 - noise, 0.0)
+        return np.maximum(self._mean_error**2 - noise, 0.0)
 
     @cached_property
     def _variance(self) -> tuple[Floats, NDArray[np.bool_]]:
@@ -155,10 +170,81 @@ class Widths:
         held, n_known = self.held_out, len(self.held_out.n_runs)
         pairs = held.alone[held.row] & self.measured
         row = held.row[pairs]
-        square = _sums(held.context[row], (self.error[pairs] - self._mean[row]) ** 2, n_known)
+        square = _sums(held.context[row], (self.error[pairs] - self._mean_error[row]) ** 2, n_known)
         more = np.where(held.alone, np.maximum(self._runs - 1, 0), 0)
         freedom = np.bincount(held.context, more, minlength=n_known)
         return square / np.maximum(freedom, 1)[:, None], freedom > 0
+
+
+@dataclass(frozen=True, eq=False)
+class BandWidths(Widths):
+    """Widths of the amounts of a quantity in each part of a run, such as segments of progress.
+
+    A band over all parts of a run uses the largest score of any part.  A part in which the known
+    contexts happened to agree has a small width, hence large scores, and would widen the band of
+    all parts.  Each mean square is therefore shrunk towards the mean over parts.
+
+    As few levels were left out, the error of a new one is taken as the largest of theirs, and the
+    new level is counted as one more in their mean.  A known context at an end of a resource's range
+    stands for half as many new contexts as one between: left out alone, it is extrapolated.
+    """
+
+    # (pairs, parts): log of measured over predicted amounts of each part with its neighbours
+    smooth: Floats
+    # resources of which a count may change at an unknown place between two levels: the error of a
+    # left-out level says nothing on smaller gaps
+    cliffs: frozenset[int] = frozenset()
+
+    @property
+    def _prevalence(self) -> Floats:
+        return self.held_out.prevalence
+
+    def _mean_near(self, near: Floats, values: Floats, weight: Floats) -> Floats:
+        """See :class:`Widths`; contexts that are far from all others get the mean of all."""
+        return self._mean(near * (weight > 0), values, weight)
+
+    def _excess(self, near: Floats, levels: "_Levels") -> Floats:
+        pairs = zip(levels.excess, levels.counts)
+        largest = np.max([self._mean_near(near, own, count) for own, count in pairs], axis=0)
+        mean = self._mean_near(near, sum(levels.excess), levels.count)
+        return np.maximum(largest, (1.0 + 1.0 / len(levels.excess)) * mean)
+
+    def _constant(self, resource: int, levels: list[Indices], excess: Floats, gap: Floats) -> float:
+        """Share of the additional errors that do not depend on the gap.
+
+        Errors at the ends of sampling intervals cancel between neighbouring parts.  The share is
+        therefore at most that of the errors that cancel over three parts.  Below, it is found by
+        the growth of the errors of left-out levels with their gaps.  A large share is preferred,
+        since three levels tell little: it may fit worse by as much as it is larger.
+        """
+        if len(levels) == 1 or resource in self.cliffs:
+            return 1.0
+        every, square = np.concatenate(levels), self._beside_noise
+        smooth = np.minimum(self._left_out_mean(self.smooth)[every] ** 2, square[every])
+        shares = np.linspace(0.0, 1.0 - smooth.sum() / max(square[every].sum(), _TINY), 41)
+        more = np.maximum([excess[rows].mean() for rows in levels], 0.0)
+        alone = np.array([square[rows].mean() for rows in levels]) - more
+        steps = np.array([gap[rows].mean() for rows in levels])
+        steps = shares[:, None] + (1.0 - shares[:, None]) * steps / max(steps.mean(), _TINY)
+        alone, total = max(alone.mean(), _TINY), np.maximum(more + alone, _TINY)
+        fitted = _FACTORS[:, None, None] * more.mean() * steps + alone
+        misfit = (np.log(fitted / total) ** 2).sum(axis=2).min(axis=0)
+        return float(shares[np.argmin(misfit - shares)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """Left-out levels of a resource, by known context."""
+
+    excess: list[Floats]  # of each level: square errors beyond those alone, (n_known, parts)
+    counts: list[Indices]  # of each level: number of left-out predictions, (n_known,)
+    gap: Floats  # (n_known, 1): squared gaps
+    constant: float  # share of the errors that do not depend on the gap
+
+    @cached_property
+    def count(self) -> Floats:
+        """Number of left-out predictions of each known context, (n_known,)."""
+        return np.sum(self.counts, axis=0).astype(float)
 
 
 def _sums(index: NDArray[np.int64], values: Floats, count: int) -> Floats:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import oracles
 from held import grid_groups, held_out
-from msbgen.bounds.widths import LEAST_WIDTH, Widths
+from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
 
 few = settings(max_examples=20)
 
@@ -26,51 +26,90 @@ def every(held):
     return np.ones(len(held.row), dtype=bool)
 
 
-def slow_rows(held, error, placed):
+def made(held, error, band, measured=None):
+    """Widths of whole runs or of bands, of errors that cancel partly between parts."""
+    measured = every(held) if measured is None else measured
+    return BandWidths(held, error, measured, 0.4 * error) if band else Widths(held, error, measured)
+
+
+def slow_rows(held, error):
     """The left-out predictions as the oracle wants them."""
-    steps = held.left_out_rows.new.astype(float) if placed else held.left_out_rows.gap**2
     resource = dict.fromkeys(range(len(held.context)))
     for r, rows in held.levels:
         resource.update(dict.fromkeys(rows.tolist(), r))
-    contexts, rows = held.trend.contexts, []
+    contexts, left_out, rows = held.trend.contexts, held.left_out_rows, []
     for i, c in enumerate(held.context):
         level = None if resource[i] is None else contexts[c, resource[i]]
-        errors = error[held.row == i].tolist()
-        rows.append((int(c), resource[i], level, held.left_out_rows.near[i], steps[i], errors))
+        errors = error[held.row == i]
+        own = left_out.near[i], left_out.gap[i] ** 2, errors.tolist(), (0.4 * errors).tolist()
+        rows.append((int(c), resource[i], level, *own))
     return rows
 
 
 @few
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_widths_equal_those_of_slow_loops(seed, placed):
+def test_widths_equal_those_of_slow_loops(seed, band):
     held, error = drawn(seed)
-    rows = slow_rows(held, error[:, 0], placed)
+    rows, known = slow_rows(held, error[:, 0]), held.trend.contexts
+    ends = sum((column == edge) for column in known.T for edge in (column.min(), column.max()))
     rng = np.random.default_rng(seed)
-    query = held.query(np.vstack([held.trend.contexts[:2], rng.uniform(1.0, 3.0, (3, 2))]))
+    query = held.query(np.vstack([known[:2], rng.uniform(1.0, 3.0, (3, 2))]))
     for places in (query, held.left_out_rows):
-        found = Widths(held, error, every(held), placed).at(places)
-        steps = places.new.astype(float) if placed else places.gap**2
-        for i, near in enumerate(places.near):
-            wanted = oracles.width(near, steps[i], rows, placed)
+        found = made(held, error, band).at(places)
+        for i in rng.choice(len(found), 1):
+            own = places.near[i], places.new[i], places.gap[i] ** 2, rows
+            wanted = oracles.width(*own, ends) if band else oracles.width(*own)
             assert found[i, 0] == pytest.approx(np.sqrt(1.3 * wanted) + LEAST_WIDTH, rel=1e-6)
 
 
 @few
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_runs_without_the_quantity_do_not_enter_widths(seed, placed):
+def test_runs_without_the_quantity_do_not_enter_widths(seed, band):
     held, error = drawn(seed)
     holds = np.random.default_rng(seed).random(len(error)) < 0.7
     holds[np.unique(held.row, return_index=True)[1]] = True  # one run of each context
     other = np.where(holds[:, None], error, 9.0)
-    one, two = (Widths(held, e, holds, placed).at(held.left_out_rows) for e in (error, other))
+    one, two = (made(held, e, band, holds).at(held.left_out_rows) for e in (error, other))
     np.testing.assert_array_equal(one, two)
     assert np.all(one < 2.0)
+
+
+def grown(errors_of_gaps):
+    """Left-out predictions on five levels, whose errors are a function of the squared gap."""
+    contexts = np.array([(a, b) for a in (1.0, 1.2, 2.0, 2.9, 3.0) for b in (1.0, 2.0, 3.0)])
+    held = held_out(contexts, [[1.0, 1.0]] * 15, groups=grid_groups(contexts))
+    square = errors_of_gaps(held.left_out_rows.gap[:, 0] ** 2)[held.row][:, None]
+    noise = 1e-4 * np.random.default_rng(0).standard_normal((len(held.row), 1))
+    return held, np.sqrt(square) + noise
+
+
+@pytest.mark.parametrize("smooth", [1.0, 0.0])
+def test_widths_follow_the_gap_as_the_errors_of_left_out_levels_do(smooth):
+    small, large = [[1.0, 1.5]], [[1.6, 1.5]]  # b is new to both, and a to the second
+    growing, equal = grown(lambda gap: 0.1 * gap), grown(lambda gap: 0.01 * (gap > 0))
+    for (held, error), grows in ((growing, True), (equal, False)):
+        widths = BandWidths(held, error, every(held), smooth * error)
+        width = [widths.at(held.query(context))[0, 0] for context in (small, large, [[1.1, 1.5]])]
+        alone, wide, narrow = width
+        # errors that cancel between parts may be those of sampling intervals at any smooth share
+        assert wide > 1.5 * alone
+        assert (narrow < 0.7 * wide) == (grows or smooth == 1.0)
+
+
+def test_widths_at_a_cliff_do_not_follow_the_gap():
+    held, error = grown(lambda gap: 0.1 * gap)
+    near = held.query([[1.1, 1.5]])
+    plain, cliff = (
+        BandWidths(held, error, every(held), error, frozenset(cliffs)).at(near)
+        for cliffs in ((), (0,))
+    )
+    assert cliff > 1.5 * plain
 
 
 def test_widths_of_parts_are_shrunk_towards_their_mean():
     held, error = drawn(1, parts=3)
     quiet = error * [1.0, 1.0, 0.0]
-    width = Widths(held, quiet, every(held), deconvolved=True).at(held.left_out_rows)
+    width = made(held, quiet, band=True).at(held.left_out_rows)
     square = (width - LEAST_WIDTH) ** 2
     mean = square.sum(axis=1) / (3 + 3 * 0.3)
     np.testing.assert_allclose(square[:, 2], 0.3 * mean, rtol=1e-9)
@@ -78,8 +117,8 @@ def test_widths_of_parts_are_shrunk_towards_their_mean():
 
 @few
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_a_score_times_its_width_is_the_error(seed, placed):
+def test_a_score_times_its_width_is_the_error(seed, band):
     held, error = drawn(seed, parts=2)
-    widths = Widths(held, error, every(held), placed)
+    widths = made(held, error, band)
     reached = widths.scores * widths.at(held.left_out_rows)[held.row]
     np.testing.assert_allclose(reached, error, atol=1e-12)
