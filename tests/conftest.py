@@ -135,6 +135,16 @@ def synthetic_task(
     )
 
 
+def cliff_task() -> xr.Dataset:
+    """A working set of its own: misses fall to a tenth between two and six of five levels."""
+    ways, clocks = (2.0, 6.0, 8.0, 10.0, 12.0), (1.0, 1.4, 2.0)
+    contexts = np.array([(w, f) for w in ways for f in clocks])
+    task = synthetic_task(contexts)
+    fits = np.where(contexts[:, 0] > 4, 0.1, 1.0)
+    task["cache_misses"] = task["cache_misses"] * fits[:, None, None]
+    return task
+
+
 def small_trace(n: int = 300, seed: int = 3) -> xr.Dataset:
     """A program of a few hundred milliseconds whose phases differ in misses."""
     rng = np.random.default_rng(seed)

@@ -355,7 +355,7 @@ def _constant_share(levels):
         return 1.0
     every = [row for rows, _ in levels for row in rows]
     common = sum(min(smooth**2, error) for error, _, smooth in every)
-    most = 1 - common / sum(error for error, _, _ in every)
+    most = 1 - common / max(sum(error for error, _, _ in every), 1e-18)
     more = [max(np.mean([error - alone for error, alone, _ in rows]), 0) for rows, _ in levels]
     alone = [
         np.mean([error for error, _, _ in rows]) - excess for (rows, _), excess in zip(levels, more)

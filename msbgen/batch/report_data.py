@@ -168,6 +168,7 @@ def collect_report_data(
         *map(str, np.atleast_1d(model.attrs.get("faults", []))),
         *(_doubts(measured, source, model) if has_runs else ()),
         *_warnings(measured, source, everywhere, held_out, convergence),
+        *_cliffs(everywhere, model),
         *(describe_excluded(measured, model.findings) if truth is None and has_runs else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
@@ -371,6 +372,13 @@ def _doubts(measured: xr.Dataset, source: str, model: ProfileModel) -> Iterator[
     runs = np.isfinite(schema.duration_array(measured)).sum(axis=1)
     if runs.max() == 1:
         yield "Every context has one run, so that the noise is unknown; measure some again."
+
+
+def _cliffs(everywhere: AllContexts, model: ProfileModel) -> Iterator[str]:
+    """Warnings on contexts between levels where a count may change suddenly."""
+    marked = everywhere.profiles[schema.CLIFF].values.astype(bool)
+    for sentence in model.describe_cliffs() if marked.any() else ():
+        yield f"{sentence}. {int(marked.sum()):,} of the {len(marked):,} contexts lie in such gaps."
 
 
 def _warnings(

@@ -120,8 +120,10 @@ class Widths:
     def _levels(self) -> dict[int, "_Levels"]:
         """Left-out levels by resource."""
         held, n_known = self.held_out, len(self.held_out.n_runs)
-        rows = held.left_out_rows
-        gap, excess = rows.gap**2, self._beside_noise - self._alone(rows.near)
+        if not held.levels:
+            return {}
+        gap = held.left_out_rows.gap**2
+        excess = self._beside_noise - self._alone(held.left_out_rows.near)
         found = {}
         for r in sorted({resource for resource, _ in held.levels}):
             levels = [rows[self._runs[rows] > 0] for resource, rows in held.levels if resource == r]

@@ -101,12 +101,13 @@ def run(options: argparse.Namespace) -> None:
             contexts, kind=options.kind, times=options.interval, n_samples=options.samples,
             rng=sample_rng, progress=step,
         )  # fmt: skip
-        extrapolated = 0
+        extrapolated = uncertain = 0
 
         def labelled() -> Iterator[xr.Dataset]:
-            nonlocal extrapolated
+            nonlocal extrapolated, uncertain
             for block in blocks:
                 extrapolated += int(block["extrapolated"].sum())
+                uncertain += int(block["cliff"].sum())
                 yield corrected(block).assign_attrs(preset=preset, seed=options.seed)
 
         store.write_blocks(labelled(), options.out, overwrite=options.force)
@@ -114,6 +115,8 @@ def run(options: argparse.Namespace) -> None:
         model.save(options.model, overwrite=options.force)
     made = number_of(len(contexts), "context")
     shared.show(f"{options.out}: {made}, {extrapolated} of them extrapolated")
+    for sentence in model.describe_cliffs() if uncertain else ():
+        shared.print_message(f"cliff: {sentence}; contexts between are marked")
     for sentence in cut:
         shared.print_message(f"cut: {sentence}")
 

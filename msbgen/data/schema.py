@@ -56,6 +56,8 @@ GROUPS_COLUMN, ENERGY_BOUND = "counters", "energy_bound"
 AGAIN_COLUMN = "again"
 # Smallest relative change that a plan for comparing finds [1].
 DETECTABLE_COLUMN = "detectable"
+# Generated contexts between levels that may hide a sudden change of a count.
+CLIFF = "cliff"
 # Which runs were complete.
 COMPLETE = "complete"
 # Attribute of a dataset whose runs are all trusted: no fault of them is looked for.
@@ -64,7 +66,18 @@ KEEP_ALL = "keep_all"
 STARTED = "started"
 # Reserved names, of the package's dimensions, variables and columns.
 RESERVED = frozenset(
-    {"context", "time", *REPLICATES, "duration", COMPLETE, STARTED, "method", "metric", "score"}
+    {
+        "context",
+        "time",
+        *REPLICATES,
+        "duration",
+        COMPLETE,
+        STARTED,
+        CLIFF,
+        "method",
+        "metric",
+        "score",
+    }
     | {*PLAN_COLUMNS, AGAIN_COLUMN, DETECTABLE_COLUMN, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share are one level: text, float32 and sums
@@ -486,6 +499,7 @@ def make_profiles(
     replicate: str = "run",
     attrs: Mapping[str, Any] | None = None,
     extrapolated: ArrayLike | None = None,
+    cliff: ArrayLike | None = None,
     complete: ArrayLike | None = None,
 ) -> xr.Dataset:
     """Put labels on arrays: the one place where a profile dataset is built.
@@ -509,6 +523,8 @@ def make_profiles(
         Global attributes beyond ``schema`` and ``interval``.
     extrapolated : array_like of bool, (n_contexts,)
         Which contexts lie outside the hull of the measured ones, for generated profiles.
+    cliff : array_like of bool, (n_contexts,)
+        Which contexts lie between levels where a count may change suddenly, for generated ones.
     complete : array_like of bool, (n_contexts, n_runs)
         Which runs went on to their end, where some were cut.
 
@@ -557,6 +573,9 @@ def make_profiles(
         label = {"long_name": "context lies outside the hull of the measured ones", "units": "1"}
         outside = np.asarray(extrapolated, dtype=np.int8)
         variables["extrapolated"] = array_variable("context", outside, label)
+    if cliff is not None:
+        label = {"long_name": "a count may change suddenly between the levels around", "units": "1"}
+        variables[CLIFF] = array_variable("context", np.asarray(cliff, dtype=np.int8), label)
     if complete is not None:
         label = {"long_name": "run went on to its end", "units": "1"}
         variables[COMPLETE] = array_variable(dims[:-1], np.asarray(complete, dtype=np.int8), label)

@@ -36,7 +36,7 @@ class Cliff:
     upper: float
     ratio: float  # of the larger total of the count at these levels over the smaller one
 
-    def holds(self, contexts: Floats) -> NDArray[np.bool_]:
+    def contains(self, contexts: Floats) -> NDArray[np.bool_]:
         """Whether each context (q, n_resources) has a level inside the gap."""
         level = contexts[:, self.resource]
         inside = (level > self.lower) & (level < self.upper)

@@ -31,6 +31,7 @@ from msbgen.data.schema import (
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.faults.findings import Findings, StretchedRun
+from msbgen.generate.cliffs import Cliff, find_cliffs
 from msbgen.generate.distribution import Kind, ProfileDistribution
 from msbgen.generate.elapsed_distribution import ElapsedDistribution
 from msbgen.generate.labels import plain, stored_findings, stored_labels
@@ -129,9 +130,10 @@ class ProfileModel:
         Returns
         -------
         xarray.Dataset
-            A profile dataset with dims (context, time), or (context, sample, time), and a
-            variable ``extrapolated``: 1 where the context lies outside the hull of the known
-            ones.
+            A profile dataset with dims (context, time), or (context, sample, time).  The variable
+            ``extrapolated`` is 1 where the context lies outside the hull of the known ones, and
+            ``cliff`` where it lies between two known levels across which a count changes so much
+            that the change may be sudden (`cliffs`).
 
         Raises
         ------
@@ -264,6 +266,7 @@ class ProfileModel:
             replicate="sample",
             attrs=attrs,
             extrapolated=self.extrapolated(some),
+            cliff=self.near_cliff(some),
         )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -425,6 +428,40 @@ class ProfileModel:
         query = self.checked(query)
         all_cut = np.asarray(same_level(query[:, None], cut).all(axis=2)).any(axis=1)
         return outside_hull(self.contexts[self._ended], query, self.words) | all_cut
+
+    @cached_property
+    def cliffs(self) -> tuple[Cliff, ...]:
+        """Gaps between known levels in which a count may change suddenly; none without a trend."""
+        if self.distribution.name != ProgressDistribution.name:
+            return ()
+        centre = self.distribution.centre
+        if centre.clock == 0:
+            return ()
+        floor = centre.trend.offset * centre.trend.mean.shape[1]
+
+        def totals(contexts: Floats) -> Floats:
+            columns = self.words.encode(contexts)
+            return centre.amounts(columns, centre.log_weights(columns)).sum(axis=1) + floor
+
+        codes = self.words.codes or ((),) * len(self.resources)
+        return find_cliffs(self.contexts, totals, [r for r, own in enumerate(codes) if not own])
+
+    def near_cliff(self, query: Floats) -> NDArray[np.bool_]:
+        """Contexts (n_query, n_resources) in one of the `cliffs`, (n_query,)."""
+        inside = [cliff.contains(query) for cliff in self.cliffs]
+        return np.any([np.zeros(len(query), dtype=bool), *inside], axis=0)
+
+    def describe_cliffs(self) -> list[str]:
+        """Sentence for each of the `cliffs`."""
+        names, counters = list(self.resources), list(self.counters)
+        clock = self.distribution.centre.clock if self.cliffs else 0
+        quantities = ["duration", *counters[: clock - 1], *counters[clock:]]
+        return [
+            f"{quantities[cliff.quantity]} changes by a factor of {cliff.ratio:.2g} between "
+            f"{names[cliff.resource]} {cliff.lower:g} and {cliff.upper:g}, and it is not known "
+            f"where: measure a level between (msbgen plan)"
+            for cliff in self.cliffs
+        ]
 
     def checked(self, contexts: ArrayLike) -> Floats:
         """Valid contexts as an array, (n_query, n_resources); errors as `near_contexts`."""

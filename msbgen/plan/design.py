@@ -206,6 +206,7 @@ class DesignLimits:
     """Limits and costs of a design."""
 
     window: int | None = None  # number of proposals among which each step chooses; None for all
+    first: int = 0  # number of first proposals that are taken in their order, before all others
     # largest total cost [s].  The plan ends before the step that would exceed it: plans of smaller
     # budgets are the beginnings of those of larger ones.
     seconds: float = np.inf
@@ -267,7 +268,7 @@ def greedy_design(
     left, wanted = seconds, True
     repeats = [n for n in _REPEATS if least_runs < n <= limits.most_runs] if overhead > 0 else []
     while len(order) < limits.contexts and len(waiting) and wanted:
-        fresh = waiting[: limits.window]
+        fresh = waiting[: 1 if len(order) < limits.first else limits.window]
         if len(fresh) <= _FEW:
             for posterior in posteriors:
                 posterior.prepare(waiting[:_AHEAD])

@@ -95,6 +95,9 @@ class Plan:
         Whether the errors are calibrated on held-out known contexts (see `msbgen.plan.prior`).
     again : int
         Number of first rows that repeat contexts whose runs are all faulty.
+    cliffs : int
+        Number of rows after them between levels where a count may change suddenly
+        (`ProfileModel.cliffs`).
     groups : tuple of tuple of str
         Counters that are measured together: run r of a context counts group r modulo their number.
         Empty where every run counts all counters.
@@ -114,6 +117,7 @@ class Plan:
     noise: float
     calibrated: bool
     again: int = 0
+    cliffs: int = 0
     groups: Groups = ()
     labels: tuple[tuple[str, ...], ...] = ()
     spent: float = 0.0
@@ -127,7 +131,12 @@ class Plan:
         run from its prediction, √(error² + noise²), by less than 0.05 %.
         """
         paying = rows_that_pay(self.seconds, self.error, self.noise, self.spent)
-        return len(self.runs) if self.rest else max(paying, min(self.again, len(self.runs)))
+        return len(self.runs) if self.rest else max(paying, self.first)
+
+    @property
+    def first(self) -> int:
+        """Number of first rows that are worth their time whatever errors are expected."""
+        return min(self.again + self.cliffs, len(self.runs))
 
     @property
     def advice(self) -> str:
@@ -164,6 +173,11 @@ class Plan:
             lines.append(
                 f"the first {self.again} measure again what looks wrong: --with drops the old runs "
                 f"there"
+            )
+        if self.cliffs:
+            lines.append(
+                f"{'then' if self.again else 'first'} {self.cliffs} between levels where a count "
+                f"may change suddenly"
             )
         if not len(self.runs):
             return self.advice
@@ -208,6 +222,7 @@ class Plan:
             "noise": self.noise,
             "calibrated": self.calibrated,
             "again": self.again,
+            "cliffs": self.cliffs,
             "counters": [list(group) for group in self.groups],
             "stop": stop[0] if stop else None,
         }
@@ -346,8 +361,11 @@ def plan_contexts(
     cost = prior.cost if limit.is_time else np.full(len(prior.cost), prior.cost.mean())
     proposals = propose_contexts(sizes, cost, allowed)
     proposals = proposals if limit.is_time else with_corners(sizes, proposals)
+    sudden = _in_cliffs(source, axes, cost, proposals)
+    proposals = np.concatenate([sudden, proposals[~np.isin(proposals, sudden)]])
     limits = DesignLimits(
         window=_WINDOW,
+        first=len(sudden),
         seconds=limit.seconds - seconds.sum(),
         contexts=min(limit.contexts - len(again), room),
         overhead=overhead,
@@ -380,6 +398,7 @@ def plan_contexts(
         prior.noise,
         prior.calibrated,
         len(again),
+        min(len(sudden), len(design.index)),
         tuple(map(tuple, groups)),
         tuple(map(labels_of, source.resources.values()))
         if isinstance(source, ProfileModel)
@@ -411,6 +430,28 @@ def _again(
     rows = [np.array(levels) for levels in Findings(faults).to_remeasure]
     indices = [int(nearest_index(axes, row)) for row in rows if is_on_axes(axes, row)]
     return [index for index in indices if allowed[index]]
+
+
+def _in_cliffs(
+    source: ProfileModel | Mapping[str, ArrayLike],
+    axes: list[Floats],
+    cost: Floats,
+    proposals: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The cheapest proposal at the middle level of each gap that may hide a sudden change.
+
+    The largest changes come first.
+    """
+    if not isinstance(source, ProfileModel):
+        return np.empty(0, dtype=np.int64)
+    points, found = all_points(axes)[proposals], []
+    for cliff in sorted(source.cliffs, key=lambda cliff: -cliff.ratio):
+        levels = points[:, cliff.resource]
+        inside = np.unique(levels[cliff.contains(points)])
+        if len(inside):
+            middle = proposals[levels == inside[len(inside) // 2]]
+            found.append(int(middle[np.argmin(cost[middle])]))
+    return np.array(list(dict.fromkeys(found)), dtype=np.int64)
 
 
 def _has_other_runs(model: ProfileModel, fault: Fault) -> bool:

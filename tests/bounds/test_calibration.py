@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from conftest import synthetic_task
+from conftest import cliff_task, synthetic_task
 from held import grid_groups, held_out
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.model import calibrate_model
@@ -87,10 +87,7 @@ def test_bands_cover_the_runs_of_new_contexts(calibration, between):
 
 
 def test_bands_of_counts_are_wide_where_a_cliff_may_lie(quick):
-    contexts = np.array([(w, f) for w in (2.0, 6.0, 8.0, 10.0, 12.0) for f in (1.0, 1.4, 2.0)])
-    task = synthetic_task(contexts, n_runs=3)
-    fits = contexts[:, 0] > 4  # a working set: misses fall to a tenth between two and six ways
-    task["cache_misses"] = task["cache_misses"] * np.where(fits, 0.1, 1.0)[:, None, None]
+    task = cliff_task()
     calibration = calibrate_model(fit_profiles(task, quick), task).calibration
     lower, upper = calibration.bands([[4.0, 1.4], [9.0, 1.4], [2.0, 1.4]], 0.2)
     gap, beside, measured = np.log(upper[:, -1, 2] / lower[:, -1, 2])

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import cliff_task
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
 from msbgen.generate.fit import PAPER, fit_profiles
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.plan.plan import Budget, Plan, Rest, parse_budget, parse_levels, plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
@@ -52,6 +54,24 @@ def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
     took = duration_array(replay_trace(trace, plan.contexts, 3, rng=5)).mean(axis=1)
     assert np.abs(plan.seconds / plan.runs / took - 1).mean() < 0.05
     assert plan.error[-1] < plan.error[0]
+
+
+def test_levels_between_which_a_count_may_change_suddenly_come_first():
+    task, quick = cliff_task(), ProgressSettings(bins=20, segments=5, deconvolutions=1)
+    model = fit_profiles(task, quick)
+    levels = {"cache_ways": np.arange(2.0, 13.0), "frequency": [1.0, 1.4, 2.0]}
+    for budget in (4, "2s"):
+        plan = plan_contexts(model, budget, levels=levels)
+        assert plan.cliffs == 1 <= plan.pays
+        assert plan.contexts[0, 0] == 4
+        assert "first 1 between levels where a count may change suddenly" in plan.describe()
+    assert plan.contexts[0, 1] == 2.0  # the fastest
+    assert plan.as_dict()["cliffs"] == 1
+    left = [row for row in product(levels["cache_ways"], levels["frequency"]) if row[0] != 4]
+    other = plan_contexts(model, 4, levels=levels, candidates=left)
+    assert other.contexts[0, 0] in (3, 5)
+    coarse = plan_contexts(model, 4, levels={**levels, "cache_ways": [2, 6, 7, 8, 9, 10, 12]})
+    assert coarse.cliffs == 0
 
 
 def test_a_plan_from_many_contexts_is_that_of_the_exact_process(gzip, monkeypatch):
