@@ -415,8 +415,8 @@ def equal(program: str) -> dict:
     """Number of measured runs whose mean is as accurate as a generated mean profile.
 
     125 contexts of ten runs are known. Errors are nDTW (exact) to the mean of a hundred runs in
-    random contexts: of generated means with and without time model, from planned
-    contexts, and of means of n other runs.
+    random contexts: of generated means with and without time model, from planned contexts, from
+    the single runs that plans ask for beside the 125 contexts, and of means of n other runs.
     """
     trace, train, every = replayed(program)
     tested = draw_contexts(program, every, EQUAL_CONTEXTS, seed=7)
@@ -438,6 +438,7 @@ def equal(program: str) -> dict:
         ("default/mean", train, {}),
         ("without time model", train, _NO_TIME_MODEL),
         ("default/mean, contexts planned", scattered, {}),
+        ("default/mean, levels asked for", with_levels_asked_for(trace, train, allowed), {}),
     ):
         with replaced(parts):
             model = msbgen.fit_profiles(known)
@@ -448,6 +449,27 @@ def equal(program: str) -> dict:
             "equal": [_equal_runs(own[:, i].mean(), measured[:, i]) for i in range(2)],
         }
     return out
+
+
+# Most single runs between levels that may hide a sudden change.
+MOST_ASKED = 4
+
+
+def with_levels_asked_for(trace: Any, train: xr.Dataset, allowed: Floats) -> xr.Dataset:
+    """The known contexts, and single runs between levels that may hide a sudden change of a count.
+
+    Each is the first of a plan from all runs before.
+    """
+    known, runs = context_table(train), [train.sizes["run"]] * train.sizes["context"]
+    for _ in range(MOST_ASKED):
+        plan = msbgen.plan_contexts(
+            msbgen.fit_profiles(train), 1, levels=LEVELS, candidates=allowed
+        )
+        if not plan.cliffs:
+            break
+        known, runs = np.concatenate([known, plan.contexts]), [*runs, 1]
+        train = replay_trace(trace, known, np.array(runs), rng=0)
+    return train
 
 
 def _equal_runs(error: float, measured: Floats) -> float:
