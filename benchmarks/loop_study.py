@@ -162,6 +162,7 @@ def scores(train: xr.Dataset, truth: xr.Dataset) -> dict:
 
 def kills(work: Path, count: int) -> dict:
     """End sweeps by signals at random moments: nothing is left, and they resume to the same."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     work = work / "kills"
     one = spec(work, 0.05, runs=2, warmups=0, cooldown=0.0)
     corners = np.array([[5000, 4, 1, 64], [5000, 4, 2, 256], [30000, 32, 1, 64]], dtype=float)
