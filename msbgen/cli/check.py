@@ -3,13 +3,15 @@
 import argparse
 from pathlib import Path
 
-from msbgen.cli.options import Verbs, check_files, new_verb, show
+from msbgen.cli.options import UsageError, Verbs, check_files, duration, new_verb, show
 
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = new_verb(verbs, "check", run, "describe a file and list its problems")
     verb.add_argument("file", type=Path, metavar="FILE")
+    text = "of profiles: count the runs of each context that take longer, such as 500ms"
+    verb.add_argument("--deadline", type=duration, metavar="TIME", help=text)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -39,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
     }
     name = str(dataset.attrs.get("schema"))
     if name in validate_and_describe:
+        if options.deadline:
+            raise UsageError(f"{options.file} holds no profiles; --deadline counts their runs.")
         validate, describe = validate_and_describe[name]
         validate(dataset, source=options.file.name)
         of_kernels = name == kernels.KERNELS_SCHEMA
@@ -56,6 +60,8 @@ def run(options: argparse.Namespace) -> None:
             *partial.describe_partial(dataset),
             *progress_counters.describe_progress_counters(sound),
         ):
+            show(line)
+        for line in quality.describe_late(dataset, options.deadline) if options.deadline else ():
             show(line)
         warnings += quality.doubt_measurements(sound, source=options.file.name)
         named = faults.describe_faults(dataset, found)

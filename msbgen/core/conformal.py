@@ -20,6 +20,7 @@ the quantile of scores in groups        :func:`group_quantile`
 the same with weights, or a number of   :func:`conformal_quantile`, with :func:`group_weights`
 groups that is not a count
 the quantile of weighted values         :func:`weighted_quantile`
+which shares do so many hits support?   :func:`share_interval`
 folds that keep groups whole            :func:`group_folds`
 ======================================  ==========================================================
 """
@@ -32,6 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
+from msbgen.core.lazy import lazy_module
+
+special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -153,3 +157,17 @@ def group_folds(
             f"measure more or use fewer folds."
         )
     return generator(rng).permutation(len(names))[number.reshape(-1)] % n_folds
+
+
+def share_interval(hits: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Exact interval of a share (Clopper and Pearson), from `hits` of so many trials.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in share_interval(1, 40)]
+    [0.001, 0.132]
+    """
+    tail = (1 - confidence) / 2
+    low = special.betaincinv(hits, trials - hits + 1, tail) if hits > 0 else 0.0
+    high = special.betaincinv(hits + 1, trials - hits, 1 - tail) if hits < trials else 1.0
+    return float(low), float(high)

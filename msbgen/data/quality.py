@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.conformal import share_interval
 from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
@@ -38,6 +39,8 @@ _PROGRESS_SPREADS, _DURATION_SPREADS = 0.05, 0.25
 # A run beyond both is outlying: multiples of the median distance, and a share of the median.
 _APART, _FAR, _NORMAL = 5.0, 0.1, 1.4826
 _FEW_RUNS = 5
+# Contexts whose late runs are listed.
+_MOST_LISTED = 20
 # Least spread of runs, as a share, where few runs show less.
 _EVEN = 0.005
 # Counters wrap at these widths [bits]; a small step back then gives a count just below 2^bits.
@@ -323,3 +326,29 @@ def _not_set(ds: xr.Dataset) -> Iterator[str]:
                         f"{table[most, column]:g}, while what lies between is slower: see that it "
                         f"was set, and measure it again."
                     )
+
+
+def describe_late(dataset: xr.Dataset, deadline: float) -> Iterator[str]:
+    """Lines that count the runs longer than a deadline [s]: all, and those of each context.
+
+    The contexts with most late runs come first, and only the first 20.  Runs that were cut before
+    the deadline are not counted.
+    """
+    duration = schema.duration_array(dataset)
+    late = duration > deadline
+    runs = (late | (np.isfinite(duration) & schema.complete_array(dataset))).sum(axis=1)
+    over, contexts = late.sum(axis=1), schema.context_table(dataset)
+    rows = [row for row in np.argsort(-over / np.maximum(runs, 1), kind="stable") if runs[row]]
+    counts = [("all contexts", int(over.sum()), int(runs.sum()))] if len(rows) > 1 else []
+    counts += [
+        (schema.describe_levels(dataset, contexts[row]), int(over[row]), int(runs[row]))
+        for row in rows[:_MOST_LISTED]
+    ]
+    for where, k, n in counts:
+        low, high = share_interval(k, n)
+        yield (
+            f"late      {where}: {k} of {n} runs above {deadline:g} s, {k / n:.1%} (95 % interval "
+            f"{low:.1%} to {high:.1%})"
+        )
+    if len(rows) > _MOST_LISTED:
+        yield f"late      {len(rows) - _MOST_LISTED} more contexts"

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.conformal import share_interval
 from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.data import schema
 from msbgen.data.partial import describe_partial, held_counters, partial_attrs
@@ -324,14 +325,9 @@ def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[flo
     >>> round(low, 3), high
     (0.478, 1.0)
     """
-    from scipy.special import betaincinv
-
     share = float(inside.sum() / runs.sum())
     effective = _effective(inside, runs, share)
-    over, tail = share * effective, (1 - _CONFIDENCE) / 2
-    low = betaincinv(over, effective - over + 1, tail) if share > 0 else 0.0
-    high = betaincinv(over + 1, effective - over, 1 - tail) if share < 1 else 1.0
-    return float(low), float(high)
+    return share_interval(share * effective, effective, _CONFIDENCE)
 
 
 def _effective(inside: NDArray[np.int64], runs: NDArray[np.int64], share: float) -> float:

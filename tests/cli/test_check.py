@@ -17,6 +17,26 @@ def test_check_says_what_a_file_holds(folder, msbgen):
         assert part in done.stdout
 
 
+def test_check_counts_late_runs(folder, measured, msbgen):
+    duration = measured["duration"].values
+    slowest = int(duration.mean(axis=1).argmax())
+    deadline = float(np.median(duration[slowest])) - 1e-9  # two of its three runs are late
+    over = int((duration > deadline).sum())
+    levels = [f"{measured[name].values[slowest]:g}" for name in ("cache_ways", "frequency")]
+    done = msbgen("check", "measured.nc", "--deadline", f"{deadline:.12f}s")
+    found = [line for line in done.stdout.splitlines() if line.startswith("late")]
+    assert len(found) == 7
+    assert f"all contexts: {over} of 18 runs above {deadline:g} s, {over / 18:.1%} (95" in found[0]
+    assert found[1] == (
+        f"late      cache_ways={levels[0]}, frequency={levels[1]} GHz: 2 of 3 runs above "
+        f"{deadline:g} s, 66.7% (95 % interval 9.4% to 99.2%)"
+    )
+    assert found[-1].endswith(
+        f"0 of 3 runs above {deadline:g} s, 0.0% (95 % interval 0.0% to 70.8%)"
+    )
+    assert "late" not in msbgen("check", "measured.nc").stdout
+
+
 def test_check_lists_every_problem_of_a_bad_file(measured, tmp_path, msbgen):
     measured["duration"].attrs["units"] = "ms"
     measured["frequency"].attrs.pop("units")
