@@ -131,13 +131,13 @@ class CalibratedModel(ProfileModel):
         MeasurementError
             More contexts are needed for this rate; the message says how many.
         """
-        return self._durations(self.columns(contexts), miscoverage, chosen=chosen)[1]
+        return self._durations(contexts, miscoverage, chosen=chosen)[1]
 
     def _durations(
-        self, query: Floats, miscoverage: float, *, chosen: bool
+        self, contexts: ArrayLike, miscoverage: float, *, chosen: bool
     ) -> tuple[Floats, Floats]:
         calibration = self._of_choices if chosen else self.calibration
-        return calibration.durations(query, miscoverage)
+        return calibration.durations(self.columns(contexts), miscoverage)
 
     def energy_bound(self, contexts: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Energy [J] that a new run exceeds with probability at most `miscoverage`.
