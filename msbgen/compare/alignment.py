@@ -5,13 +5,16 @@ equal work (instructions), each described by its rates: time and events per inst
 logarithms, averaged over each of G groups of contexts.  A monotone path matches blocks of both at
 least cost,
 
-    Σ_matched Σ_g,q min(|rate_old,g,q − rate_new,g,q|² / (2 τ² + 2 s²), cap) / G
+    Σ_matched Σ_g,q min(|rate_old,g,q − rate_new,g,q|² / 2 (τ² + v), cap) / G
     + Σ_gaps (a + b · length),
 
-where s is how much the rates vary within a sampling interval, which shifts them by its phase; by
-dynamic programming with affine gaps (Gotoh, J. Mol. Biol. 162(3), 1982).  A matched block may be
-slower or miss more, at bounded cost; a gap is inserted or removed work.  The alternative without
-gaps scales the progress of both to equal totals.
+by dynamic programming with affine gaps (Gotoh, J. Mol. Biol. 162(3), 1982).  Rates vary by v: from
+run to run, and within a sampling interval, whose phase shifts them.  A matched block may be slower
+or miss more, at bounded cost; a gap is inserted or removed work.  The alternative without gaps
+scales the progress of both to equal totals.
+
+Where the program looks the same all along, or the noise is large, a gap fits in many places.  They
+are those at which all other work costs nearly as little.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d, minimum_filter1d
+from scipy.ndimage import maximum_filter1d, minimum_filter1d, uniform_filter1d
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +33,10 @@ Floats = NDArray[np.float64]
 BLOCKS, _COARSE = 800, 200
 _TAU, _CAP = 0.05, 3.0
 GAP, _EXTENSION = 24.0, 2.0
+# Blocks over which the noise is averaged, as a share of the work: few runs show it badly.
+_NOISE_SPAN = 0.05
+# A gap may be where the cost is higher by this at most, as e⁻³ = 1/20 of the likelihood.
+_LIKELY = 3.0
 # Share of matched rates at the bound of their cost, or of both works without a match, from which
 # the programs are different ones.
 _DIFFERENT = 0.5
@@ -45,10 +52,19 @@ _MATCH, _INSERT, _REMOVE = range(3)
 
 @dataclass(frozen=True)
 class Gap:
-    """Work without a match in the other version: begin and end as shares of either work."""
+    """Work without a match in the other version.
+
+    Attributes
+    ----------
+    old, new : tuple of float
+        Begin and end as shares of either work.
+    begins : tuple of float
+        Between which shares of the old work it may begin, as far as the counters show.
+    """
 
     old: tuple[float, float]
     new: tuple[float, float]
+    begins: tuple[float, float]
 
     @property
     def kind(self) -> str:
@@ -97,7 +113,14 @@ class Alignment:
         return np.where(places <= 0, 0.0, np.where(places >= 1, 1.0, matching))
 
 
-def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
+def align(
+    old: Floats,
+    new: Floats,
+    *,
+    work: float,
+    reach: float,
+    noise: tuple[Floats, Floats] | None = None,
+) -> Alignment:
     """Alignment of two versions from the rates of their blocks.
 
     Parameters
@@ -109,11 +132,14 @@ def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
         Work of the new version over that of the old one, in total.
     reach : float
         Sampling interval as a share of the work.
+    noise : pair of (groups, n, k), optional
+        Variances of the rates of both versions; default: 0.
     """
     identity = np.array([0.0, 1.0])
     if not 1 / _MOST_WORK <= work <= _MOST_WORK:
         return Alignment(identity, identity, (), 1.0)
-    first, second = _Rates.of(old, reach), _Rates.of(new, reach)
+    known = noise or (np.zeros_like(old), np.zeros_like(new))
+    first, second = (_Rates.of(*one, reach) for one in zip((old, new), known))
     coarse = _search(first, second, work, _COARSE, None)
     if coarse is None:
         return Alignment(identity, identity, (), _mismatch(first, second))
@@ -124,30 +150,35 @@ def align(old: Floats, new: Floats, *, work: float, reach: float) -> Alignment:
 
 @dataclass(frozen=True, eq=False)
 class _Rates:
-    """Logarithms of rates, and how much they vary within a sampling interval, (n, k) each.
+    """Logarithms of rates, and their variances, (n, k) each.
 
     Columns are those of all groups of contexts, one after the other.
     """
 
     value: Floats
-    spread: Floats
+    variance: Floats
     groups: int
 
     @classmethod
-    def of(cls, rates: Floats, reach: float) -> _Rates:
+    def of(cls, rates: Floats, noise: Floats, reach: float) -> _Rates:
         value = np.concatenate(list(rates), axis=1)
         size = 2 * round(reach * len(value) / 2) + 1
         high = maximum_filter1d(value, size, axis=0, mode="nearest")
         spread = (high - minimum_filter1d(value, size, axis=0, mode="nearest")) / 2
-        return cls(value, spread, len(rates))
+        width = max(round(_NOISE_SPAN * len(value)), 1)
+        steady = uniform_filter1d(
+            np.concatenate(list(noise), axis=1), width, axis=0, mode="nearest"
+        )
+        # the noise of an interval is that of all blocks in it, and counts once
+        return cls(value, spread**2 + steady * max(reach * _COARSE, 1.0), len(rates))
 
     def blocks(self, n: int) -> _Rates:
         """Rates of n blocks by interpolation between the centres of those here."""
-        return _Rates(_sampled(self.value, n), _sampled(self.spread, n), self.groups)
+        return _Rates(_sampled(self.value, n), _sampled(self.variance, n), self.groups)
 
     def rows(self, indices: NDArray[np.int64]) -> _Rates:
         """Some of the blocks."""
-        return _Rates(self.value[indices], self.spread[indices], self.groups)
+        return _Rates(self.value[indices], self.variance[indices], self.groups)
 
 
 def _search(
@@ -188,15 +219,15 @@ def _sampled(rates: Floats, n: int) -> Floats:
 def _costs(old: _Rates, new: _Rates) -> Floats:
     """Cost of matching each pair of blocks, (n_old, n_new)."""
     out = np.zeros((len(old.value), len(new.value)))
-    for own, other, near, far in zip(old.value.T, new.value.T, old.spread.T, new.spread.T):
-        variance = _TAU**2 + near[:, None] ** 2 + far**2
+    for own, other, near, far in zip(old.value.T, new.value.T, old.variance.T, new.variance.T):
+        variance = _TAU**2 + near[:, None] + far
         out += np.minimum((own[:, None] - other) ** 2 / (2 * variance), _CAP)
     return out / old.groups
 
 
 def _mismatch(old: _Rates, new: _Rates) -> float:
     """Share of matched rates (n, k) that differ beyond the bound of their cost."""
-    variance = _TAU**2 + old.spread**2 + new.spread**2
+    variance = _TAU**2 + old.variance + new.variance
     return float(((old.value - new.value) ** 2 / (2 * variance) >= _CAP).mean())
 
 
@@ -267,15 +298,41 @@ def _from_steps(steps: NDArray[np.int8], old: _Rates, new: _Rates, work: float) 
         longer[widest] = max(longer[widest] + 1.0 - longer.sum(), 0.0)
     places = [np.append(0.0, np.cumsum(part)) for part in (length_old, length_new)]
     places = [part / part[-1] for part in places]
-    gaps: list[Gap] = []
-    for i in np.flatnonzero(~matching):
-        old_span, new_span = ((float(part[i]), float(part[i + 1])) for part in places)
-        if gaps and i and not matching[i - 1]:  # removed and inserted at one place
-            before = gaps.pop()
-            old_span, new_span = (before.old[0], old_span[1]), (before.new[0], new_span[1])
-        gaps.append(Gap(old_span, new_span))
+    blocks, others = old.blocks(int(at_old[-1])), new.blocks(int(at_new[-1]))
+    costs = _COARSE / len(blocks.value) * _costs(blocks, others)
+    gaps = []
+    for first, last in _spans(~matching):
+        old_span, new_span = ((float(part[first]), float(part[last])) for part in places)
+        # between the gaps around it
+        around = knots[[max(first - 1, 0), first, last, min(last + 1, len(kinds))]]
+        shifts = _likely_shifts(costs, at_old[around], at_new[around]) / len(blocks.value)
+        begins = old_span[0] + float(shifts[0]), old_span[0] + float(shifts[1])
+        gaps.append(Gap(old_span, new_span, begins))
     matched = np.flatnonzero(steps == _MATCH)
-    pairs = old.blocks(int(at_old[-1])).rows(at_old[matched])
-    others = new.blocks(int(at_new[-1])).rows(at_new[matched])
-    mismatch = _mismatch(pairs, others) if len(matched) else 1.0
+    pairs, matches = blocks.rows(at_old[matched]), others.rows(at_new[matched])
+    mismatch = _mismatch(pairs, matches) if len(matched) else 1.0
     return Alignment(places[0], places[1], tuple(gaps), mismatch)
+
+
+def _spans(members: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """First index and end of each run of members, (runs, 2)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], members, [0]])))
+    return edges.reshape(-1, 2)
+
+
+def _likely_shifts(
+    costs: Floats, old: NDArray[np.int64], new: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The least and the greatest shift of a gap, in blocks, that costs at most `_LIKELY` more.
+
+    `old` and `new` (4,) are the blocks of either version at the end of the gap before, at begin and
+    end of this one, and at the begin of the next: work in between has a match.
+    """
+    before = np.arange(old[0], old[3] - (old[2] - old[1]))
+    after = before + (old[2] - old[1])
+    # to begin later, the gap takes in the match of `after`, and leaves that of `before`
+    left = costs[before, before - old[1] + new[1]]
+    taken = costs[after, after - old[2] + new[2]]
+    total = np.append(0.0, np.cumsum(left - taken))
+    likely = np.flatnonzero(total <= total.min() + _LIKELY)
+    return likely[[0, -1]] - (old[1] - old[0])

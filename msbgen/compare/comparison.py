@@ -52,6 +52,8 @@ Verdict = Literal["slower", "faster", "same", "undecided"]
 _FLOOR = 0.02
 # The most groups of contexts whose rates are matched side by side.
 _GROUPS = 3
+# A stretch whose own quantity changes less is not reported, such as by one page fault of millions.
+_LEAST_CHANGE = 5e-4
 # Shorter work without a match is not reported: blocks round by as much.
 _LEAST_GAP = 0.005
 # Share of the work beside inserted and removed work that is not compared.
@@ -104,6 +106,9 @@ class Change:
     p_value : float
         Adjusted for all stretches, quantities and groups of contexts; NaN for inserted and removed
         work, which is found by alignment.
+    begins : (float, float)
+        Between which shares of the old work it may begin: for inserted and removed work, where the
+        counters look alike in several places.
     """
 
     old: tuple[float, float]
@@ -112,6 +117,7 @@ class Change:
     ratios: dict[str, Ratio]
     group: ContextGroup
     p_value: float
+    begins: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +252,7 @@ class Comparison:
                     "level": change.group.level,
                     "below": change.group.below,
                     "p_value": change.p_value,
+                    "begins": list(change.begins),
                 }
                 for change in self.changes
             ],
@@ -424,16 +431,27 @@ def _comparable(first: Floats, second: Floats, pair: Pair) -> Bools:
 def _aligned(pair: Pair, totals: dict[str, Ratio]) -> Alignment:
     """Alignment of both versions' work by the rates of their counters."""
     knots = uniform_knots(BLOCKS)
-    rates = [_rates(version, knots, pair.clock) for version in (pair.old, pair.new)]
-    groups = _alike(pair.contexts, rates[0] + rates[1])
-    grouped = [np.stack([np.nanmean(part[rows], axis=0) for rows in groups]) for part in rates]
+    found = [_rates(version, knots, pair.clock) for version in (pair.old, pair.new)]
+    (old, old_noise), (new, new_noise) = found
+    groups = _alike(pair.contexts, old + new)
+    grouped = [np.stack([np.nanmean(part[rows], axis=0) for rows in groups]) for part in (old, new)]
+    noise = [
+        np.stack([np.nansum(part[rows], axis=0) / len(rows) ** 2 for rows in groups])
+        for part in (old_noise, new_noise)
+    ]
     work = 1.0
     if pair.clock:
         ratio = totals[pair.counters[pair.clock - 1]]
         change = np.log(ratio.value)
         if abs(change) > max(_WORK_ERRORS * ratio.error, _WORK_SHARE):
             work = ratio.value
-    return align(grouped[0], grouped[1], work=work, reach=float(_reach(pair).mean()))
+    return align(
+        grouped[0],
+        grouped[1],
+        work=work,
+        reach=float(_reach(pair).mean()),
+        noise=(noise[0], noise[1]),
+    )
 
 
 def _reach(pair: Pair) -> Floats:
@@ -442,13 +460,24 @@ def _reach(pair: Pair) -> Floats:
     return np.minimum(np.maximum(*shares), 1.0)
 
 
-def _rates(version: VersionRuns, knots: Floats, clock: int) -> Floats:
-    """Logarithms of the amounts per unit of work in blocks of progress, (n, blocks, k)."""
-    amounts = np.nanmean(version.amounts(knots, clock), axis=1)  # (n, blocks, q)
+def _rates(version: VersionRuns, knots: Floats, clock: int) -> tuple[Floats, Floats]:
+    """Logarithms of the amounts per unit of work in blocks of progress, and their variances.
+
+    Both are (n, blocks, k).  The variance is that of the mean over the runs of a context; for
+    contexts of one run it is the mean one of the others, or 0 where all are of one run.
+    """
+    amounts = version.amounts(knots, clock)  # (n, runs, blocks, q)
+    mean = np.nanmean(amounts, axis=1)
     work = version.total[..., clock - 1] if clock else version.duration
-    floor = _FLOOR * amounts.mean(axis=1, keepdims=True)
-    per_work = (amounts + floor + 1e-300) / np.nanmean(work, axis=1)[:, None, None]
-    return np.log(per_work)
+    above = mean + _FLOOR * mean.mean(axis=1, keepdims=True) + 1e-300
+    number = np.isfinite(amounts).sum(axis=1)
+    squares = np.nansum(((amounts - mean[:, None]) / above[:, None]) ** 2, axis=1)
+    several = number > 1
+    variance = np.divide(squares, (number - 1) * number, where=several, out=np.zeros_like(mean))
+    if several.any():
+        usual = (variance * number).sum(axis=0) / np.maximum(several.sum(axis=0), 1)
+        variance = np.where(several, variance, usual / np.maximum(number, 1))
+    return np.log(above / np.nanmean(work, axis=1)[:, None, None]), variance
 
 
 def _alike(contexts: Floats, rates: Floats) -> list[NDArray[np.int64]]:
@@ -486,7 +515,7 @@ def _gaps(gaps: tuple[Gap, ...], pair: Pair) -> list[Change]:
     """Inserted and removed work as changes."""
     everywhere = ContextGroup(tuple(range(len(pair.contexts))))
     return [
-        Change(gap.old, gap.new, gap.kind, {}, everywhere, np.nan)
+        Change(gap.old, gap.new, gap.kind, {}, everywhere, np.nan, gap.begins)
         for gap in gaps
         if gap.length >= _LEAST_GAP
     ]
@@ -502,7 +531,9 @@ def _stretches(
     compared = np.ones(settings.bins, dtype=bool)
     for gap in aligned.gaps:
         # sampling intervals at its ends hold work of both sides, and its place is not exact
-        first, last = (round(place * settings.bins) for place in gap.old)
+        length = gap.old[1] - gap.old[0]
+        ends = gap.begins[0], gap.begins[1] + length
+        first, last = (round(place * settings.bins) for place in ends)
         margin = max(round(_GAP_MARGIN * settings.bins), 1)
         compared[max(first - margin, 0) : last + margin] = False
     runs = Labelled.of(old, new, _reach(pair), are_paired=pair.are_paired)
@@ -533,6 +564,9 @@ def _stretches(
                     are_paired=pair.are_paired,
                 )
                 ratios[name] = differences.mean(None, settings.confidence)
+        own = ratios.get(pair.quantities[stretch.quantity])
+        if own is not None and abs(own.value - 1) < _LEAST_CHANGE:
+            continue
         place = aligned.to_new(np.array([stretch.begin, stretch.end])).tolist()
         changes.append(
             Change(
@@ -542,6 +576,7 @@ def _stretches(
                 ratios,
                 stretch.group,
                 stretch.p_value,
+                (stretch.begin, stretch.begin),
             )
         )
     return changes
@@ -558,7 +593,10 @@ def _verdict(time: Ratio, tolerance: float) -> Verdict:
 
 
 def _more_runs(time: Ratio, settings: CompareSettings, runs: tuple[int, ...], contexts: int) -> int:
-    """Further runs of each version in every context after which the interval would decide."""
+    """Further runs of each version in every context after which the interval would decide.
+
+    They are those of a true change as large as the one found.
+    """
     if _verdict(time, settings.tolerance) != "undecided":
         return 0
     half = np.log(time.high / time.value)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import MeasurementError, ProfileError
+from msbgen.core.errors import MeasurementError, ProfileError, quoted
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
     check_datasets,
@@ -251,9 +251,16 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
     if are_paired:
         n_before = [int(np.isfinite(v.duration).sum()) for v in versions]
         started = [started_array(dataset)[own] for dataset, own in zip((old, new), rows)]
-        versions = _partners(versions, started)
-        alone = sum(n_before) - sum(int(np.isfinite(v.duration).sum()) for v in versions)
-        if alone:
+        partners = _partners(versions, started)
+        alone = sum(n_before) - sum(int(np.isfinite(v.duration).sum()) for v in partners)
+        are_paired = alone <= sum(n_before) / 2
+        versions = partners if are_paired else versions
+        if not are_paired:
+            notes.append(
+                "the runs of both files are of one sweep, but did not start in turn: they are "
+                "compared without pairs, and a drift of the machine looks like the change."
+            )
+        elif alone:
             notes.append(
                 f"{alone} runs are left out, because no usable run of the other version and their "
                 f"context was measured right before or after them."
@@ -400,7 +407,15 @@ def _difference_notes(
     first, second = file_of(old), file_of(new)
     tasks = [str(dataset.attrs.get("task", "")) for dataset in (old, new)]
     if tasks[0] != tasks[1]:
-        yield f"the files name different tasks, {tasks[0]!r} and {tasks[1]!r}."
+        yield f"the files name different tasks, {quoted(tasks[0])} and {quoted(tasks[1])}."
+    platforms = [str(dataset.attrs.get("platform", "")) for dataset in (old, new)]
+    if platforms[0] != platforms[1]:
+        yield (
+            f"the files name different platforms, {quoted(platforms[0])} and "
+            f"{quoted(platforms[1])}: the machine may make the difference."
+        )
+    if _are_equal(old, new):
+        yield "both files hold the same runs, to the last digit: one may be a copy of the other."
     for dataset, other, own in ((old, new, rows[0]), (new, old, rows[1])):
         n_cut = int(
             (~complete_array(dataset)[own] & np.isfinite(duration_array(dataset)[own])).sum()
@@ -434,12 +449,18 @@ def _difference_notes(
     if any(np.isnan(times).all() for times in started):
         yield (
             "the files do not say when each run started, so that a drift of the machine cannot be "
-            "told from the change: measure both versions as variants of one sweep."
+            "separated from the change: measure both versions as variants of one sweep."
         )
     elif np.nanmax(started[0]) < np.nanmin(started[1]) or np.nanmax(started[1]) < np.nanmin(
         started[0]
     ):
         yield (
             f"{first} and {second} were measured one after the other, so that a drift of the "
-            f"machine cannot be told from the change: measure them as variants of one sweep."
+            f"machine cannot be separated from the change: measure them as variants of one sweep."
         )
+
+
+def _are_equal(old: xr.Dataset, new: xr.Dataset) -> bool:
+    """Whether the measured times and counts of both are the same."""
+    pairs = [(duration_array(old), duration_array(new)), (count_array(old), count_array(new))]
+    return all(np.array_equal(first, second, equal_nan=True) for first, second in pairs)

@@ -19,9 +19,13 @@ Values = Mapping[str, Any]
 
 # A rule in words may be wrong for at most this share of the contexts.
 _EXCEPTIONS = 0.1
-# Smaller changes of a counter in a stretch are not told: sampling intervals at its ends share
+# Smaller changes of a counter in a stretch are not listed: sampling intervals at its ends share
 # events with its neighbours.
 _LEAST_CHANGE = 0.02
+# Smaller changes of a whole counter are not listed.
+_LEAST_TOTAL = 0.001
+# Work whose place is known worse than this, as a share of the work, is listed with its range.
+_PLACED = 0.03
 # Most lines of a comment on a change.
 _MOST_LISTED = 20
 # Versions whose numbers of slowed-down runs are less likely alike differ in them.
@@ -48,9 +52,11 @@ def verdict_of(values: Values) -> str:
 
 
 def sentences_of(values: Values) -> list[str]:
-    """The answer in sentences: verdict, contexts, smallest change, and further runs."""
+    """The answer in sentences: verdict, contexts, counters, smallest change, and further runs."""
     where = where_of(values)
     out = [f"{_name(values['task'])}: {verdict_of(values)}.", f"By context: {where}."]
+    if values["totals"]:
+        out.append(f"Counters: {totals_of(values)}.")
     if math.isfinite(values["detectable"]):
         out.append(
             f"These runs would have found a change of {_share(values['detectable'])} nine times "
@@ -59,7 +65,8 @@ def sentences_of(values: Values) -> list[str]:
     if values["more_runs"]:
         runs = "run" if values["more_runs"] == 1 else "runs"
         out.append(
-            f"{values['more_runs']:,} more {runs} of each version in every context would decide."
+            f"About {values['more_runs']:,} more {runs} of each version in every context would "
+            f"decide, if the change is {_signed(values['time']['ratio'])}."
         )
     return out
 
@@ -76,6 +83,17 @@ def where_of(values: Values) -> str:
             rule = rule or f"in {differs.sum():,} of {len(differs):,} contexts"
             parts.append(f"{word} {rule}")
     return ", ".join(parts) or "no single context differs for certain"
+
+
+def totals_of(values: Values) -> str:
+    """Counters whose totals differ, with their intervals: ``instructions +2.1 % (1.9 % to …)``."""
+    level = (1 - values["confidence"]) / len(values["totals"])
+    parts = [
+        f"{_name(name)} {_signed(one['ratio'])} ({_signed(one['low'])} to {_signed(one['high'])})"
+        for name, one in values["totals"].items()
+        if one["p_value"] < level and abs(one["ratio"] - 1) >= _LEAST_TOTAL
+    ]
+    return ", ".join(parts) or "no total differs for certain"
 
 
 def change_of(change: Values, confidence: float) -> str:
@@ -104,8 +122,7 @@ def changes_of(values: Values) -> list[list[str]]:
     """Rows of the changes: work of the old and of the new version, what changed, contexts."""
     return [
         [
-            _stretch(change["old"]),
-            _stretch(change["new"]),
+            *_stretches(change),
             change_of(change, values["confidence"]),
             _group(values, change),
         ]
@@ -201,6 +218,15 @@ def _stretch(span: Sequence[float]) -> str:
     if span[1] - span[0] < 1e-9:
         return f"at {100 * span[0]:.1f} %"
     return f"{100 * span[0]:.1f} to {100 * span[1]:.1f} %"
+
+
+def _stretches(change: Values) -> tuple[str, str]:
+    """Where a change is in the old and in the new work; the range of an uncertain place."""
+    first, last = change["begins"]
+    if last - first <= _PLACED:
+        return _stretch(change["old"]), _stretch(change["new"])
+    end = last + change["old"][1] - change["old"][0]
+    return f"between {100 * first:.0f} and {100 * end:.0f} %", "unclear"
 
 
 def _side(change: Values) -> str:

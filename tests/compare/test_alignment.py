@@ -60,9 +60,37 @@ def test_inserted_and_removed_work_is_located(place, length):
     assert gap.kind == "inserted"
     assert gap.old == pytest.approx((place, place), abs=0.01)
     assert gap.new == pytest.approx((place / work, (place + length) / work), abs=0.01)
+    assert gap.begins == pytest.approx((place, place), abs=0.02)
     (gap,) = align(sampled(new), sampled(old), work=1 / work, reach=0.002).gaps
     assert (gap.kind, gap.new) == ("removed", pytest.approx((place, place), abs=0.01))
     assert gap.length == pytest.approx(length / work, abs=0.002)
+
+
+@pytest.mark.parametrize("length", [0.03, -0.03])
+def test_a_gap_may_be_wherever_the_program_looks_the_same(length):
+    old = sampled(rates(4))
+    old[:, 240:560] = 5.0  # between .3 and .7 of the work
+    work = 1 + length
+    new = np.concatenate([old[:, :400], old[:, 400 + max(0, round(-800 * length)) :]], axis=1)
+    if length > 0:
+        new = np.insert(old, [400] * round(800 * length), old[:, 400:401], axis=1)
+    new = new[:, (np.arange(800) * new.shape[1]) // 800]
+    (gap,) = align(old, new, work=work, reach=0.002).gaps
+    last = 0.7 - max(0.0, -length)
+    assert gap.begins == pytest.approx((0.3, last), abs=0.02)
+    assert gap.begins[0] - 0.01 <= gap.old[0] <= gap.begins[1] + 0.01
+
+
+def test_noise_makes_the_place_of_a_gap_uncertain():
+    rng, old = np.random.default_rng(7), rates(5)
+    new = np.insert(old, [500] * 30, rates(6)[:30], axis=0)
+    noise = 0.8 * rng.standard_normal((2, 800, 3))
+    known = np.full((1, 800, 3), 0.8**2)
+    pair = sampled(old) + noise[0], sampled(new) + noise[1]
+    (surer,) = align(sampled(old), sampled(new), work=1.03, reach=0.002).gaps
+    (gap,) = align(*pair, work=1.03, reach=0.002, noise=(known, known)).gaps
+    assert gap.begins[1] - gap.begins[0] > 3 * (surer.begins[1] - surer.begins[0])
+    assert gap.begins[0] - 0.01 <= 0.5 <= gap.begins[1] + 0.01
 
 
 def test_contexts_whose_rates_move_apart_show_a_place_that_their_mean_hides():

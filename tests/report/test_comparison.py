@@ -44,7 +44,8 @@ def values(slow=range(8), **others):
 def change(ratios, quantity="time", **others):
     return {
         "quantity": quantity, "old": [0.4, 0.5], "new": [0.4, 0.5], "ratios": ratios,
-        "resource": -1, "level": float("nan"), "below": False, "p_value": 0.001, **others,
+        "resource": -1, "level": float("nan"), "below": False, "p_value": 0.001,
+        "begins": [0.4, 0.4], **others,
     }  # fmt: skip
 
 
@@ -111,6 +112,25 @@ CHANGES = [
 ]  # fmt: skip
 
 
+def test_work_that_fits_in_many_places_has_a_range():
+    spans = {"old": [0.5, 0.52], "new": [0.5, 0.5]}
+    certain, unclear = (
+        change({}, "removed", **spans, begins=b) for b in ([0.49, 0.51], [0.2, 0.7])
+    )
+    rows = comparison.changes_of(values(changes=[certain, unclear]))
+    assert [row[:2] for row in rows] == [
+        ["50.0 to 52.0 %", "at 50.0 %"],
+        ["between 20 and 72 %", "unclear"],
+    ]
+
+
+def test_counters_that_differ_are_listed():
+    totals = {"misses": ratio(1.02), "requests": ratio(1.02, 0.03, 0.2), "faults": ratio(1.0001)}
+    assert comparison.totals_of(values(totals=totals)) == "misses +2 % (+1.9 % to +2.1 %)"
+    text = comparison.text_of([values(totals={"misses": ratio(1.0)})])
+    assert "Counters: no total differs for certain." in text
+
+
 @pytest.mark.parametrize(("given", "text"), CHANGES)
 def test_what_changed_in_a_stretch(given, text):
     assert comparison.change_of(given, 0.95) == text
@@ -124,7 +144,7 @@ def test_the_text_has_the_changes_their_contexts_and_the_notes():
     )  # fmt: skip
     text = comparison.text_of([found])
     assert "have found a change of 0.40 % nine times in ten." in text
-    assert "7 more runs of each version in every context would decide." in text
+    assert "7 more runs of each version in every context would decide, if the change is +" in text
     assert re.search(r"40\.0 to 50\.0 % .*same counts, 4\.7 % slower  below 6 cache ways\n", text)
     for note in ("one note.", "different programs", "has one run", "0 of 24 old and 6 of 24 new"):
         assert re.search(rf"^Note: .*{note}", text, re.MULTILINE), note
