@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +36,13 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--confidence", type=shared.rate, default=0.95, metavar="C", help=text)
     text = "exit with 6 where the interval of the slowdown is above this"
     verb.add_argument("--fail-above", type=shared.percentage, metavar="X%", help=text)
-    text = "exit with 7 where the runs do not decide"
+    text = "exit with 7 if undecided: the interval holds the limit, or the verdict is open"
     verb.add_argument("--strict", action="store_true", help=text)
     text = "write all results here, as JSON"
     verb.add_argument("--json", type=shared.output, metavar="FILE.json", help=text)
     text = "print Markdown for a comment on a change"
     verb.add_argument("--markdown", action="store_true", help=text)
-    text = "write a page on two files here"
+    text = "write a page here, on one task"
     verb.add_argument("--report", type=shared.output, metavar="FILE.html", help=text)
     shared.add_seed(verb)
     shared.add_keep_all(verb)
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     """Compare, print and write the answer; raises where a limit is exceeded."""
     if options.folder is None and len(options.files) != 2:
         raise UsageError(
-            f"{len(options.files)} files are given; OLD.nc NEW.nc or --with is wanted."
+            f"{len(options.files)} files without --with; OLD.nc NEW.nc or --with is wanted."
         )
     if options.report and len(options.files) != (2 if options.folder is None else 1):
         raise UsageError("--report is for two files; leave it out, or compare one task.")
@@ -70,13 +70,17 @@ def run(options: argparse.Namespace) -> None:
     if options.report:
         comparison_page.check_path(options.report)
     settings = CompareSettings(tolerance=options.tolerance, confidence=options.confidence)
-    found: dict[str, Any] = {}
-    for old_file, new_file in pairs:
-        old, new = (
-            shared.read_runs(file, keep_all=options.keep_all) for file in (old_file, new_file)
-        )
+    # everything is read before anything is compared
+    jobs = []
+    for pair in pairs:
+        old, new = (shared.read_runs(file, keep_all=options.keep_all) for file in pair)
         weights = None if options.weights is None else _weights(options.weights, old)
         contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
+        jobs.append((old, new, weights, contexts))
+    if options.out:
+        _check_resources([old for old, *_ in jobs])
+    found: dict[str, Any] = {}
+    for (old_file, new_file), (old, new, weights, contexts) in zip(pairs, jobs):
         with Progress(f"comparing {new_file.name}") as step:
             found[old_file.name] = compare_profiles(
                 old, new, weights=weights, contexts=contexts, settings=settings,
@@ -88,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     ]
     tasks = [values["task"] for values in results]
     for values, (old, _) in zip(results, pairs):
-        if tasks.count(values["task"]) > 1:  # else they cannot be told apart
+        if tasks.count(values["task"]) > 1:
             values["task"] = f"{values['task']} ({old.stem})"
     shared.show(words.markdown_of(results) if options.markdown else words.text_of(results))
     if options.json:
@@ -108,21 +112,15 @@ def _pairs(files: list[Path], folder: Path | None) -> list[tuple[Path, Path]]:
     else:
         if not folder.is_dir():
             raise UsageError(f"{folder}: is no folder; name the one of the new versions.")
-        named = {file.name: file for file in sorted(folder.glob("*.nc"))}
-        missing = [file for file in files if file.name not in named]
-        tasks = _tasks(named.values()) if missing else {}
-        pairs = []
-        for file in files:
-            new = named.get(file.name)
-            if new is None:
-                (task,) = _tasks([file]) or [""]
-                if len(tasks.get(task, ())) != 1:
-                    raise UsageError(
-                        f"{file}: {folder} has no file of this name, and not one file of its task; "
-                        f"measure its new version, or leave it out."
-                    )
-                new = tasks[task][0]
-            pairs.append((file, new))
+        given = {file.resolve() for file in files}
+        others = [file for file in sorted(folder.glob("*.nc")) if file.resolve() not in given]
+        named = {file.name: file for file in others}
+        unnamed = [file for file in files if file.name not in named]
+        tasks = _tasks(others) if unnamed else {}
+        pairs = [
+            (file, named[file.name] if file.name in named else _only_of_task(file, folder, tasks))
+            for file in files
+        ]
         names = [file.name for file in files]
         if len(set(names)) < len(names):
             raise UsageError("two old files have one name; compare them one by one.")
@@ -132,7 +130,22 @@ def _pairs(files: list[Path], folder: Path | None) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def _tasks(files: Any) -> Mapping[str, list[Path]]:
+def _only_of_task(file: Path, folder: Path, tasks: Mapping[str, list[Path]]) -> Path:
+    """The one file of a folder that names the same task as a file."""
+    from msbgen.core.errors import quoted
+
+    (task,) = _tasks([file])
+    found = tasks.get(task, [])
+    if len(found) == 1:
+        return found[0]
+    has = f"{len(found)} ({', '.join(one.name for one in found)})" if found else "none"
+    raise UsageError(
+        f"{file}: {folder} has no new file of this name, and {has} of its task, {quoted(task)}; "
+        f"measure its new version, name it like the old one, or leave it out."
+    )
+
+
+def _tasks(files: Iterable[Path]) -> dict[str, list[Path]]:
     """Files by the task that they name."""
     from msbgen.data import store
 
@@ -140,6 +153,14 @@ def _tasks(files: Any) -> Mapping[str, list[Path]]:
     for file in files:
         tasks.setdefault(str(store.read_profiles(file).attrs.get("task", "")), []).append(file)
     return tasks
+
+
+def _check_resources(datasets: list[xr.Dataset]) -> None:
+    """Raise where one table cannot hold the contexts of all."""
+    from msbgen.data.schema import resource_names
+
+    if len({frozenset(resource_names(dataset)) for dataset in datasets}) > 1:
+        raise UsageError("-o is for tasks of the same resources; compare them one by one.")
 
 
 def _weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
@@ -170,8 +191,6 @@ def _rows(results: list[dict[str, Any]]) -> Iterator[list[Any]]:
     yield ["task", *header, "ratio", "low", "high"]
     for values in results:
         names = [one["name"] for one in values["resources"]]
-        if set(header) != set(names):
-            raise UsageError("-o is for tasks of the same resources; compare them one by one.")
         order = [names.index(name) for name in header]
         labels = [one["labels"] for one in values["resources"]]
         for row in zip(values["contexts"], values["ratio"], values["low"], values["high"]):

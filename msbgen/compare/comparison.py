@@ -154,8 +154,9 @@ class Comparison:
         NEW/OLD of the execution time, the weighted geometric mean over contexts.
     detectable : float
         Smallest relative change of it that these runs would have found 9 times in 10.
-    more_runs : int
-        Further runs of each version in every context that would decide; 0 if decided.
+    more_runs : int or None
+        Further runs of each version in every context that would decide, if the true change is the
+        one found; 0 if decided, None if unknown.
     totals : dict of str to Ratio
         NEW/OLD of the totals of the counters, over all contexts.
     files : (str, str)
@@ -194,7 +195,7 @@ class Comparison:
     verdict: Verdict
     time: Ratio
     detectable: float
-    more_runs: int
+    more_runs: int | None
     totals: dict[str, Ratio]
     files: tuple[str, str]
     task: str
@@ -334,7 +335,7 @@ def compare_profiles(
             verdict=_verdict(modelled.time, settings.tolerance),
             time=modelled.time,
             detectable=modelled.time.detectable(settings.confidence),
-            more_runs=0,
+            more_runs=None,
             totals={},
             contexts=modelled.contexts,
             value=modelled.value,

@@ -15,6 +15,12 @@ from scipy import stats
 
 from msbgen.compare.comparison import Comparison
 
+# Why a clear verdict is withdrawn.
+_ALONE = (
+    "the program is {0.verdict} if it is compared alone, but among so many programs the difference "
+    "may be chance."
+)
+
 
 class SlowerError(Exception):
     """A program became slower by more than a limit."""
@@ -28,7 +34,7 @@ def hold_false_discoveries(comparisons: Sequence[Comparison]) -> list[Comparison
     """Comparisons whose verdicts hold for all at once; one alone keeps its verdict."""
     adjusted = _adjusted([one.time.p_value for one in comparisons])
     return [
-        replace(one, verdict="undecided")
+        replace(one, verdict="undecided", more_runs=None, notes=(*one.notes, _ALONE.format(one)))
         if one.verdict in ("slower", "faster") and p_value > 1 - one.settings.confidence
         else one
         for one, p_value in zip(comparisons, adjusted)

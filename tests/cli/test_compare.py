@@ -103,18 +103,40 @@ def test_several_tasks_are_matched_by_name_or_by_task(files, msbgen, refused):
         "synthetic (c)",
     ]
     (files / "new" / "other-name.nc").unlink()
-    refused(2, "and not one file of its task", "compare", "old/b.nc", "--with", "new")
+    refused(2, "and none of its task, 'b'", "compare", "old/b.nc", "--with", "new")
+    shutil.copy(files / "old" / "b.nc", files / "new" / "x.nc")
+    shutil.copy(files / "old" / "b.nc", files / "new" / "y.nc")
+    refused(2, "and 2 (x.nc, y.nc) of its task", "compare", "old/b.nc", "--with", "new")
+    renamed = synthetic_task(MEASURED).rename(cache_ways="ways").assign_attrs(task="b")
+    write_profiles(renamed, files / "new" / "b.nc", overwrite=True)
+    write_profiles(renamed, files / "old" / "b.nc", overwrite=True)
+    shutil.copy(files / "slower.nc", files / "new" / "a.nc")
+    many = ("old/a.nc", "old/b.nc", "--with", "new", "-o", "o.csv", "--json", "o.json")
+    refused(2, "-o is for tasks of the same resources", "compare", *many)
+    assert not (files / "o.json").exists()
+
+
+def test_both_versions_may_lie_in_one_folder(files, msbgen):
+    """As `measure` writes the variants of a sweep."""
+    (files / "old.nc").rename(files / "bench-old.nc")
+    (files / "slower.nc").rename(files / "bench-new.nc")
+    (files / "same.nc").unlink()
+    done = msbgen("compare", "bench-old.nc", "--with", ".")
+    assert done.stdout.startswith("synthetic: slower by 20")
+
+
+def test_a_folder_that_is_none_is_refused(refused):
     refused(2, "none: is no folder", "compare", "old/b.nc", "--with", "none")
 
 
 REFUSED = [
-    (["old.nc"], 2, "1 files are given; OLD.nc NEW.nc or --with is wanted"),
+    (["old.nc"], 2, "1 files without --with; OLD.nc NEW.nc or --with is wanted"),
     (["old.nc", "old.nc"], 2, "old.nc: is both versions"),
     (["old.nc", "none.nc"], 3, "none.nc: no such file"),
     (["old.nc", "garbage.nc"], 3, "garbage.nc"),
     (["old.nc", "made.nc"], 3, "made.nc: has no measured runs"),
     (["old.nc", "same.nc", "--report", "r.pdf"], 2, "a file that ends in .html"),
-    (["old.nc", "same.nc", "--fail-above", "2"], 2, "'2' is not a share, such as 2% or 0.02"),
+    (["old.nc", "same.nc", "--fail-above", "2"], 2, "'2' is not a share above 0% and below 100%"),
     (["old.nc", "same.nc", "--weights", "few.csv"], 3, "few.csv: has 0 rows for context 1"),
     (["old.nc", "same.nc", "--weights", "minus.csv"], 3, "a number from 0 on is wanted"),
     (["old.nc", "same.nc", "-o", "old.nc"], 2, "names a netCDF file"),

@@ -32,8 +32,10 @@ def test_false_discoveries_are_held_over_tasks(one):
     barely, clearly = with_ratio(one, 1.0215), with_ratio(one, 1.1)
     assert barely.verdict == "slower"
     assert hold_false_discoveries([barely]) == [barely]
-    verdicts = [c.verdict for c in hold_false_discoveries([barely, *[with_ratio(one, 1.0)] * 9])]
-    assert verdicts == ["undecided"] * 10
+    held = hold_false_discoveries([barely, *[with_ratio(one, 1.0)] * 9])
+    assert [c.verdict for c in held] == ["undecided"] * 10
+    assert held[0].more_runs is None
+    assert "slower if it is compared alone" in held[0].notes[-1]
     # with enough true discoveries beside it, it is one
     assert [c.verdict for c in hold_false_discoveries([barely, clearly, clearly])] == ["slower"] * 3
 

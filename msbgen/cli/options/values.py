@@ -143,7 +143,9 @@ def percentage(text: str) -> float:
     """Share above 0 and below 1, given as 2% or 0.02."""
     value = _number(text.removesuffix("%")) * (0.01 if text.endswith("%") else 1)
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share, such as 2% or 0.02")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share above 0% and below 100%, such as 2% or 0.02"
+        )
     return value
 
 
