@@ -416,7 +416,7 @@ def equal(program: str) -> dict:
 
     125 contexts of ten runs are known. Errors are nDTW (exact) to the mean of a hundred runs in
     random contexts: of generated means with and without time model, from planned contexts, from
-    the single runs that plans ask for beside the 125 contexts, and of means of n other runs.
+    single runs that plans add to the 125 contexts, and of means of n other runs.
     """
     trace, train, every = replayed(program)
     tested = draw_contexts(program, every, EQUAL_CONTEXTS, seed=7)
@@ -438,7 +438,7 @@ def equal(program: str) -> dict:
         ("default/mean", train, {}),
         ("without time model", train, _NO_TIME_MODEL),
         ("default/mean, contexts planned", scattered, {}),
-        ("default/mean, levels asked for", with_levels_asked_for(trace, train, allowed), {}),
+        ("default/mean, single runs added", with_single_runs(trace, train, allowed), {}),
     ):
         with replaced(parts):
             model = msbgen.fit_profiles(known)
@@ -452,16 +452,16 @@ def equal(program: str) -> dict:
 
 
 # Most single runs between levels that may hide a sudden change.
-MOST_ASKED = 4
+MOST_ADDED = 4
 
 
-def with_levels_asked_for(trace: Any, train: xr.Dataset, allowed: Floats) -> xr.Dataset:
+def with_single_runs(trace: Any, train: xr.Dataset, allowed: Floats) -> xr.Dataset:
     """The known contexts, and single runs between levels that may hide a sudden change of a count.
 
     Each is the first of a plan from all runs before.
     """
     known, runs = context_table(train), [train.sizes["run"]] * train.sizes["context"]
-    for _ in range(MOST_ASKED):
+    for _ in range(MOST_ADDED):
         plan = msbgen.plan_contexts(
             msbgen.fit_profiles(train), 1, levels=LEVELS, candidates=allowed
         )

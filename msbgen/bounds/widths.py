@@ -18,9 +18,9 @@ The parts are means over the known contexts, with the largest weights for near o
 The gap of a left-out level is twice that around a new one, so most steps are far below 1.
 
 :class:`BandWidths` are those of the parts of a run, such as segments of progress.  Their errors
-have a part that does not depend on the gap: sampling intervals of all runs of a level end at the
-same places of the program, and the amounts on both sides of such a place are uncertain at any new
-level.  With the share c_r of this part, step_r = c_r + (1 − c_r) · squared gap over that left out.
+have a part that does not depend on the gap.  Sampling intervals of all runs of a level end at the
+same places of the program; the amounts on both sides of such places are uncertain at any new level.
+With the share c_r of this part, step_r = c_r + (1 − c_r) · squared gap over that left out.
 """
 
 from dataclasses import dataclass
@@ -186,9 +186,9 @@ class BandWidths(Widths):
     contexts happened to agree has a small width, hence large scores, and would widen the band of
     all parts.  Each mean square is therefore shrunk towards the mean over parts.
 
-    As few levels were left out, the error of a new one is taken as the largest of theirs, and the
-    new level is counted as one more in their mean.  A known context at an end of a resource's range
-    stands for half as many new contexts as one between: left out alone, it is extrapolated.
+    Few levels were left out.  The error of a new one is therefore the largest of theirs, or their
+    mean where the new level is counted as one more.  A known context at an end of a resource's
+    range stands for half as many new contexts as one between: left out alone, it is extrapolated.
     """
 
     # (pairs, parts): log of measured over predicted amounts of each part with its neighbours

@@ -49,9 +49,9 @@ def find_cliffs(
     """Gaps between levels of some resources of known contexts (n, m) that may hide a cliff.
 
     `predict` returns positive totals of each quantity at contexts (q, m), (q, k); the first is
-    time, whose changes are gradual.  A gap is found where, for half of the levels of the other
-    resources, a total changes by a fifth or more, and by more than twice of its changes across the
-    gaps beside.  Beyond the ends nothing changes.
+    time, whose changes are gradual.  A gap is found where a total changes by a fifth or more, and
+    by more than twice of its changes across the gaps beside.  This must hold for half of the levels
+    of the other resources.  Beyond the ends nothing changes.
     """
     found = []
     for r in resources:
