@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.bounds.choices import careful_log_time
 from msbgen.bounds.cliffs import cliff_errors
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
@@ -46,13 +47,14 @@ class Calibration:
     held_out : HeldOut
     quantities : tuple of str
         Quantities of bands: "duration" [s], then every counter but the progress counter [events].
-    two_sided : bool
-        Whether errors downwards count as those upwards.
+    chosen : bool
+        Whether bounds are for contexts that are chosen by them (:mod:`msbgen.bounds.choices`):
+        errors downwards count as those upwards, and no time falls suddenly between levels.
     """
 
     held_out: HeldOut
     quantities: tuple[str, ...]
-    two_sided: bool = False
+    chosen: bool = False
 
     def of_total(self, quantity: str) -> Calibration:
         """Calibration whose `duration_bound` bounds the total over a run of another quantity.
@@ -81,14 +83,17 @@ class Calibration:
         """Expected execution times [s], and their bounds, (q,) each; as :meth:`duration_bound`."""
         self.check(miscoverage)
         offset = self._once(self._find_duration_offset, miscoverage)
-        expected, bound = zip(*(self._at(block, offset) for block in _blocks(contexts)))
-        return np.concatenate(expected), np.concatenate(bound)
+        parts = [self._expected(block) for block in _blocks(contexts)]
+        log_time, width = map(np.concatenate, zip(*parts))
+        centre = log_time
+        if self.chosen:
+            centre = careful_log_time(self.held_out, np.asarray(contexts, dtype=float), log_time)
+        return np.exp(log_time), np.exp(np.minimum(centre + offset * width, _MOST_LOG))
 
-    def _at(self, contexts: Floats, offset: float) -> tuple[Floats, Floats]:
+    def _expected(self, contexts: Floats) -> tuple[Floats, Floats]:
+        """Log of the expected time, and the width of its error, (q,) each."""
         query = self.held_out.query(contexts)
-        width = self._duration_widths.at(query)[:, 0]
-        bound = np.exp(np.minimum(query.log_time + offset * width, _MOST_LOG))
-        return np.exp(query.log_time), bound
+        return query.log_time, self._duration_widths.at(query)[:, 0]
 
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"
@@ -153,7 +158,7 @@ class Calibration:
 
     def _find_duration_offset(self, miscoverage: float) -> float:
         scores = self._duration_widths.scores
-        scores = np.abs(scores) if self.two_sided else scores
+        scores = np.abs(scores) if self.chosen else scores
         return float(self._quantiles(scores, self.held_out.share, miscoverage)[0])
 
     def _find_band_widths(self, quantity: int) -> BandWidths:

@@ -4,6 +4,9 @@ A choice prefers contexts whose bounds are too low.  Those lie where a working s
 cache between two measured levels.  The predictions of :func:`msbgen.bounds.heldout.leave_out` do
 not show it: the trend's parameters were fitted with the levels that are then left out, and place a
 step where it was measured.  Here these levels are left out of the fit of the parameters, too.
+
+Between the last levels there is no measurement to leave out.  There bounds do not rely on time that
+falls faster than in proportion to a resource (:func:`careful_log_time`).
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from msbgen.bounds.heldout import HeldOut, in_segments, left_out_prediction
 from msbgen.core.contexts import are_many
 from msbgen.generate.distribution import ProfileDistribution
 
+Floats = NDArray[np.float64]
 Level = tuple[int, NDArray[np.int64]]  # a resource, and the rows that were left out with its level
 
 # Up to so many contexts, each level is left out alone; beyond, with levels of other resources.
 _MOST_ALONE = 40
 # Contexts that remain beside levels left out together, as a share of all.
 _LEAST_KEPT = 0.25
+# Contexts that are predicted at a time.
+_BLOCK = 512
 
 
 def refit_levels(held: HeldOut, distribution: ProfileDistribution) -> HeldOut:
@@ -69,3 +75,44 @@ def _together(held: HeldOut) -> Iterator[list[Level]]:
                 waiting = [other for other in waiting if other is not level]
                 lacks = more
         yield taken
+
+
+def careful_log_time(held: HeldOut, contexts: Floats, log_time: Floats) -> Floats:
+    """Log of the execution time [s], (q,), that falls between levels no faster than a + b / level.
+
+    `log_time` (q,) is the predicted one.
+
+    The logarithm of a + b / level is concave in 1 / level: it is above the straight line between
+    two levels.  A prediction below that line needs a sudden change, such as a working set that
+    begins to fit the cache, at a place that no measurement shows.  There the line is returned.
+    """
+    slowest, columns = log_time.copy(), (contexts.T, held.trend.contexts.T)
+    gaps, ends = [], [contexts]
+    for r, (new, column, levels) in enumerate(zip(held.query(contexts).new.T, *columns)):
+        levels = np.unique(levels)
+        rows = np.flatnonzero(new & (column > levels[0]) & (column < levels[-1]))
+        if len(rows) and levels[0] > 0:
+            above = np.searchsorted(levels, column[rows])
+            places = 1 / np.stack([column[rows], levels[above - 1], levels[above]])
+            gaps.append((rows, *places))
+            for end in (levels[above - 1], levels[above]):
+                ends.append(contexts[rows])
+                ends[-1][:, r] = end
+    times = iter(_log_times(held, ends, log_time))
+    for rows, place, below, above in gaps:
+        before, after = next(times), next(times)
+        line = after + (before - after) * (place - above) / (below - above)
+        slowest[rows] = np.maximum(slowest[rows], np.where(before > after, line, -np.inf))
+    return slowest
+
+
+def _log_times(held: HeldOut, parts: list[Floats], log_time: Floats) -> Iterator[Floats]:
+    """Log of the predicted time [s] of the parts after the first, whose `log_time` is known."""
+    distinct, place = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
+    place, times = place.ravel(), np.full(len(distinct), np.nan)
+    times[place[: len(log_time)]] = log_time
+    missing = np.flatnonzero(np.isnan(times))
+    for rows in np.array_split(missing, -(-len(missing) // _BLOCK)) if len(missing) else ():
+        times[rows] = held.query(distinct[rows]).log_time
+    ends = np.cumsum([len(part) for part in parts])
+    yield from np.split(times[place], ends[:-1])[1:]

@@ -104,7 +104,7 @@ class CalibratedModel(ProfileModel):
     def _of_choices(self) -> Calibration:
         """Calibration of bounds on chosen contexts."""
         (held,) = self.for_choices().refitted
-        return Calibration(held, self.calibration.quantities, two_sided=True)
+        return Calibration(held, self.calibration.quantities, chosen=True)
 
     def duration_bound(
         self, contexts: ArrayLike, miscoverage: float = 0.05, *, chosen: bool = False

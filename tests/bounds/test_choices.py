@@ -5,8 +5,8 @@ import pytest
 
 from msbgen.bounds import choices
 from msbgen.bounds.calibration import Calibration
-from msbgen.bounds.choices import refit_levels
-from msbgen.bounds.heldout import in_segments
+from msbgen.bounds.choices import careful_log_time, refit_levels
+from msbgen.bounds.heldout import Query, in_segments
 from msbgen.bounds.model import CalibratedModel
 from msbgen.trend.fit import fit_trend
 from msbgen.trend.time_model import Windows
@@ -45,12 +45,42 @@ def test_errors_downwards_widen_bounds_for_choices(calibration, between):
     fast = held.log_time - np.log(1.3)  # every run was faster than predicted
     lowered = Calibration(held, calibration.quantities)
     lowered.held_out.__dict__["log_time"] = fast
-    both = Calibration(held, calibration.quantities, two_sided=True)
+    both = Calibration(held, calibration.quantities, chosen=True)
     try:
         one, two = (each.duration_bound(between, 0.2) for each in (lowered, both))
     finally:
         del held.__dict__["log_time"]
     assert (two > 1.2 * one).all()
+
+
+def times(monkeypatch, held, law):
+    """Let a law of the contexts (q, 2) be the predicted times."""
+    monkeypatch.setattr(Query, "log_time", property(lambda query: np.log(law(*query.contexts.T))))
+    return lambda contexts: careful_log_time(held, contexts, np.log(law(*contexts.T)))
+
+
+def test_time_falls_suddenly_at_no_place_that_was_not_measured(calibration, monkeypatch):
+    held = calibration.held_out  # levels of ways from 2, 3, 4 on
+    contexts = np.array([[2.5, 1.5], [5.0, 1.3], [4.0, 1.0], [8.0, 2.0], [2.0, 1.7]])
+    slowest = times(monkeypatch, held, lambda ways, clock: np.where(ways > 2.2, 1.0, 3.0))
+    # 1/2.5 is two fifths of the way from 1/3 to 1/2
+    np.testing.assert_allclose(np.exp(slowest(contexts)), [3**0.4, 1, 1, 1, 3])
+    for law in (
+        lambda ways, clock: 1.0 + 2.0 / ways + 5.0 / clock,  # in proportion to the resources
+        lambda ways, clock: 0.1 * ways + clock**2,  # more is slower
+        lambda ways, clock: np.full(ways.shape, 2.0),
+    ):
+        found = times(monkeypatch, held, law)(contexts)
+        np.testing.assert_allclose(found, np.log(law(*contexts.T)), rtol=1e-12)
+
+
+def test_bounds_for_choices_are_above_the_line_between_levels(calibrated, between):
+    bounds = calibrated.bounds(between, 0.5, chosen=True)
+    expected, bound = (bounds[name].values for name in ("expected_duration", "duration_bound"))
+    held = calibrated.for_choices().refitted[0]
+    careful = np.exp(careful_log_time(held, between, np.log(expected)))
+    assert (careful >= expected * (1 - 1e-12)).all()
+    assert (bound >= careful * (1 - 1e-12)).all()
 
 
 def test_a_saved_model_holds_the_fits_for_choices(calibrated, between, tmp_path):
