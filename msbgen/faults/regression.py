@@ -22,6 +22,8 @@ Bools = NDArray[np.bool_]
 
 # Runs are taken to differ by at least this share.
 LEAST_SPREAD = 0.005
+# A context that was not fitted may have a level of 0: no level is below this share of the least.
+_SMALLEST = 1e-6
 # Steps of reweighting; residuals beyond so many deviations get less weight.
 _STEPS, _LARGE = 12, 2.0
 # Rounds of fitting a function of the levels to a rate.
@@ -87,7 +89,8 @@ class TimeRegression:
     def _levels(self, contexts: Floats) -> Floats:
         """1 and the reciprocals of the levels, (n, 1 + resources)."""
         varies = np.isfinite(self.least)
-        reciprocals = self.least[varies] / contexts[:, varies]
+        least = self.least[varies]
+        reciprocals = least / np.maximum(contexts[:, varies], _SMALLEST * least)
         return np.concatenate([np.ones((len(contexts), 1)), reciprocals], axis=1)
 
     def predict(self, contexts: Floats, counts: Floats) -> Floats:

@@ -33,6 +33,7 @@ from msbgen.core.lazy import lazy_module
 from msbgen.generate.partial import fill_means
 from msbgen.generate.progress import uniform_knots
 from msbgen.generate.runs import Runs
+from msbgen.trend.coordinates import names_for_all
 from msbgen.trend.fit import Trend, choosing_contexts, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
@@ -128,6 +129,7 @@ def _trend_of_even_counts(runs: Runs, segments: int) -> Trend:
             runs.contexts[rows],
             states[rows],
             weights=runs.weight[rows],
+            coordinates=names_for_all(runs.contexts[rows], runs.contexts),
             # a cap is on a counter per time, which is a state only where progress is not wall time
             find_caps=runs.clock != 0,
             segments=min(segments, states.shape[1]),

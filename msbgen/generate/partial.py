@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
+from msbgen.trend.coordinates import names_for_all
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,7 @@ def expected_totals(
             contexts[ended],
             usual[ended, None, None],
             weights=known[ended].sum(axis=1),
+            coordinates=names_for_all(contexts[ended], contexts),
             find_caps=False,
         )
         usual[~ended] = trend.predict(contexts[~ended])[:, 0, 0]

@@ -69,6 +69,12 @@ def default_names(known: Floats) -> tuple[str, ...]:
     return tuple("log" if least > 0 else "linear" for least in known.min(axis=0))
 
 
+def names_for_all(fitted: Floats, every: Floats) -> str | tuple[str, ...]:
+    """Names for a fit to some contexts that predicts `every` one: "auto" where it may choose."""
+    names = default_names(every)
+    return "auto" if default_names(fitted) == names else names
+
+
 def check_names(coordinates: str | tuple[str, ...], known: Floats) -> tuple[str, ...]:
     """The coordinate of each resource of the known contexts (n, m), from one for all or one each.
 

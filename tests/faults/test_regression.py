@@ -24,6 +24,14 @@ def test_predictions_of_every_pair_hold_those_of_each_context():
     assert every[3, 5] == pytest.approx(model.predict(contexts[3:4], counts[5:6])[0])
 
 
+def test_a_level_of_zero_that_was_not_fitted_has_a_finite_time():
+    contexts = machine((4, 4, 4))
+    time, counts = task(contexts)
+    model = TimeRegression.fit(contexts[1:], time[1:], counts[1:])
+    contexts[0] = 0.0
+    assert np.isfinite(model.predict_every_pair(contexts, counts)).all()
+
+
 def test_a_slow_context_hardly_changes_predictions_of_others():
     contexts = machine((5, 5, 5))
     time, counts = task(contexts)

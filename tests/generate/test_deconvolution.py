@@ -1,5 +1,6 @@
 """Deconvolution of counts within their sampling intervals, by all runs together."""
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -163,6 +164,18 @@ def test_counters_that_a_run_does_not_hold_stay_missing(partial):
     whole = np.isnan(partial.expected) & np.isfinite(state[:, 0, 0])
     counted = partial.intervals[1][whole][..., 1].sum(axis=1)
     np.testing.assert_allclose(state[whole, :, 0].sum(axis=1), counted, rtol=1e-9)
+
+
+def test_a_level_of_zero_is_filled_in_where_all_fitted_ones_are_positive():
+    counts, duration = task(CONTEXTS, 2, interval=LONG)
+    contexts = CONTEXTS.copy()
+    contexts[0, 0] = 0.0
+    runs = runs_of(counts, duration, contexts, LONG, BINS)
+    untimed = np.where(runs.context[:, None] == 0, [0.2, 0.5], 0.0)
+    runs = replace(runs, untimed=untimed)._without_times()
+    assert runs.timed_contexts.tolist() == list(range(1, len(CONTEXTS)))
+    trend, _ = deconvolved_trend(runs, 8, 0, lambda: None)
+    assert np.isfinite(trend.predict(contexts)).all()
 
 
 def test_windows_of_cut_runs_end_at_the_cut_and_take_as_long_as_those_of_others(partial):
