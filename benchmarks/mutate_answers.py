@@ -32,7 +32,7 @@ def doubt(ds: xr.Dataset) -> None:
             continue
         values = variable.values.astype(float)
         least = 0 if variable.dtype.kind == "f" else -1
-        if str(name).endswith("_achieved"):  # a level, of any sign
+        if str(name).endswith(("_achieved", "_features")):  # of any sign
             least = -np.inf
         bad = ~(np.isfinite(values) & (values >= least))
         # a table of kernels has no power where none was measured, and no parameters of other kinds

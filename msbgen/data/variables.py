@@ -66,7 +66,7 @@ class Variable:
         if self.kind == "text":
             array = np.array([str(value) for value in np.asarray(values, dtype=object)], dtype=str)
         else:
-            with np.errstate(invalid="ignore"):  # a check of the values follows
+            with np.errstate(invalid="ignore", over="ignore"):  # a check of the values follows
                 array = np.array(values, dtype=self.dtype or _KINDS[self.kind][1])
         declared = {"role": self.role, "units": self.unit, "long_name": self.meaning}
         dims = self.dims

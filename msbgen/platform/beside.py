@@ -45,6 +45,8 @@ _COLOURINGS = 4
 _FIRST_CAPACITY = 256
 # The most sampling intervals of a run.
 _MOST_READINGS = 1 << 20
+# The most timer ticks and preemptions of a run.
+_MOST_TICKS = 1e8
 _MOST_PROGRAMS = 16
 _PLATFORM = PlatformConfig()
 _PREFETCHED = {"units": "1", "long_name": "prefetched last-level cache misses"}
@@ -199,7 +201,15 @@ def _one_run(
     )
     ways = np.array(sharing.ways, dtype=np.int64)
     state = drawn.bit_generator.state
+    # a lower bound, without a single request
+    alone = np.add.reduceat(steps, first[:-1, 1])
+    least = float(max(np.array(sharing.starts) + alone))
+    rates = config.tick_rate + config.preemption_rate
+    if least > min(_MOST_READINGS * interval, _MOST_TICKS / max(rates, 1e-9)):
+        raise _too_long(least, interval)
     capacity = _FIRST_CAPACITY
+    while capacity < least / interval:
+        capacity *= 4
     while True:
         drawn.bit_generator.state = state
         horizon = max(sharing.starts) + capacity * interval
@@ -229,11 +239,7 @@ def _one_run(
             break
         capacity *= 4
         if capacity > _MOST_READINGS:
-            raise MeasurementError(
-                f"the programs take more than {capacity // 4 * interval:.3g} s, or "
-                f"{capacity // 4:,} sampling intervals: check core_cycles and fixed_time of the "
-                f"streams, or take a longer interval."
-            )
+            raise _too_long(capacity // 4 * interval, interval)
     results = []
     for i in range(n):
         duration = float(ends[i] - sharing.starts[i])
@@ -243,6 +249,14 @@ def _one_run(
         counts[min(many[i], size) - 1 :] = readings[i, many[i] - 1, 1:]
         results.append((duration, counts))
     return results
+
+
+def _too_long(seconds: float, interval: float) -> MeasurementError:
+    """The error for programs that take more time than can be played."""
+    return MeasurementError(
+        f"the programs take more than {seconds:.3g} s, or {seconds / interval:,.0f} sampling "
+        f"intervals: check core_cycles and fixed_time of the streams, or take a longer interval."
+    )
 
 
 def _grant(sharing: Sharing, bandwidth: float, config: PlatformConfig) -> float:

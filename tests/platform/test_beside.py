@@ -130,3 +130,12 @@ def test_programs_without_an_end_are_refused(monkeypatch):
     slow["core_cycles"] = slow["core_cycles"] * 1e9
     with pytest.raises(MeasurementError, match="check core_cycles and fixed_time of the streams"):
         replay_beside([slow], shared_by_all(1, ways=2), 1, config=QUIET)
+
+
+@pytest.mark.parametrize(("nanoseconds", "interval"), [(1e12, 1e-5), (1e20, 1e9)])
+def test_programs_that_would_play_for_hours_are_refused_at_once(monkeypatch, nanoseconds, interval):
+    monkeypatch.setattr("msbgen.platform.beside.replay_shared", None)  # nothing is played
+    slow = stream_of(random_lines(1, 400))
+    slow["fixed_time"] = slow["fixed_time"] + nanoseconds
+    with pytest.raises(MeasurementError, match="check core_cycles and fixed_time of the streams"):
+        replay_beside([slow], shared_by_all(1, ways=2), 1, interval)

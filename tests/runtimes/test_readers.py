@@ -1,5 +1,7 @@
 """Readers of runtimes: archives, tables, and what is refused."""
 
+import warnings
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -78,6 +80,17 @@ def test_archives_of_other_arrays_are_refused(archives, name, values, sentence):
         arrays = {**stored, name: values}
     np.savez(archives / "data.npz", **arrays)
     with pytest.raises(ProfileError, match=rf"data.npz: .*{sentence}"):
+        import_archives(archives)
+
+
+def test_features_beyond_single_precision_are_refused_without_a_warning(archives):
+    with np.load(archives / "data.npz") as stored:
+        arrays = {**stored, "d_platform": np.full((3, 1), 1e300)}
+    np.savez(archives / "data.npz", **arrays)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(ProfileError, match="'platform_features' is inf at platform 'pi'"),
+    ):
         import_archives(archives)
 
 
