@@ -31,6 +31,7 @@ from msbgen.data.schema import same_level
 from msbgen.generate.centre import Centre
 from msbgen.generate.distribution import ProfileDistribution
 from msbgen.generate.progress import deconvolve, uniform_knots
+from msbgen.trend.coordinates import names_for_all
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
@@ -538,7 +539,10 @@ def left_out_prediction(
     kept = np.setdiff1d(np.arange(len(contexts)), group)
     weights, trend = centre.trend.weights[kept], centre.trend
     if anew:
-        trend = fit_trend(contexts[kept], means[kept], weights=weights, segments=centre.segments)
+        trend = fit_trend(
+            contexts[kept], means[kept], weights=weights, segments=centre.segments,
+            coordinates=names_for_all(contexts[kept], contexts),
+        )  # fmt: skip
         if centre.trend.time_model:
             trend = trend.with_time_model(Windows.of_bins(means[kept][..., 0]))
     else:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from conftest import synthetic_task
+from conftest import MEASURED, synthetic_task
 from damaged import damaged
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.core.errors import ArgumentError, ProfileError
@@ -37,6 +37,16 @@ def test_bounds_at_new_levels_of_a_constant_resource_are_guesses(quick):
     bounds = calibrated.bounds([(4.5, 2.3), (4.5, 1.2), (4.0, 1.2), (6.0, 2.3)], 0.2)
     assert bounds["beyond"].values.tolist() == [0, 1, 1, 0]
     assert bounds["extrapolated"].values.tolist() == [0, 1, 1, 0]
+
+
+def test_a_level_of_zero_in_one_context_is_bounded(quick):
+    small = synthetic_task(MEASURED)
+    levels = small["frequency"].values.copy()
+    levels[2] = 0.0
+    small["frequency"] = small["frequency"].copy(data=levels)
+    calibrated = calibrate_model(fit_profiles(small, quick), small)
+    bound = calibrated.duration_bound([[4.0, 0.0]], 0.4, chosen=True)
+    assert 0.5 < bound[0] / small["duration"].values[2].max() < 3
 
 
 def test_one_answer_equals_that_of_many_contexts(calibrated, between):
