@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.contexts import are_many
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import same_level
 from msbgen.generate.distribution import ProfileDistribution
 from msbgen.generate.words import NUMBERS, WordColumns
@@ -118,6 +118,8 @@ def prior_of_distribution(
 ) -> Prior:
     """Prior of a measured task on a platform of these levels; ArgumentError without a trend.
 
+    MeasurementError where the trend's errors or times are not finite.
+
     `words` are the columns of the distribution for levels that are words.
     """
     known, centre = words.decode(distribution.contexts), distribution.centre
@@ -130,8 +132,17 @@ def prior_of_distribution(
         scale = np.exp(np.mean(np.log(duration / cost[near])))
         return _default_prior(axes, cost * scale, known, runs)
     platform = words.encode(all_points(axes))
-    quantities, noise = _fitted_quantities(distribution, axes, platform, runs, words)
-    durations, before = _durations(distribution, platform), _before(axes, known, runs)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a check follows
+        quantities, noise = _fitted_quantities(distribution, axes, platform, runs, words)
+        durations, before = _durations(distribution, platform), _before(axes, known, runs)
+    figures = [durations, noise]
+    for one in quantities:
+        figures += [one.lengths, one.importance, one.weight, one.misfit, one.noise]
+        figures += [one.noise_factor, one.measured_noise_factor]
+    if not all(np.isfinite(figure).all() for figure in figures):
+        raise MeasurementError(
+            "the fitted trend gives errors or times that are not finite: fit the model again."
+        )
     return Prior(quantities, durations, before, len(known), noise, True)
 
 

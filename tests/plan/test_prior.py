@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import duration_array
 from msbgen.generate.fit import fit_profiles
 from msbgen.plan.prior import (
@@ -77,6 +77,15 @@ def test_a_prior_of_a_law_has_its_runs_costs_and_noise(gzip):
 
 
 BINS = 40
+
+
+def test_a_trend_without_finite_errors_is_refused(measured):
+    distribution = fit_profiles(measured).distribution
+    axes = [np.array([2.0, 8.0]), np.array([1.0, 2.0])]
+    trend = distribution.centre.trend
+    object.__setattr__(trend, "offset", trend.offset + 1e200)
+    with pytest.raises(MeasurementError, match="not finite: fit the model again"):
+        prior_of_distribution(distribution, axes)
 
 
 def test_the_importance_of_a_quantity_is_its_effect_on_the_profile():
