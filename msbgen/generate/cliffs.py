@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.data.schema import same_level
+
 Floats = NDArray[np.float64]
 
 # A change across a gap is suspicious if it exceeds those across the gaps beside so many times.
@@ -40,7 +42,8 @@ class Cliff:
         """Whether each context (q, n_resources) has a level inside the gap."""
         level = contexts[:, self.resource]
         inside = (level > self.lower) & (level < self.upper)
-        return np.asarray(inside & ~np.isclose(level, self.lower) & ~np.isclose(level, self.upper))
+        ends = same_level(level, self.lower) | same_level(level, self.upper)
+        return np.asarray(inside & ~ends)
 
 
 def find_cliffs(
@@ -56,6 +59,7 @@ def find_cliffs(
     found = []
     for r in resources:
         levels = np.unique(contexts[:, r])
+        levels = levels[np.append(True, ~same_level(levels[1:], levels[:-1]))]
         if not 3 <= len(levels) <= _MOST_LEVELS:
             continue
         others = np.unique(np.delete(contexts, r, axis=1), axis=0)

@@ -35,6 +35,19 @@ def test_a_change_far_larger_than_those_beside_is_found(misses, found):
         assert cliff.contains(np.vstack([between, CONTEXTS])).tolist() == [True] + [False] * 15
 
 
+def test_equal_levels_are_one_and_a_resource_may_be_alone():
+    clocks = np.array([1.0, 1.0 + 1e-9, 1.4, 1.8, 2.2, 2.2 - 1e-9])[:, None]
+
+    def totals(contexts):
+        clock = contexts[:, 0]
+        return np.stack([1 / clock, np.exp(-clock)], axis=1)
+
+    assert find_cliffs(clocks, totals, (0,)) == ()
+    (cliff,) = find_cliffs(clocks, lambda at: np.hstack([at, np.where(at > 1.6, 9.0, 1.0)]), (0,))
+    assert cliff.lower == 1.4
+    assert not cliff.contains(np.array([[1.4 + 1e-9], [1.8 - 1e-9]])).any()
+
+
 def test_two_levels_show_no_cliff():
     few = CONTEXTS[np.isin(CONTEXTS[:, 0], (2.0, 6.0))]
     assert find_cliffs(few, lambda contexts: np.exp(-contexts), (0, 1)) == ()
