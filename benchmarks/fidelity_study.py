@@ -110,6 +110,7 @@ def measure_replays() -> dict[str, Any]:
         "the five in the corner of the platform": _means(_part(unseen, "corner"), methods),
         "all eleven programs": _means(_part(results, "all"), methods),
         "all eleven in the corner": _means(_part(results, "corner"), methods),
+        "those not marked": _means(_part(results, "corner, not marked"), methods),
     }
     return {"means": means, "programs": results}
 
