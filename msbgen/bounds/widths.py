@@ -114,7 +114,7 @@ class Widths:
 
     def _excess(self, near: Floats, levels: "_Levels") -> Floats:
         """Additional square error at a level that was left out, (q, parts)."""
-        return self._mean_near(near, sum(levels.excess), levels.count)
+        return self._mean_near(near, levels.every_excess, levels.count)
 
     @cached_property
     def _levels(self) -> dict[int, "_Levels"]:
@@ -133,7 +133,10 @@ class Widths:
             every = np.concatenate(levels)
             found[r] = _Levels(
                 [_sums(held.context[rows], excess[rows], n_known) for rows in levels],
-                [np.bincount(held.context[rows], minlength=n_known) for rows in levels],
+                [
+                    np.bincount(held.context[rows], minlength=n_known).astype(float)
+                    for rows in levels
+                ],
                 _sums(held.context[every], gap[every][:, [r]], n_known),
                 self._constant(r, levels, excess, gap[:, r]),
             )
@@ -208,7 +211,7 @@ class BandWidths(Widths):
     def _excess(self, near: Floats, levels: "_Levels") -> Floats:
         pairs = zip(levels.excess, levels.counts)
         largest = np.max([self._mean_near(near, own, count) for own, count in pairs], axis=0)
-        mean = self._mean_near(near, sum(levels.excess), levels.count)
+        mean = self._mean_near(near, levels.every_excess, levels.count)
         return np.maximum(largest, (1.0 + 1.0 / len(levels.excess)) * mean)
 
     def _constant(self, resource: int, levels: list[Indices], excess: Floats, gap: Floats) -> float:
@@ -239,14 +242,19 @@ class _Levels:
     """Left-out levels of a resource, by known context."""
 
     excess: list[Floats]  # of each level: square errors beyond those alone, (n_known, parts)
-    counts: list[Indices]  # of each level: number of left-out predictions, (n_known,)
+    counts: list[Floats]  # of each level: number of left-out predictions, (n_known,)
     gap: Floats  # (n_known, 1): squared gaps
     constant: float  # share of the errors that do not depend on the gap
 
     @cached_property
     def count(self) -> Floats:
         """Number of left-out predictions of each known context, (n_known,)."""
-        return np.sum(self.counts, axis=0).astype(float)
+        return np.sum(self.counts, axis=0)
+
+    @cached_property
+    def every_excess(self) -> Floats:
+        """Sum over the levels, (n_known, parts)."""
+        return np.sum(self.excess, axis=0)
 
 
 def _sums(index: NDArray[np.int64], values: Floats, count: int) -> Floats:
