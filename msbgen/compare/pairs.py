@@ -262,8 +262,8 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
             )
         elif alone:
             notes.append(
-                f"{alone} runs are left out, because no usable run of the other version and their "
-                f"context was measured right before or after them."
+                f"left out, without a usable run of the other version and their context right "
+                f"before or after them: {_counted(alone, 'run')}."
             )
     kept = np.all([np.isfinite(v.duration).any(axis=1) for v in versions], axis=0)
     if not kept.any():
@@ -274,7 +274,7 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset) -> Pair:
     if not kept.all():
         left_out = ", ".join(describe_context(old, int(i)) for i in rows[0][~kept])
         notes.append(
-            f"{(~kept).sum()} shared contexts without usable runs in both are left out: {left_out}."
+            f"shared contexts without usable runs in both versions are left out: {left_out}."
         )
     clock = clock_name(old)
     return Pair(
@@ -384,16 +384,22 @@ def _fault_notes(
                 f"times."
             )
     if slowed := [f for f in found if isinstance(f, StretchedRun)]:
+        where = _counted(len(places((StretchedRun,))), "context")
         out.append(
-            f"{name}: {len(slowed)} runs of {len(places((StretchedRun,)))} contexts were slowed "
-            f"down in a part of their work, and are left out."
+            f"{name}: slowed down in a part of the work, and left out: "
+            f"{_counted(len(slowed), 'run')} of {where}."
         )
     if wrong := [f for f in found if isinstance(f, WrongCount)]:
+        where = _counted(len(places((WrongCount,))), "context")
         out.append(
-            f"{name}: {len(wrong)} counts of {len(places((WrongCount,)))} contexts were read "
-            f"wrongly, and are replaced by the mean of their neighbours."
+            f"{name}: read wrongly, and replaced by the mean of the neighbours: "
+            f"{_counted(len(wrong), 'count')} of {where}."
         )
     return out
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _difference_notes(
@@ -421,15 +427,15 @@ def _difference_notes(
             (~complete_array(dataset)[own] & np.isfinite(duration_array(dataset)[own])).sum()
         )
         if n_cut:
-            yield f"{file_of(dataset)}: {n_cut} runs were cut, and are not compared."
+            yield f"{file_of(dataset)}: cut, and not compared: {_counted(n_cut, 'run')}."
         alone = [name for name in counter_names(dataset) if name not in counters]
         if alone:
             yield f"{', '.join(alone)}: only in {file_of(dataset)}, and not compared."
         missing = dataset.sizes["context"] - len(rows[0])
         if missing:
             yield (
-                f"{missing} contexts of {file_of(dataset)} are not in {file_of(other)}, and not "
-                f"compared."
+                f"{file_of(dataset)}: not in {file_of(other)}, and not compared: "
+                f"{_counted(missing, 'context')}."
             )
     intervals = sampling_interval(old), sampling_interval(new)
     if not np.isclose(*intervals):

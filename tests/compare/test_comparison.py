@@ -115,7 +115,7 @@ def test_faults_are_left_out_and_may_be_the_change_if_only_the_new_version_has_t
     assert len(result.contexts) == 11
     assert result.stretched_runs == (0, 2)
     assert result.time.low < 1 < result.time.high
-    assert any("2 runs of 2 contexts were slowed down" in note for note in result.notes)
+    assert any("left out: 2 runs of 2 contexts." in note for note in result.notes)
     assert any("which the change itself may cause" in note for note in result.notes)
     assert not any("only the" in n for n in compare_profiles(new, old, settings=SETTINGS).notes)
 
@@ -212,8 +212,8 @@ NOTED = [
     (lambda d: d.assign_attrs(platform="a lab"), "name different platforms, '.*' and 'a lab'"),
     (lambda d: synthetic_task(MEASURED), "hold the same runs, to the last digit"),
     (lambda d: d.assign_attrs(task="other"), "name different tasks, 'synthetic' and 'other'"),
-    (lambda d: d.isel(context=slice(5)), "1 contexts of synthetic are not in synthetic"),
-    (cut, "synthetic: 2 runs were cut"),
+    (lambda d: d.isel(context=slice(5)), "not in synthetic, and not compared: 1 context."),
+    (cut, "synthetic: cut, and not compared: 2 runs."),
 ]
 
 
