@@ -33,6 +33,7 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "PLAN.csv", text, type=shared.csv_output, required=True)
     verb.add_argument(
         "--levels",
+        type=shared.levels,
         metavar="LEVELS",
         help="levels, such as cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4, or 'virtual' for "
         "the virtual platform (the levels in MEASURED.nc)",
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.core.errors import ArgumentError
     from msbgen.plan import plan, sharing
 
-    levels = shared.levels(options.levels) if options.levels else {}
+    levels = options.levels or {}
     source: Any = levels
     measured = None
     if options.measured:
@@ -153,7 +154,7 @@ def _plan_comparison(options: argparse.Namespace) -> None:
     if options.measured:
         source: Any = shared.read_runs(options.measured, keep_all=options.keep_all)
     else:
-        source = shared.levels(options.levels)
+        source = options.levels
     planned = comparing.plan_comparison(
         source, options.compare, noise=options.noise, run_seconds=options.run_seconds or 1.0,
         least_runs=max(options.least_runs, 2),

@@ -154,7 +154,7 @@ def test_runs_of_two_versions_are_planned(tmp_path, msbgen):
     [
         ("--levels virtual", 2, "one of --budget and --compare is wanted"),
         ("--levels virtual --budget 9 --compare 1%", 2, "one of --budget and --compare"),
-        ("--levels virtual --compare 1", 2, "'1' is not a share, such as 2%"),
+        ("--levels virtual --compare 1", 2, "'1' is not a share above 0% and below 100%"),
         ("--levels virtual --budget 9 --noise 1%", 2, "--noise needs --compare"),
         ("--levels virtual --compare 1% --overhead 2s", 2, "--compare takes no --overhead"),
         ("--budget 12", 2, "--levels is needed"),
