@@ -22,7 +22,7 @@ from msbgen.compare.pairs import (
     pair_profiles,
     shared_rows,
 )
-from msbgen.compare.ratio import Differences, Ratio
+from msbgen.compare.ratio import Differences, Ratio, shows_noise
 from msbgen.compare.stretches import (
     ContextGroup,
     Labelled,
@@ -361,7 +361,10 @@ def compare_profiles(
     time = differences.mean(share, settings.confidence)
     totals = {}
     for name, first, second, rows in _totals(pair):
-        own = Differences.of(columns[rows], first[rows], second[rows], are_paired=pair.are_paired)
+        known = columns[rows], first[rows], second[rows]
+        if not shows_noise(*known):
+            continue
+        own = Differences.of(*known, are_paired=pair.are_paired)
         of_rows = None if share is None else share[rows] / share[rows].sum()
         totals[name] = own.mean(of_rows, settings.confidence)
     aligned = _aligned(pair, totals)
@@ -542,9 +545,16 @@ def _stretches(
         # shifted work meets the sampling intervals in another phase, in all runs of a context
         # alike: contexts are permuted, not runs
         runs = runs.shifted()
+    durations = pair.old.duration, pair.new.duration
+    groups = [
+        group
+        for group in context_groups(pair.contexts)
+        for members in [np.array(group.members)]
+        if shows_noise(pair.contexts[members], *(part[members] for part in durations))
+    ]
     found = find_stretches(
         runs,
-        context_groups(pair.contexts),
+        groups,
         compared=compared,
         level=1 - settings.confidence,
         permutations=settings.permutations,
@@ -558,12 +568,9 @@ def _stretches(
         for q, name in enumerate(pair.quantities):
             sums = old[rows, :, bins, q].sum(axis=2), new[rows, :, bins, q].sum(axis=2)
             both = _comparable(*sums, pair)
-            if both.any():
-                differences = Differences.of(
-                    pair.contexts[rows[both]],
-                    *(part[both] for part in sums),
-                    are_paired=pair.are_paired,
-                )
+            known = pair.contexts[rows[both]], *(part[both] for part in sums)
+            if both.any() and shows_noise(*known):
+                differences = Differences.of(*known, are_paired=pair.are_paired)
                 ratios[name] = differences.mean(None, settings.confidence)
         own = ratios.get(pair.quantities[stretch.quantity])
         if own is not None and abs(own.value - 1) < _LEAST_CHANGE:

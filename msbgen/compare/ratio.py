@@ -46,6 +46,8 @@ _LEAST_APART = 10.0
 _LEAST_VARIANCE = 1e-32
 # The most degrees of freedom: those of a known variance.
 _KNOWN = 1e9
+# The least degrees of freedom with which a plane over the contexts shows the noise.
+_LEAST_FREE = 3
 # The largest confidence whose quantile the permutations show.
 _MOST_CONFIDENCE = 0.99
 # Logarithms of halves of degrees of freedom, and the trigamma function of these.
@@ -360,15 +362,26 @@ def _shrunk_variances(variance: Floats, free: Floats) -> tuple[Floats, Floats]:
     return np.where(n[..., None] > 0, found, 0.0), added[..., 0]
 
 
+def shows_noise(contexts: Floats, old: Floats, new: Floats) -> bool:
+    """Whether runs (n, runs) of both versions in contexts (n, m) show how much runs vary."""
+    several = [np.isfinite(part).sum(axis=1) > 1 for part in (old, new)]
+    return bool(np.all(several, axis=0).any()) or _free_of_plane(contexts) >= _LEAST_FREE
+
+
+def _free_of_plane(contexts: Floats) -> int:
+    """Degrees of freedom that a plane over contexts (n, m) leaves."""
+    return len(contexts) - 1 - int((np.ptp(contexts, axis=0) > 0).sum())
+
+
 def _spread_about_plane(contexts: Floats, value: Floats) -> Floats:
     """Squared residuals of values (n,) about a plane over the contexts, scaled to its freedom."""
     z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
     design = np.column_stack([np.ones(len(z)), z[:, np.ptp(z, axis=0) > 0]])
-    n_free = len(z) - design.shape[1]
-    if n_free < 3:
+    n_free = _free_of_plane(contexts)
+    if n_free < _LEAST_FREE:
         raise MeasurementError(
             f"{len(z)} shared contexts with one run each do not show how much runs vary: measure "
-            f"two runs in each context, or {design.shape[1] + 3} contexts."
+            f"two runs in each context, or {design.shape[1] + _LEAST_FREE} contexts."
         )
     residual = value - design @ np.linalg.lstsq(design, value, rcond=None)[0]
     return residual**2 * (len(z) / n_free)

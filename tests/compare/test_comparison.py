@@ -231,6 +231,15 @@ def test_one_run_a_context_takes_its_noise_from_neighbours():
     assert result.time.low < 1 < result.time.high
 
 
+def test_a_counter_of_few_contexts_with_one_run_each_has_no_ratio():
+    old, new = (synthetic_task(GRID, 1, seed=seed) for seed in (1, 2))
+    for dataset in (old, new):
+        dataset["cache_misses"][4:] = np.minimum(dataset["cache_misses"][4:], 0)
+    result = compare_profiles(old, slower(new, 1.2), settings=SETTINGS)
+    assert result.verdict == "slower"
+    assert {*result.totals} == {"instructions", "cache_requests"}
+
+
 def test_runs_of_one_sweep_are_compared_with_the_one_beside_them():
     rng = np.random.default_rng(3)
     old, new = synthetic_task(GRID, 4), synthetic_task(GRID, 4, seed=8)
