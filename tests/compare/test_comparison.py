@@ -256,7 +256,7 @@ def test_runs_of_one_sweep_are_compared_with_the_one_beside_them():
         dataset.attrs["sweep"] = "one"
     pair = pair_profiles(old, new)
     assert pair.are_paired
-    assert "1 runs are left out, because no usable run" in pair.notes[-1]
+    assert pair.notes[-1].endswith("right before or after them: 1 run.")
     number = {t: (c, r) for (c, r), t in np.ndenumerate(new["duration"].values)}
     for (c, k), time in np.ndenumerate(pair.old.duration):
         r = int(np.flatnonzero(old["duration"].values[c] == time)[0]) if np.isfinite(time) else 1
