@@ -86,7 +86,8 @@ def _spoil_arrays(path: Path, target: Path, rng: np.random.Generator) -> str:
                 if path.suffix == ".nc":
                     spoilt.to_netcdf(target, engine="netcdf4")
                 else:
-                    np.savez(target, **{str(n): v.values for n, v in spoilt.variables.items()})
+                    values: dict[str, Any] = {str(n): v.values for n, v in spoilt.variables.items()}
+                    np.savez(target, **values)
         except Exception:  # what no file can hold cannot reach us
             continue
         return how
