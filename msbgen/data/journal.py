@@ -121,6 +121,11 @@ def _read(path: Path, layout: JournalFormat) -> tuple[list[Record], int]:
                 f"{path}: line {number} is no record of {layout.content}; restore a copy, or "
                 f"{instead}."
             )
+        if records and record["event"] == layout.event:
+            raise ProfileError(
+                f"{path}: line {number} is a second first record of {layout.content}; restore a "
+                f"copy, or remove that line and those after it."
+            )
         records.append(_shared(record))
     if (
         not records

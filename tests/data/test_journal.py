@@ -55,6 +55,12 @@ def test_a_damaged_line_is_named_with_what_to_do(path, number, remedy, bad):
         read_journal(path, FORMAT)
 
 
+def test_a_second_first_record_is_refused(path):
+    path.write_bytes(path.read_bytes() * 2)
+    with pytest.raises(ProfileError, match="line 5 is a second first record of a walk; restore"):
+        read_journal(path, FORMAT)
+
+
 def test_other_forms_and_versions_are_no_such_journal(path):
     for head in ({**HEAD, "version": 1}, {**HEAD, "event": "run"}):
         other = replace(FORMAT, event="run", content="a run")
