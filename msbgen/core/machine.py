@@ -1,7 +1,9 @@
 """Cores and memory that this process may use, and libraries of optional extras."""
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,10 +49,25 @@ def physical_memory() -> int:
 
 def load_library(name: str, extra: str = "ml", purpose: str = "what is learned here") -> Any:
     """Import a library of an optional extra; ArgumentError, naming the extra, if it is missing."""
+    library = name.partition(".")[0].replace("sklearn", "scikit-learn")
     try:
+        if library == "matplotlib" and library not in sys.modules:
+            _import_matplotlib()
         return import_module(name)
     except ModuleNotFoundError:
-        library = name.partition(".")[0].replace("sklearn", "scikit-learn")
         raise ArgumentError(
             f"{library} is not installed; 'pip install msbgen[{extra}]' is wanted for {purpose}."
         ) from None
+
+
+def _import_matplotlib() -> None:
+    """Import matplotlib whatever windows MPLBACKEND names: pictures are files here."""
+    named = os.environ.pop("MPLBACKEND", "")
+    try:
+        library = import_module("matplotlib")
+    finally:
+        if named:
+            os.environ["MPLBACKEND"] = named
+    if named:
+        with suppress(ValueError):  # an unknown name, which its own import would refuse
+            library.rcParams["backend"] = named

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.machine import load_library
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -327,7 +329,7 @@ def _coarse(profiles: NDArray[Any], step: int) -> NDArray[Any]:
 
 def _panel(name: str, draw: Callable[[Axes], None]) -> str:
     """SVG of one pair of axes, to be embedded with others."""
-    import matplotlib
+    matplotlib = load_library("matplotlib", "report", "reports")
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import load_library
 from msbgen.data import schema
 from msbgen.data.files import check_output, path_of, replace_file
 
@@ -45,17 +46,16 @@ def profile_figure(
     `generated` has profiles by label, in the contexts of `truth`, in its order, without replicates.
     `contexts`, (n,), are rows of the measured runs `truth` to draw.  Measured runs are grey lines,
     with a coloured one over them for each entry of `generated`.
-    ArgumentError: rows outside of `truth`, too many rows, or datasets that do not match it.
-    ModuleNotFoundError: matplotlib is not installed (extra ``plot``).
+    ArgumentError: rows outside of `truth`, too many rows, datasets that do not match it, or
+    matplotlib (extra ``plot``) is not installed.
     """
-    from matplotlib.figure import Figure
-
+    figures = load_library("matplotlib.figure", "plot", "the picture")
     rows = _checked_rows(contexts, truth)
     for label, dataset in generated.items():
         _check_beside(label, dataset, truth)
     names = schema.counter_names(truth)
     dim = schema.replicate_dim(truth)
-    figure = Figure(figsize=(6 * len(rows), 2.1 * len(names) + 0.8), layout="constrained")
+    figure = figures.Figure(figsize=(6 * len(rows), 2.1 * len(names) + 0.8), layout="constrained")
     axes = figure.subplots(len(names), len(rows), sharex="col", sharey="row", squeeze=False)
     for column, context in enumerate(rows):
         here = truth.isel(context=context)

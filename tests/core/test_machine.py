@@ -1,6 +1,8 @@
 """Cores and memory as the process may use them."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -45,3 +47,13 @@ def test_cores_may_be_left_to_others():
     limit_cores(there + 5)
     assert available_cores() == there
     limit_cores(None)
+
+
+def test_pictures_are_drawn_whatever_windows_the_environment_names():
+    code = "from msbgen.core.machine import load_library as load; import os; "
+    code += "load('matplotlib.figure').Figure(); print(os.environ['MPLBACKEND'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "MPLBACKEND": "nonsense"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "nonsense"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, path_of, replace_file
 
 if TYPE_CHECKING:
@@ -70,14 +71,13 @@ def queue_figure(rows: Rows) -> Figure:
     machine, on logarithmic scales.  Dotted where there is one queue, thin and dashed with true
     times.
     """
-    from matplotlib.figure import Figure
-
+    figures = load_library("matplotlib.figure", "plot", "the picture")
     loads = [a for a in _each(rows, "arrivals") if not isinstance(a, str)]
     ticks = [*sorted(loads), *(a for a in _each(rows, "arrivals") if isinstance(a, str))]
     pairs = list(_paired(rows))
     curves = list(dict.fromkeys(_label(row) for row, _ in pairs))
     placements = _each(rows, "placement")
-    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    figure = figures.Figure(figsize=(11, 3.8), layout="constrained")
     for axis, (name, title) in zip(figure.subplots(1, len(_MEASURES)), _MEASURES.items()):
         for label in curves:
             curve = [(row, true) for row, true in pairs if _label(row) == label]
