@@ -68,6 +68,10 @@ SHARES = ("renewed", "fixed", "partitioned")
 MOST_CORES = 64
 # Clocks [GHz] beyond these are in another unit.
 _CLOCKS = (0.01, 20.0)
+# Most speed, watts, nJ of a miss, K/W, and standard deviation of a logarithm; more are mistakes.
+_FASTEST, _MOST_POWER, _MOST_ENERGY, _MOST_RESISTANCE, _MOST_NOISE = 1e3, 1e6, 1e9, 1e6, 2.0
+# Most levels, size [KiB], ways and line [B] of a cache.
+_MOST_CACHE = {"level": 9, "size": 1e9, "ways": 1_000_000, "line": 1e6, "cores": MOST_CORES}
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,14 @@ class Cache:
     ways: int
     line: float
     cores: int
+
+    def __post_init__(self) -> None:
+        for what, most in _MOST_CACHE.items():
+            value = getattr(self, what)
+            if not 1 <= value <= most:
+                raise ArgumentError(
+                    f"{what} of a cache is {value:.10g}; a number from 1 to {most:g} is wanted."
+                )
 
 
 @dataclass(frozen=True)
@@ -118,10 +130,10 @@ class Cluster:
             raise ArgumentError(
                 f"{where}: clocks are {self.clocks[0]:g} to {self.clocks[-1]:g}; GHz are wanted."
             )
-        for what in ("speed", "power"):
-            _check_amount(getattr(self, what), f"{where}: {what}", positive=True)
+        _check_amount(self.speed, f"{where}: speed", _FASTEST, positive=True)
+        _check_amount(self.power, f"{where}: power", _MOST_POWER, positive=True)
         for what in ("dispatch", "on_power", "idle_power"):
-            _check_amount(getattr(self, what), f"{where}: {what}", positive=False)
+            _check_amount(getattr(self, what), f"{where}: {what}", _MOST_POWER, positive=False)
         if self.dispatch > 0.1:
             raise ArgumentError(f"{where}: dispatch is {self.dispatch:g} s; seconds are wanted.")
         low, high = self.voltage
@@ -199,6 +211,13 @@ class Device:
             raise ArgumentError(f"two clusters of '{self.name}' have one name; rename one.")
         if self.n_cores > MOST_CORES:
             raise ArgumentError(f"cores are {self.n_cores}; at most {MOST_CORES} are wanted.")
+        for cluster in self.clusters:
+            for cache in cluster.caches:
+                if cache.cores > self.n_cores:
+                    raise ArgumentError(
+                        f"cluster '{cluster.name}': cores of the cache of level {cache.level} are "
+                        f"{cache.cores}; at most the {self.n_cores} of the device are wanted."
+                    )
         if self.shared_by not in ("cluster", "device"):
             raise ArgumentError(
                 f"shared_by is {self.shared_by!r}; 'cluster' or 'device' is wanted."
@@ -213,15 +232,17 @@ class Device:
                 levels[0] > 0 and levels[-1] < np.inf and np.all(np.diff(levels) > 0)
             ):
                 raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
-        _check_amount(self.resistance, "resistance", positive=True)
+        _check_amount(self.resistance, "resistance", _MOST_RESISTANCE, positive=True)
         # smaller ones make clocks step up and down millions of times per second
         for what, least, units in (("time_constant", 0.01, "s"), ("hysteresis", 0.1, "K")):
             if not least <= getattr(self, what) < float("inf"):
                 raise ArgumentError(
                     f"{what} is {getattr(self, what)} {units}; {least:g} {units} or more is wanted."
                 )
-        for what in ("base_power", "miss_energy", "run_noise", "task_noise"):
-            _check_amount(getattr(self, what), what, positive=False)
+        _check_amount(self.base_power, "base_power", _MOST_POWER, positive=False)
+        _check_amount(self.miss_energy, "miss_energy", _MOST_ENERGY, positive=False)
+        for what in ("run_noise", "task_noise"):
+            _check_amount(getattr(self, what), what, _MOST_NOISE, positive=False)
         if not -100 < self.ambient < self.cap - self.hysteresis < 300:
             raise ArgumentError(
                 f"ambient is {self.ambient:g} °C and the cap {self.cap:g} °C; a cap more than the "
@@ -305,11 +326,11 @@ def _unit(column: str) -> str:
     return {"clock": " GHz", "bandwidth": " MB/s"}.get(column.partition("_")[0], "")
 
 
-def _check_amount(value: float, what: str, *, positive: bool) -> None:
+def _check_amount(value: float, what: str, most: float, *, positive: bool) -> None:
     enough = value > 0 if positive else value >= 0
-    if not enough or not value < float("inf"):
+    if not enough or not value <= most:
         wanted = "a positive number" if positive else "a number from 0 on"
-        raise ArgumentError(f"{what} is {value}; {wanted} is wanted.")
+        raise ArgumentError(f"{what} is {value}; {wanted}, up to {most:g}, is wanted.")
 
 
 # --------------------------------------------------------------------------- contexts
@@ -509,18 +530,22 @@ def _cluster(table: dict[str, Any], where: str) -> Cluster:
         cores=whole(table["cores"], "cores", where),
         clocks=_amounts(table, "clocks", where),
         voltage=(voltage[0], voltage[1]),
-        caches=tuple(
-            Cache(
-                whole(c["level"], "level", where),
-                amount(c["size"], "size", where),
-                whole(c["ways"], "ways", where),
-                amount(c["line"], "line", where),
-                whole(c["cores"], "cores", where),
-            )
-            for c in caches
-        ),
+        caches=tuple(_cache(c, where) for c in caches),
         **numbers,
     )
+
+
+def _cache(table: Mapping[str, Any], where: str) -> Cache:
+    try:
+        return Cache(
+            whole(table["level"], "level", where),
+            amount(table["size"], "size", where),
+            whole(table["ways"], "ways", where),
+            amount(table["line"], "line", where),
+            whole(table["cores"], "cores", where),
+        )
+    except ArgumentError as error:
+        raise ProfileError(f"{where}: {error}") from None
 
 
 def _amounts(table: Mapping[str, Any], key: str, where: str) -> tuple[float, ...]:

@@ -101,6 +101,11 @@ def test_power_rises_with_the_clock_faster_than_it():
         ("hysteresis = 2", "hysteresis = 1e-9", "hysteresis is 1e-09 K; 0.1 K or more"),
         ("time_constant = 18", "time_constant = 0", "time_constant is 0.0 s; 0.01 s or more"),
         ("level = 1, size = 32", "levels = 1, size = 32", "did you mean 'level'?"),
+        ("ways = 16, line", "ways = -16, line", "cluster denver: ways of a cache is -16; a number"),
+        ("size = 2048", "size = 1e308", "size of a cache is 1e+308"),
+        ("line = 64, cores = 2", "line = 64, cores = 9", "of level 2 are 9; at most the 6 of the"),
+        ("speed = 1.0", "speed = 1e308", "a positive number, up to 1000, is wanted"),
+        ("run = 0.0", "run = 1e308 #", "run_noise is 1e+308; a number from 0 on, up to 2"),
     ],
 )
 def test_errors_of_a_sheet_name_the_place(before, after, message, tmp_path):
