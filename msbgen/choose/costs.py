@@ -17,6 +17,8 @@ Costs = str | Mapping[str, float] | Sequence[float] | Floats
 
 _EXAMPLE = "'cache_ways=1,bandwidth=0.01/MBps'"
 _PRICE = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)\s*(?:/\s*(.*\S))?\s*")
+# A higher price times a level, summed over resources, may exceed the largest number.
+_DEAREST = 1e100
 _PER_SECOND = re.compile(r"(?:ps| ?/ ?s| s\^-1)$")
 
 
@@ -50,8 +52,10 @@ def context_costs(bounds: xr.Dataset, costs: Costs) -> Floats:
         found = sum((_priced(bounds, *price) for price in prices.items()), np.zeros(n))
     else:
         found = _array(costs, n)
-    if not (np.isfinite(found) & (found >= 0)).all() or not found.any():
-        raise ArgumentError("costs are all 0, or not all finite numbers ≥ 0; some are wanted.")
+    if not (np.isfinite(found) & (found >= 0)).all():
+        raise ArgumentError("costs are not all finite numbers ≥ 0; finite ones are wanted.")
+    if not found.any():
+        raise ArgumentError("costs are all 0; a price or a cost above 0 is wanted.")
     return found
 
 
@@ -105,6 +109,10 @@ def _array(costs: ArrayLike, n: int) -> Floats:
 def _priced(bounds: xr.Dataset, name: str, price: tuple[float, str]) -> Floats:
     """What one price adds to the cost of each context."""
     amount, unit = price
+    if amount > _DEAREST:
+        raise ArgumentError(
+            f"price of {quoted(name)} is {amount:g}; a number from 0 to {_DEAREST:g} is wanted."
+        )
     resources = resource_names(bounds)
     if name in resources:
         attrs = bounds[name].attrs

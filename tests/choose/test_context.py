@@ -96,6 +96,7 @@ def test_words_have_prices_of_their_own(bounds):
         ("cache_ways=-1", "each resource once with a price ≥ 0"),
         ({"cache_ways": -1.0}, "cost of 'cache_ways' is -1.0; a number ≥ 0"),
         ("cache_ways=0", "costs are all 0"),
+        ("cache_ways=1e308", "price of 'cache_ways' is 1e[+]308; a number from 0 to 1e[+]100"),
         (np.ones(7), r"shape \(7,\); one for each of 36"),
     ],
 )
