@@ -57,7 +57,7 @@ TOGETHER = 25  # trials that share a fork
 BINS = 50  # of progress in the models that are fitted here, not 400: a tenth of the time
 # A sound file may be too small for these, lack what they name, or ask too much of this machine.
 _DEMANDING = {
-    "replay", "--leave-out", "--capacity", "report", "beside", "--beside", "--dry-run",
+    "replay", "--leave-out", "--capacity", "report", "beside", "--beside", "--dry-run", "--source",
 }  # fmt: skip
 OUT, ERR, HOW, DONE = "stdout.txt", "stderr.txt", "how.txt", "done.json"
 
