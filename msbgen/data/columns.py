@@ -50,6 +50,13 @@ Floats = NDArray[np.float64]
 
 NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _LISTS = ("resources", "counters", "totals", "rates")
+# Quantities by unit: a map may correct the unit of a header, but not the quantity.
+_QUANTITIES = {
+    **dict.fromkeys(UNITS, "time"),
+    **dict.fromkeys(("W", "mW"), "power"),
+    **dict.fromkeys(("J", "mJ"), "energy"),
+    **dict.fromkeys(("Hz", "kHz", "MHz", "GHz"), "frequency"),
+}
 _TEXTS = ("kind", "separator", "cycles", "clock")
 
 
@@ -90,6 +97,9 @@ def column_map(
                 raise ProfileError(
                     f"{source}: '{key}' is {quoted(value)}; a list of names is wanted."
                 )
+            if len(set(value)) < len(value):
+                twice = max(value, key=value.count)
+                raise ProfileError(f"{source}: {quoted(twice)} stands twice in '{key}'; drop one.")
             values[key] = tuple(value)
         elif key in _TEXTS:
             if not isinstance(value, str):
@@ -99,6 +109,8 @@ def column_map(
             if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
                 raise ProfileError(f"{source}: '{key}' is no table of names; '[{key}]' is wanted.")
             values[key] = value
+    if values.get("resources", True) == ():
+        raise ProfileError(f"{source}: 'resources' is empty; a name or more is wanted.")
     for first, second in (("resources", "counters"), ("totals", "rates")):
         both = set(values.get(first, ())) & set(values.get(second, ()))
         if both:
@@ -119,6 +131,24 @@ def bare_name(title: str) -> str:
 def unit_of(title: str) -> str:
     """The unit in a title, ``ms`` in ``runtime [ms]``; empty where there is none."""
     return title.partition("[")[2].rstrip("] ").strip()
+
+
+def _check_units(file: str, titles: Mapping[str, str]) -> None:
+    """Refuse a header that is of another quantity than its name in a map, or serves two units."""
+    named: dict[str, str] = {}
+    for title, header in titles.items():
+        ours, theirs = unit_of(title), unit_of(header)
+        if ours in _QUANTITIES and _QUANTITIES[ours] != _QUANTITIES.get(theirs, _QUANTITIES[ours]):
+            raise ProfileError(
+                f"{file}: column {shown([header])} is in {theirs}, and the column map names it "
+                f"{shown([title])}; a column of the {_QUANTITIES[ours]} is wanted."
+            )
+        other = named.setdefault(header, title)
+        if (unit_of(other) or theirs) != (ours or theirs):
+            raise ProfileError(
+                f"{file}: column {shown([header])} is named twice in the column map, {other!r} and "
+                f"{title!r}; one unit is wanted."
+            )
 
 
 class Table:
@@ -169,6 +199,7 @@ class Table:
                 f"{'a column' if one else 'columns'} {shown(missing)} {'is' if one else 'are'} "
                 f"wanted{remedy}."
             )
+        _check_units(self.file, titles)
         self._units = {bare_name(t): unit_of(t) or unit_of(theirs) for t, theirs in titles.items()}
         self._at: dict[str, list[int]] = {}
         place = {title: i for i, title in enumerate(header)}

@@ -89,3 +89,27 @@ def test_times_need_a_known_unit_and_a_sensible_value(tmp_path):
         Table(written(tmp_path, "a [h]\n1\n")).seconds("a", 0.1, 10)
     with pytest.raises(ProfileError, match="line 2 has the a '50'; a positive number is wanted"):
         Table(written(tmp_path, "a [ms]\n50\n")).seconds("a", 0.1, 10)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"runtime [us]": "a [MHz]"}, "column 'a [MHz]' is in MHz, and the column map names it"),
+        ({"power [W]": "b", "runtime [us]": "b"}, "column 'b' is named twice in the column map"),
+    ],
+)
+def test_a_header_keeps_its_unit(tmp_path, columns, message):
+    with pytest.raises(ProfileError) as caught:
+        Table(written(tmp_path, "a [MHz],b\n1,2\n"), ColumnMap(columns=columns))
+    assert message in str(caught.value)
+    Table(written(tmp_path, "n\n1\n"), ColumnMap(columns={"rows": "n", "columns": "n"}))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [("[]", "'resources' is empty; a name"), ('["a", "a"]', "'a' stands twice in 'resources'")],
+)
+def test_lists_of_names_without_a_name_or_with_one_twice_are_refused(tmp_path, names, message):
+    path = written(tmp_path, f"resources = {names}", "map.toml")
+    with pytest.raises(ProfileError, match=message):
+        read_column_map(path, ("resources",), ("resources",))

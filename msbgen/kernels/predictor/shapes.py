@@ -20,6 +20,8 @@ from msbgen.kernels.kinds import KINDS, Point, out_sides, works_of
 Floats = NDArray[np.float64]
 
 _FLOAT = 4.0  # bytes
+# Products and reciprocals of smaller sizes would overflow.
+_LEAST_SIZE = 1e-15
 # Sides of the tiles that libraries split products into: up to 128 on GPUs, 16 on CPUs.
 TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
 # Tiles that run at once: one, or one or two on each of the eight processors of an AGX Xavier.  A
@@ -88,6 +90,12 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
     m, wide, deep = np.ones(n), np.ones(n), np.ones(n)
     product = np.zeros(n, dtype=bool)
     kinds = dataset["kind"].values.astype(str)
+    if np.any((table > 0) & (table < _LEAST_SIZE)):
+        i, j = np.argwhere((table > 0) & (table < _LEAST_SIZE))[0]
+        raise ArgumentError(
+            f"kernel {i}, a {kinds[i]}, has {names[j]} {table[i, j]:g}; 0, or a number from "
+            f"{_LEAST_SIZE:g} on, is wanted."
+        )
     sides: dict[tuple[object, ...], tuple[float, float, float]] = {}
     for i, (word, row) in enumerate(zip(kinds, table)):
         given = dict(zip(names, row.tolist()))

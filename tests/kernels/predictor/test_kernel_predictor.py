@@ -168,6 +168,8 @@ def test_launches_must_have_the_measured_parameters():
         predict(rows=96, columns=16, depth=3)
     with pytest.raises(ArgumentError, match="has a size of 0"):
         predict(rows=0, columns=16)
+    with pytest.raises(ArgumentError, match="a gemm, has rows 1e-308; 0, or a number from 1e-15"):
+        predict(rows=1e-308, columns=16)
 
 
 WANTED = np.array([[400.0], [1000.0]])
