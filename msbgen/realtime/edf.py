@@ -23,6 +23,8 @@ from msbgen.realtime.truth import Truth
 TIMER = 0.005
 # Most jobs of a simulation; they take half a gigabyte.
 MOST_JOBS = 10_000_000
+# An overload beyond this is a mistake where it also takes more timer intervals than this.
+_MOST_LOAD, _MOST_TICKS = 10.0, 2_000_000
 
 
 class EdfSettings(TypedDict, total=False):
@@ -186,6 +188,8 @@ def _simulate_edf(
     jobs = JobReleases.of(task_set, horizon, truth.seconds.shape[1], rng)
     names = [task.profile for task in task_set.tasks]
     profile = np.array([truth.profiles.index(name) for name in names])
+    if not stop:
+        _check_load(jobs, truth.seconds[profile], task_set.cores, timer)
     table = np.array([allocator.tasks.index(name) for name in names])
     phases, prepared = allocator.prepared()
     completion = np.full(len(jobs.task), np.inf)
@@ -203,6 +207,21 @@ def _simulate_edf(
     )  # fmt: skip
     outcome = EdfResult(jobs, completion, energy, int(counters[0]))
     return outcome, int(counters[1]), Decisions(*log)
+
+
+def _check_load(jobs: JobReleases, seconds: Floats, cores: int, timer: float) -> None:
+    """Refuse a long simulation of a set that is overloaded even in its fastest contexts.
+
+    `seconds` has the times of each task, (tasks, runs, contexts, stretches).
+    """
+    fastest = seconds.sum(axis=3, dtype=float).min(axis=2)
+    least = float(fastest[jobs.task, jobs.run].sum()) / cores
+    load = least / float(jobs.deadline.max())
+    if load > _MOST_LOAD and least > _MOST_TICKS * timer:
+        raise ArgumentError(
+            f"{len(jobs.task)} jobs take {least:.3g} s or longer on {cores} cores, {load:.3g} "
+            f"times the time until the last deadline; longer periods or more cores are wanted."
+        )
 
 
 def _simulate_interruptibly(*arguments: Any) -> None:

@@ -288,3 +288,15 @@ def test_the_timeline_gives_every_decision_within_the_capacities(small, task_set
     jobs = kept["job"].values[np.isfinite(kept["job"])]
     assert set(jobs) <= set(range(result.sizes["job"]))
     assert np.all(np.diff(kept["time"]) >= 0)
+
+
+def test_a_long_simulation_of_an_overloaded_set_is_refused_before_any_work(small):
+    _, tables, truth = small
+    capacity = {"ways": 8.0, "bandwidth": 420.0}
+    allocator = Allocator(tables, capacity, 2)
+    name = next(iter(tables))
+    task_set = TaskSet(2, capacity, (Task("a", name, 1e-6),))
+    with pytest.raises(
+        ArgumentError, match=r"jobs take .* or longer on 2 cores, .* times the time"
+    ):
+        simulate_edf(task_set, allocator, truth, horizon=3.0)
