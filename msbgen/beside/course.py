@@ -47,6 +47,7 @@ from msbgen.core.errors import (
     is_number,
     quoted,
 )
+from msbgen.core.machine import OnProgress
 from msbgen.data.schema import make_profiles
 from msbgen.data.sharing import UNREGULATED, Sharing
 
@@ -332,6 +333,7 @@ def duration_bounds(
     draws: int = 40,
     rng: np.random.Generator | int = 0,
     law: LawSettings = _LAW,
+    progress: OnProgress | None = None,
 ) -> Floats:
     """Lower and upper bounds of each duration [s], (n, 2), that hold with probability `level`.
 
@@ -339,7 +341,8 @@ def duration_bounds(
     the deviation of its table's `doubt`.  Its slowdown is then raised to a power of mean 1 and
     deviation ``law.doubt``, and multiplied by a factor with the deviation ``law.table_doubt``.
     Bounds are normal quantiles of the logarithms over `draws`.  Copies of one program with one
-    start and one group have the same bounds, of the draws of all of them.
+    start and one group have the same bounds, of the draws of all of them.  `progress` is called
+    with (done, total) draws.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"level is {level}; a probability between 0 and 1 is wanted.")
@@ -356,6 +359,8 @@ def duration_bounds(
         faster = [replace(t, seconds=t.seconds * f) for t, f in zip(tables, factors)]
         ends = _played(faster, sharing, math.inf, law)[3] - np.array(sharing.starts)
         found[d] = np.log(ends) + spread * drawn.standard_normal(n)
+        if progress:
+            progress(d + 1, draws)
     from scipy.stats import norm  # slow to import
 
     copies: dict[tuple[object, ...], list[int]] = {}
@@ -482,7 +487,7 @@ def _played(
         np.array([0.0 if b >= UNREGULATED else per_miss / b for b in sharing.bandwidth]),
         np.ascontiguousarray(per_miss / levels[::-1]),
     )
-    _check_length(tables, sharing, resources[2], law.step if math.isinf(interval) else interval)
+    _check_length(tables, sharing, resources[2], min(law.step, interval))
     queue = 1.0 if sharing.channel == "queue" else 0.0
     sets = columns.way_size / columns.line_size
     segment_time, ends = np.zeros((n, len(tables[0].requests))), np.empty(n)

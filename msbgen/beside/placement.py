@@ -104,7 +104,8 @@ def choose_placement(
 
     Notes
     -----
-    Every group that can meet on a socket is played once: 28 pairs for 8 programs on 4 sockets,
+    Every group that can meet on a socket is played once, and groups of the same tables together
+    once: 28 pairs for 8 programs on 4 sockets,
     whose 105 placements are then compared; about 0.2 s.
     """
     n, sockets = len(tables), count_of(sockets, "sockets")
@@ -123,12 +124,7 @@ def choose_placement(
     alone = _alone(tables, sharing, law)
     sizes = {len(group) for groups in _placements(n, sockets, size) for group in groups}
     wanted = [g for s in sorted(sizes) for g in itertools.combinations(range(n), s)]
-    found: dict[tuple[int, ...], Floats] = {}
-    for done, group in enumerate(wanted, start=1):
-        socket = _socket(sharing, tables, group)
-        found[group] = play_durations([tables[i] for i in group], socket, law=law)
-        if progress:
-            progress(done, len(wanted))
+    found = _played_groups(tables, wanted, sharing, law, progress)
     costs = {
         group: (
             float(_cost(durations, alone[list(group)], limits[list(group)], objective).max()),
@@ -151,6 +147,29 @@ def choose_placement(
     return _placement(chosen, durations, alone, limits, best[0], compared, worst, first)
 
 
+def _played_groups(
+    tables: Sequence[ProgramTable],
+    groups: Sequence[tuple[int, ...]],
+    sharing: Sharing,
+    law: LawSettings,
+    progress: OnProgress | None,
+) -> dict[tuple[int, ...], Floats]:
+    """Durations of the programs of each group on one socket [s]; equal groups are played once."""
+    first: dict[int, int] = {}
+    alike = [first.setdefault(id(table), i) for i, table in enumerate(tables)]
+    orders = {group: sorted(group, key=alike.__getitem__) for group in groups}
+    keys = {group: tuple(alike[i] for i in order) for group, order in orders.items()}
+    distinct = dict.fromkeys(keys.values())
+    played: dict[tuple[int, ...], Floats] = {}
+    for done, key in enumerate(distinct, start=1):
+        socket = _socket(sharing, tables, key)
+        played[key] = play_durations([tables[i] for i in key], socket, law=law)
+        if progress:
+            progress(done, len(distinct))
+    # sorting is stable, so that each place of an order is that of its program in the group
+    return {group: played[keys[group]][[orders[group].index(i) for i in group]] for group in groups}
+
+
 @checks_arguments
 def best_partition(
     tables: Sequence[ProgramTable],
@@ -160,6 +179,7 @@ def best_partition(
     deadlines: Sequence[float] | None = None,
     split_bandwidth: bool = False,
     law: LawSettings = _LAW,
+    progress: OnProgress | None = None,
 ) -> Placement:
     """The partition of a shared cache into whole ways that repairs a bad group best.
 
@@ -186,8 +206,10 @@ def best_partition(
                 options.append(replace(apart, bandwidth=pools, memory=each))
     best: tuple[float, float] = (math.inf, math.inf)
     chosen, durations, worst = everything, alone, 0.0
-    for option in options:
+    for done, option in enumerate(options, start=1):
         played = play_durations(tables, option, law=law)
+        if progress:
+            progress(done, len(options))
         value = float(_cost(played, alone, limits, objective).max()), float(played.sum())
         worst = max(worst, value[0])
         if value < best:

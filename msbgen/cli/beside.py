@@ -218,14 +218,16 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
 
     course = play(tables, sharing)
     level = 1 - options.miscoverage
-    bounds = duration_bounds(tables, sharing, level, rng=options.seed)
+    with Progress("drawing") as step:
+        bounds = duration_bounds(tables, sharing, level, rng=options.seed, progress=step)
     harm = find_harm(tables, sharing)
     repaired = None
     if options.repair:
-        repaired = best_partition(
-            tables, sharing, deadlines=options.deadlines,
-            objective=options.objective,
-        )  # fmt: skip
+        with Progress("comparing") as step:
+            repaired = best_partition(
+                tables, sharing, deadlines=options.deadlines, objective=options.objective,
+                progress=step,
+            )  # fmt: skip
     header = ["task", "alone [s]", "beside [s]", f"bounds {level:.0%} [s]", "slowdown"]
     header += ["worst segment", "by cache [s]", "by bandwidth [s]"]
     rows = [header + [f"by {i}: {task} [s]" for i, task in enumerate(course.tasks)]]

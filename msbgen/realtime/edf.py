@@ -209,7 +209,7 @@ def _simulate_edf(
     return outcome, int(counters[1]), Decisions(*log)
 
 
-def _check_load(jobs: JobReleases, seconds: Floats, cores: int, timer: float) -> None:
+def _check_load(jobs: JobReleases, seconds: NDArray[np.float32], cores: int, timer: float) -> None:
     """Refuse a long simulation of a set that is overloaded even in its fastest contexts.
 
     `seconds` has the times of each task, (tasks, runs, contexts, stretches).

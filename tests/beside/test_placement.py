@@ -65,6 +65,16 @@ def test_every_placement_is_compared_once(several, n, sockets, many):
     assert choose_placement(several, sockets, SOCKET).compared == many
 
 
+def test_equal_groups_are_played_once(several):
+    a, b, *_ = several
+    mixed, calls = [b, a, b, a], []
+    found = choose_placement(mixed, 2, SOCKET, progress=lambda *step: calls.append(step))
+    assert calls == [(1, 3), (2, 3), (3, 3)]  # of six pairs
+    again = choose_placement([replace(t) for t in mixed], 2, SOCKET)
+    np.testing.assert_allclose(found.durations, again.durations, rtol=1e-12)
+    assert (found.groups, found.compared) == (again.groups, again.compared)
+
+
 def test_a_partition_repairs_a_pair_that_thrashes(several):
     # a stream without reuse displaces what the other would use again
     stream = several[1]
