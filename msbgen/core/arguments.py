@@ -17,7 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union
 
 import numpy as np
 
-from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.errors import ArgumentError, is_number, quoted
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -96,9 +96,10 @@ def _is(value: Any, kind: Any) -> bool:
     if origin is Literal:
         return isinstance(value, str) and value in parts
     if kind is float:
-        return isinstance(value, (int, float, np.number)) and _is_real(value)
+        return is_number(value) and _is_real(value)
     if kind is int:
-        return isinstance(value, (int, np.integer)) and abs(int(value)) < 2**63
+        whole = is_number(value) and isinstance(value, (int, np.integer))
+        return whole and abs(int(value)) < 2**63
     if kind is bool:
         return isinstance(value, (bool, np.bool_))
     if kind is None or kind is type(None):

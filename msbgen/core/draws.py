@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,62 @@ def seed_of(rng: np.random.Generator | int) -> int:
     )
 
 
-def numbers_of(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Values of the argument `name` as an array of numbers; ArgumentError where they are none."""
+def numbers_of(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDArray[np.float64]:
+    """Values of the argument `name` as an array of floating-point numbers.
+
+    Errors as :func:`real_array`.
+    """
+    return real_array(values, name, columns).astype(np.float64, copy=False)
+
+
+def real_array(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDArray[Any]:
+    """Values of the argument `name` as an array of whole or floating-point numbers.
+
+    `columns` are the names of its columns, for tables that have names.
+
+    Raises
+    ------
+    ArgumentError
+        Masked values, texts, booleans and complex numbers, rows of several lengths; a table with
+        one of the columns in another place.
+    """
+    columns, verb = list(columns), "are" if name.endswith("s") else "is"
+    rows = f" in rows of {', '.join(columns)}, all of one length," if columns else ""
+    wanted = f"numbers{rows}"
+    if np.ma.is_masked(values):
+        raise ArgumentError(f"{name} {verb} masked in part; {wanted} are wanted.")
+    _check_order(values, name, columns)
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind not in "iuf" or not hasattr(values, "dtype"):
+            # numpy makes numbers of texts, and of booleans beside numbers
+            each = np.asarray(values, dtype=object).ravel().tolist()
+            if values is None or any(
+                isinstance(one, (str, bytes, bool, np.bool_, complex)) for one in each
+            ):
+                raise TypeError
+        return array if array.dtype.kind in "iuf" else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"{name} is {quoted(values)}; numbers are wanted.") from None
+        raise ArgumentError(f"{name} {verb} {quoted(values)}; {wanted} are wanted.") from None
+
+
+def names_of_columns(values: object) -> list[str]:
+    """Names of the columns of a table such as those of pandas; empty where it has none."""
+    try:
+        names: list[Any] = list(getattr(values, "columns", ()))
+    except TypeError:
+        return []
+    return names if all(isinstance(name, str) for name in names) else []
+
+
+def _check_order(values: object, name: str, columns: Sequence[str]) -> None:
+    """Refuse a table in which one of the columns stands in another place."""
+    given = names_of_columns(values) if columns else []
+    if any(one in columns and columns[i : i + 1] != [one] for i, one in enumerate(given)):
+        raise ArgumentError(
+            f"columns of {name} are {', '.join(given)}; {', '.join(columns)}, in this order, are "
+            f"wanted."
+        )
 
 
 def count_of(value: Any, name: str) -> int:

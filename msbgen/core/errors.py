@@ -69,10 +69,10 @@ class ProfileError(ValueError):
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is one real number, of Python or numpy."""
+    """Whether a value is one real number, of Python or numpy; True and False are none."""
     from numbers import Real  # not at the start of every command
 
-    return isinstance(value, Real)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_positive(owner: object, *names: str) -> None:

@@ -38,6 +38,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import to_unit_range
+from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
@@ -160,6 +161,7 @@ def level_text(value: float, labels: Sequence[str] = ()) -> str:
 
 def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Contexts of the dataset, (n_contexts, n_resources), each column in its resource's unit."""
+    check_datasets(dataset)
     columns = [np.asarray(dataset[name].values, dtype=float) for name in resource_names(dataset)]
     if not columns:
         raise ProfileError(f"{file_of(dataset)}: no resource found: give them role='resource'.")
@@ -393,18 +395,7 @@ def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
 
 def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray[np.float64]:
     """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one."""
-    if np.ma.is_masked(contexts):
-        raise ArgumentError("contexts are masked in part; finite numbers are wanted.")
-    try:
-        table = np.asarray(contexts)
-        if table.dtype.kind in "bc":
-            raise TypeError
-        table = table.astype(float)
-    except (TypeError, ValueError, OverflowError):  # words, or rows of several lengths
-        raise ArgumentError(
-            f"contexts are no table of numbers; rows × {len(resources)} columns "
-            f"({', '.join(resources)}) are wanted."
-        ) from None
+    table = numbers_of(contexts, "contexts", resources)
     if table.ndim != 2 or table.shape[1] != len(resources) or len(table) == 0:
         raise ArgumentError(
             f"contexts have shape {table.shape}; rows × {len(resources)} columns "

@@ -123,7 +123,7 @@ def _result(
 
 
 def _positive(value: Any) -> bool:
-    number = is_number(value) and not isinstance(value, bool)
+    number = is_number(value)
     return number and float(value) > 0 and math.isfinite(float(value))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.draws import numbers_of, real_array
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
@@ -66,14 +67,7 @@ class Observations:
 
 def run_indices(runs: ArrayLike) -> Indices:
     """Rows of workload, platform and neighbours, (n, 2 + slots), checked to be whole numbers."""
-    try:
-        table = np.asarray(runs)
-        table = table if table.dtype.kind in "iu" else np.asarray(table, dtype=float)
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            "runs is no table of numbers; rows of workload, platform and neighbours, all of one "
-            "length, are wanted."
-        ) from None
+    table = real_array(runs, "runs", ("workload", "platform"))
     if table.ndim != 2 or table.shape[1] < 2 or len(table) == 0:
         raise ArgumentError(
             f"runs has shape {table.shape}; rows of workload, platform and neighbours are wanted."
@@ -104,12 +98,7 @@ def observations(table: Indices, shape: tuple[int, int]) -> Observations:
 
 def log_runtimes(runtime: ArrayLike, n: int) -> Floats:
     """Logarithms of n positive runtimes [s], (n,)."""
-    try:
-        values = np.asarray(runtime, dtype=float)
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            "runtime holds a value that is no number; seconds are wanted."
-        ) from None
+    values = numbers_of(runtime, "runtime")
     if values.shape != (n,):
         raise ArgumentError(f"runtime has shape {values.shape}; ({n},) is wanted.")
     bad = ~(np.isfinite(values) & (values > 0))
