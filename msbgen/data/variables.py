@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.draws import real_array
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import path_of
 from msbgen.data.store import load_netcdf, packing, save_netcdf
@@ -22,6 +23,8 @@ from msbgen.data.store import load_netcdf, packing, save_netcdf
 Kind = Literal["number", "count", "whole", "text"]
 # `least` of a variable that may be any number above 0.
 POSITIVE = float(np.nextafter(0.0, 1.0))
+# `dtype` of variables that are 1 or 0, which may be given as True or False.
+_FLAG = "int8"
 # Type codes of numpy that each kind may have, their default type and their name in sentences.
 _KINDS: dict[Kind, tuple[str, str, str]] = {
     "number": ("fiu", "float64", "numbers"),
@@ -66,8 +69,13 @@ class Variable:
         if self.kind == "text":
             array = np.array([str(value) for value in np.asarray(values, dtype=object)], dtype=str)
         else:
+            flags = self.dtype == _FLAG and np.asarray(values).dtype.kind == "b"
+            given = np.asarray(values) if flags else real_array(values, self.name or self.role)
+            if self.kind == "whole" and not (given == np.floor(given)).all():
+                odd = given[given != np.floor(given)][0]
+                raise ArgumentError(f"{self.label} is {odd:.10g}; a whole number is wanted.")
             with np.errstate(invalid="ignore", over="ignore"):  # a check of the values follows
-                array = np.array(values, dtype=self.dtype or _KINDS[self.kind][1])
+                array = np.array(given, dtype=self.dtype or _KINDS[self.kind][1])
         declared = {"role": self.role, "units": self.unit, "long_name": self.meaning}
         dims = self.dims
         if array.ndim < len(dims):
@@ -191,6 +199,8 @@ class Schema:
                 {name: entry for name, entry in entries.items() if name in coords},
                 {"schema": self.name, **(attrs or {})},
             )
+        except ArgumentError:
+            raise
         except (TypeError, ValueError, OverflowError) as error:
             why = str(error).partition("\n")[0].rstrip(".")
             raise ArgumentError(

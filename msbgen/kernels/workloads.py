@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
+from msbgen.core.draws import real_array
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
 from msbgen.data.files import path_of
@@ -32,7 +33,7 @@ SCHEMA = Schema(
     (
         Variable("workload", _OF, "text", meaning="name of the network"),
         Variable("kind", _OF, "text", meaning="kind of the kernel"),
-        Variable("count", _OF, "whole", "1", "launches with these parameters", least=1),
+        Variable("count", _OF, "whole", "1", "launches with these parameters", 1, _MOST_LAUNCHES),
         parameter("launch"),
     ),
 )
@@ -61,8 +62,13 @@ def make_workload(
     attrs : mapping
         Global attributes beyond ``schema``.
     """
+    counts = real_array(count, "count")
+    good = (counts >= 1) & (counts <= _MOST_LAUNCHES) & (counts == np.floor(counts))
+    if not good.size or not good.all():
+        some = f"count is {counts[~good][0]:.10g}" if good.size else "kernels are none"
+        raise ArgumentError(f"{some}; a whole number from 1 to {_MOST_LAUNCHES} each is wanted.")
     names = [workload] * len(kind) if isinstance(workload, str) else list(workload)
-    dataset = SCHEMA.dataset({"workload": names, "kind": kind, "count": count}, attrs)
+    dataset = SCHEMA.dataset({"workload": names, "kind": kind, "count": counts}, attrs)
     for name, values in (parameters or {}).items():
         if name in RESERVED:
             raise ArgumentError(f"name is {name!r}, which is reserved; rename it.")

@@ -15,7 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
-from msbgen.kernels.workloads import counts_of, one_workload, workload_names
+from msbgen.kernels.workloads import (
+    counts_of,
+    one_workload,
+    validate_workload,
+    workload_names,
+)
 
 Floats = NDArray[np.float64]
 
@@ -26,8 +31,9 @@ def sum_kernels(
     """Time [s] and energy [J] of all kernels of one workload in configurations, (m,) each.
 
     Energies are NaN where power was not measured. Several workloads, or kernels of a kind that was
-    not measured, raise :class:`ArgumentError`.
+    not measured, raise :class:`ArgumentError`, a dataset of another form :class:`ProfileError`.
     """
+    validate_workload(workload, source="workload")
     if len(workload_names(workload)) > 1:
         raise ArgumentError(
             f"workloads are {', '.join(workload_names(workload))}; one of them is wanted."

@@ -196,6 +196,8 @@ def test_a_network_is_the_sum_of_its_kernels(exact):
     energy = seconds * watts
     np.testing.assert_allclose(joules, energy[0] + 4 * energy[1] + 2 * energy[2])
     np.testing.assert_array_equal(predict_network(exact, one, WANTED)[0], total)
+    with pytest.raises(ProfileError, match=r"^workload: variable 'count' is -1 at launch 0"):
+        predict_network(exact, one.assign(count=-one["count"] // one["count"]), WANTED)
 
 
 def test_the_overhead_is_fitted_to_other_networks(exact):
