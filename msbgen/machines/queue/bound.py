@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.machines.queue.jobs import (
     LONGEST,
@@ -42,6 +43,7 @@ _RESOLUTION = 1e-3
 _STEP = 1.25
 
 
+@checks_arguments
 def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Optimum of the linear programme with all jobs submitted at once [s].
 
@@ -51,6 +53,7 @@ def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     return _optimum(work, check_machines(jobs, machines), -np.inf, np.inf)
 
 
+@checks_arguments
 def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Lower bound of the makespan of every schedule of these jobs [s].
 
@@ -136,6 +139,7 @@ def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> flo
     return best
 
 
+@checks_arguments
 def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Makespan if every machine gets the same mix of jobs and all nodes work all the time [s].
 
@@ -150,6 +154,7 @@ def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     return float(len(jobs) / (check_machines(jobs, machines)[used] / mean).sum())
 
 
+@checks_arguments
 def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
     """The same jobs with submissions scaled in time to a load.
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.arguments import checks_arguments
+from msbgen.core.draws import names_of_columns, numbers_of
+from msbgen.core.errors import ArgumentError, is_number, quoted
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -34,6 +36,8 @@ class Jobs:
     estimate: Floats
     # Machines that the user would choose, (jobs, machines), for placement ``user``.
     suits: NDArray[np.bool_]
+    # Names of the machines, where they are known.
+    machines: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.submission)
@@ -75,6 +79,7 @@ class Jobs:
         return replace(self, submission=_numbers(submission, "submission", 1))
 
 
+@checks_arguments
 def make_jobs(
     submission: ArrayLike,
     nodes: ArrayLike,
@@ -85,7 +90,8 @@ def make_jobs(
 ) -> Jobs:
     """Jobs from arrays, as the attributes of :class:`Jobs`.
 
-    By default estimates equal true times, and all machines suit.
+    By default estimates equal true times, and all machines suit.  The names of a table's columns,
+    as of pandas, are those of the machines.
 
     Raises
     ------
@@ -93,6 +99,7 @@ def make_jobs(
         Shapes that do not fit, a submission that is no number, no whole number of nodes, a time
         that is not positive, a job that runs nowhere.
     """
+    machines = tuple(names_of_columns(runtime))
     times = _numbers(runtime, "runtime", 2)
     width = _numbers(nodes, "nodes", 1)
     whole = np.isfinite(width) & (np.abs(width) <= MOST_NODES) & (width == np.round(width))
@@ -101,21 +108,27 @@ def make_jobs(
         _numbers(submission, "submission", 1),
         width.astype(np.int64),
         times,
-        times if estimate is None else _numbers(estimate, "estimate", 2),
+        times if estimate is None else _numbers(estimate, "estimate", 2, machines),
         np.ones(times.shape, bool) if suits is None else np.asarray(suits, dtype=bool),
+        machines,
     )
 
 
 def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
     """Nodes of each machine, in the order of the jobs' columns.
 
-    :class:`ArgumentError` for another number of machines than the jobs have times for, or as
-    :func:`check_nodes`.
+    :class:`ArgumentError` for another number of machines than the jobs have times for, for their
+    names in another order, or as :func:`check_nodes`.
     """
     if len(machines) != jobs.runtime.shape[1]:
         raise ArgumentError(
             f"machines are {len(machines)}; the {jobs.runtime.shape[1]} that the jobs have times "
             f"of are wanted."
+        )
+    if jobs.machines != tuple(machines) and set(jobs.machines) == set(machines):
+        raise ArgumentError(
+            f"machines are {', '.join(machines)}; {', '.join(jobs.machines)}, in the order of the "
+            f"jobs' times, are wanted."
         )
     return check_nodes(machines)
 
@@ -123,10 +136,10 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
 def check_nodes(machines: Mapping[str, int]) -> Indices:
     """Nodes of each machine; :class:`ArgumentError` where it is no whole number from 1."""
     for name, nodes in machines.items():
-        if not 1 <= nodes <= MOST_NODES or nodes != int(nodes):
+        if not is_number(nodes) or not 1 <= nodes <= MOST_NODES or nodes != int(nodes):
             raise ArgumentError(
-                f"nodes of machine '{name}' are {nodes}; a whole number from 1 to {MOST_NODES} is "
-                f"wanted."
+                f"nodes of machine '{name}' are {quoted(nodes)}; a whole number from 1 to "
+                f"{MOST_NODES} is wanted."
             )
     return np.array([int(nodes) for nodes in machines.values()], dtype=np.int64)
 
@@ -153,8 +166,10 @@ def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]
     return ~np.isnan(jobs.runtime) & (jobs.nodes[:, None] <= check_machines(jobs, machines))
 
 
-def _numbers(values: ArrayLike, name: str, dimensions: int) -> Floats:
-    array = np.array(values, dtype=np.float64)
+def _numbers(
+    values: ArrayLike, name: str, dimensions: int, columns: tuple[str, ...] = ()
+) -> Floats:
+    array = np.array(numbers_of(values, name, columns))
     if array.ndim != dimensions:
         wanted = "a row per job and a column per machine" if dimensions == 2 else "a number per job"
         raise ArgumentError(f"{name} is of shape {array.shape}; {wanted} is wanted.")

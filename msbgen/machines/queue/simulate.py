@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import msbgen.machines.queue._kernels as _kernels
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
 from msbgen.machines.queue.jobs import Floats, Indices, Jobs, check_machines, where_jobs_fit
@@ -56,6 +57,7 @@ class Schedule:
     machine: Indices
 
 
+@checks_arguments
 def simulate_queue(
     jobs: Jobs,
     machines: Mapping[str, int],

@@ -106,6 +106,12 @@ def test_a_load_is_the_share_of_the_machines_that_jobs_take(seed, load):
     np.testing.assert_allclose(scaled.submission, gaps * span, rtol=1e-9)
 
 
+@pytest.mark.parametrize("load", ["x", None])
+def test_loads_that_are_no_numbers_are_refused(load):
+    with pytest.raises(ArgumentError, match=r"load is .*; a number is wanted"):
+        queue.at_load(queue.make_jobs([0, 1], [1, 1], [[1], [1]]), {"a": 1}, load)
+
+
 @pytest.mark.parametrize("load", [0, -1, np.nan, np.inf])
 def test_loads_out_of_range_are_refused(load):
     jobs = queue.make_jobs([0, 1], [1, 1], [[1], [1]])

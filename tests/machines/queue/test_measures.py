@@ -66,6 +66,9 @@ def test_jobs_do_not_change_with_the_arrays_that_they_were_made_of():
             {"submission": [[0], [1]]},
             r"submission is of shape \(2, 1\); a number per job is",
         ),
+        ({"nodes": ["1", "2"]}, "nodes are .'1', '2'.; numbers are wanted"),
+        ({"submission": np.ma.masked_array([0, 1], [0, 1])}, "submission is masked in part"),
+        ({"runtime": np.ma.masked_array(np.ones((2, 2)), np.eye(2))}, "runtime is masked in part"),
         ({"nodes": [1, 0]}, "nodes of job 1 is 0; a whole number from 1 to 10000000 is wanted."),
         (
             {"runtime": [1, 2]},

@@ -4,6 +4,7 @@ import itertools
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,6 +137,10 @@ def test_random_placements_are_even_and_depend_on_the_seed():
         ({"machines": {"m": 2}}, "nodes of job 1 are 3, and no machine on which it runs has more"),
         ({"machines": {"m": 3, "n": 1}}, "machines are 2; the 1 that the jobs have times of"),
         ({"machines": {"m": 2.5}}, "nodes of machine 'm' are 2.5; a whole number"),
+        ({"machines": {"m": "4"}}, "nodes of machine 'm' are '4'; a whole number"),
+        ({"machines": {"m": True}}, "nodes of machine 'm' are True; a whole number"),
+        ({"machines": None}, "machines is None; a mapping of a text to a whole number is wanted"),
+        ({"machines": [4]}, "machines is .4.; a mapping of a text to a whole number is wanted"),
     ],
 )
 def test_arguments_out_of_range_are_refused(given, sentence):
@@ -144,6 +149,17 @@ def test_arguments_out_of_range_are_refused(given, sentence):
             queue.make_jobs(**EASY),
             **{"machines": {"m": 3}, **given},  # type: ignore[arg-type]
         )
+
+
+def test_machines_with_names_are_in_the_order_of_the_columns():
+    times = pd.DataFrame({"old": [4.0], "new": [1.0]})
+    jobs = queue.make_jobs([0], [1], times)
+    assert queue.simulate_queue(jobs, {"old": 1, "new": 1}).end.tolist() == [1.0]
+    assert queue.simulate_queue(jobs, {"a": 1, "b": 1}).end.tolist() == [1.0]
+    with pytest.raises(ArgumentError, match="machines are new, old; old, new, in the order of"):
+        queue.simulate_queue(jobs, {"new": 1, "old": 1})
+    with pytest.raises(ArgumentError, match="columns of estimate are new, old; old, new, in this"):
+        queue.make_jobs([0], [1], times, estimate=times[["new", "old"]])
 
 
 def test_a_user_of_machines_that_are_too_small_is_refused():
