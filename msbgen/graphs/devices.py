@@ -55,6 +55,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
+from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.schema import same_level
 from msbgen.data.shipped import shipped_folder
@@ -72,6 +73,8 @@ _CLOCKS = (0.01, 20.0)
 _FASTEST, _MOST_POWER, _MOST_ENERGY, _MOST_RESISTANCE, _MOST_NOISE = 1e3, 1e6, 1e9, 1e6, 2.0
 # Most levels, size [KiB], ways and line [B] of a cache.
 _MOST_CACHE = {"level": 9, "size": 1e9, "ways": 1_000_000, "line": 1e6, "cores": MOST_CORES}
+# Temperatures at the start [°C].
+_COLDEST, _HOTTEST = -100, 300
 
 
 @dataclass(frozen=True)
@@ -404,13 +407,35 @@ def device_contexts(
     return check_contexts(device, rows)
 
 
+def start_temperatures(device: Device, temperature: ArrayLike | None, n: int) -> Floats:
+    """Temperatures at the start in n contexts [°C], (n,), from one or n; None: ambient.
+
+    :class:`ArgumentError`: others than one or n numbers from -100 to 300.
+    """
+    if temperature is None:
+        return np.full(n, device.ambient)
+    starts = numbers_of(temperature, "temperature")
+    if starts.shape not in ((), (n,)):
+        raise ArgumentError(
+            f"temperature has shape {starts.shape}; one number, or one for each of {n} contexts, "
+            f"is wanted."
+        )
+    good = (starts >= _COLDEST) & (starts <= _HOTTEST)
+    if not good.all():
+        raise ArgumentError(
+            f"temperature is {starts[~good][0]:g} °C; a number from {_COLDEST} to {_HOTTEST} is "
+            f"wanted."
+        )
+    return np.full(n, starts, dtype=float)
+
+
 def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
     """Contexts with each value replaced by the nearest equal level, (n_contexts, n_columns).
 
     :class:`ArgumentError`: another number of columns, a value that is no level, a context without a
     core.
     """
-    table = np.array(contexts, dtype=float, ndmin=2)
+    table = np.array(numbers_of(contexts, "contexts", device.columns), ndmin=2)
     if table.ndim != 2 or table.shape[1] != len(device.columns) or len(table) == 0:
         raise ArgumentError(
             f"contexts have shape {np.shape(contexts)}; a row each of {', '.join(device.columns)} "

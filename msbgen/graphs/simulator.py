@@ -25,7 +25,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 import msbgen.graphs._kernels as _kernels
-from msbgen.core.draws import generator
+from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.core.words import number_of
@@ -201,7 +201,7 @@ class Simulator:
         if runs < 1 or runs != int(runs):
             raise ArgumentError(f"runs are {runs}; a whole number ≥ 1 is wanted.")
         start = self.device.ambient if temperature is None else temperature
-        starts = np.asarray(start, dtype=float)
+        starts = numbers_of(start, "temperature")
         if starts.shape not in ((), (len(table),)) or not np.all(
             (starts > -273.15) & (starts < 1000)
         ):
@@ -343,7 +343,7 @@ def label_runs(
     """
     device = simulator.device
     table, program = check_contexts(device, contexts), simulator.program(graph)
-    start = np.asarray(device.ambient if temperature is None else temperature, dtype=float)
+    start = numbers_of(device.ambient if temperature is None else temperature, "temperature")
     apart, noise = start.shape == (len(table),), generator(rng)
     _check_size(len(table), runs, _OF_RUN + 8.0 * table.shape[1])
     of_context = max(runs, 1) * (len(program.work) + 1)

@@ -15,11 +15,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices
-from msbgen.graphs.devices import Device
+from msbgen.graphs.devices import Device, start_temperatures
 from msbgen.graphs.kinds import Kind, read_kinds
 from msbgen.graphs.predictor.checked_runs import arrays_of_runs, devices_of_runs
 from msbgen.graphs.predictor.encoder import GraphEncoder
@@ -114,6 +115,7 @@ class NetworkPredictor(BaseGraphPredictor):
         self.devices_ = {device.name: device for device in sheets}
         return self
 
+    @checks_arguments
     def prepare(self, graph: xr.Dataset, device: Device) -> GraphOnNetwork:
         """The graph on the device, for predictions in many contexts.
 
@@ -168,8 +170,7 @@ class GraphOnNetwork:
             return finite_interval(middle, np.exp(low), np.exp(high))
 
     def _batches(self, rows: Indices, temperature: ArrayLike | None) -> list[Batch]:
-        start = self.encoder.board.device.ambient if temperature is None else temperature
-        starts = np.broadcast_to(np.asarray(start, dtype=float), len(rows))
+        starts = start_temperatures(self.encoder.board.device, temperature, len(rows))
         return [self.encoder.batch(row, float(t)) for row, t in zip(rows, starts)]
 
 

@@ -318,6 +318,7 @@ class GraphPredictor(BaseGraphPredictor):
 
     # --------------------------------------------------------------- predictions
 
+    @checks_arguments
     def prepare(self, graph: xr.Dataset, device: Device) -> GraphOnDevice:
         """The graph on the device, for predictions in many contexts.
 

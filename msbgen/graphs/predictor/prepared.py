@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.boards import Arrays, Board, Indices, PreparedGraph
-from msbgen.graphs.devices import Device
+from msbgen.graphs.devices import Device, start_temperatures
 from msbgen.graphs.predictor.factors import Factors, estimate
 from msbgen.graphs.predictor.features import GraphShape, columns, plain_features, scheduled_features
 from msbgen.graphs.predictor.intervals import GraphCalibration, check_families
@@ -29,6 +30,7 @@ class BaseGraphPredictor(Parameters):
         """The graph on the device, for predictions in many contexts."""
         raise NotImplementedError
 
+    @checks_arguments
     def predict(
         self,
         graph: xr.Dataset,
@@ -53,6 +55,7 @@ class BaseGraphPredictor(Parameters):
         prepared = self.prepare(graph, device)
         return prepared.predict(prepared.rows(contexts), temperature)
 
+    @checks_arguments
     def predict_interval(
         self,
         graph: xr.Dataset,
@@ -79,6 +82,7 @@ class BaseGraphPredictor(Parameters):
         prepared = self.prepare(graph, device)
         return prepared.interval(prepared.rows(contexts), miscoverage, temperature)[1:]
 
+    @checks_arguments
     def extrapolated(
         self, graph: xr.Dataset, device: Device, contexts: ArrayLike
     ) -> NDArray[np.bool_]:
@@ -173,8 +177,7 @@ class GraphOnDevice:
         return schedule[:, :2] * np.exp(share * correction(self.residual, features))
 
     def _start(self, rows: Indices, temperature: ArrayLike | None) -> Floats:
-        start = self.fitted.board.device.ambient if temperature is None else temperature
-        return np.full(len(rows), start, dtype=float)
+        return start_temperatures(self.fitted.board.device, temperature, len(rows))
 
     def _features(self, rows: Indices, temperature: ArrayLike | None, schedule: Floats) -> Floats:
         estimates = np.column_stack([np.log(schedule[:, :2]), schedule[:, 2:]])

@@ -218,6 +218,33 @@ def test_fewer_families_than_folds_or_than_a_rate_wants_are_refused(two, kinds, 
         small.predict_interval(GRAPHS["family11"], two[0], [two[0].largest], 0.05)
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"temperature": np.nan}, "temperature is nan °C; a number from -100 to 300 is wanted"),
+        ({"temperature": 1e308}, r"temperature is 1e\+308 °C; a number"),
+        ({"temperature": [25, -300]}, r"temperature has shape \(2,\); one number, or one for each"),
+        ({"temperature": "x"}, "temperature is 'x'; numbers are wanted"),
+        ({"contexts": "x"}, "contexts are 'x'; numbers in rows of"),
+        ({"contexts": 10**400}, "contexts are 100.*; numbers in rows of"),
+        ({"graph": None}, "graph is None; a Dataset is wanted"),
+        ({"graph": {}}, "graph is {}; a Dataset is wanted"),
+        ({"device": "tx2"}, "device is 'tx2'; a Device is wanted"),
+    ],
+)
+def test_what_is_no_question_is_refused(fitted, two, given, sentence):
+    asked = {"graph": GRAPHS["family01"], "device": two[0], "contexts": [two[0].largest]}
+    for ask in (fitted.predict, fitted.predict_interval):
+        with pytest.raises(ArgumentError, match=f"^{sentence}"):
+            ask(**{**asked, **given})
+
+
+def test_contexts_that_are_masked_are_refused(fitted, two):
+    hidden = np.ma.masked_all((1, len(two[0].columns)))
+    with pytest.raises(ArgumentError, match=r"^contexts are masked in part"):
+        fitted.extrapolated(GRAPHS["family01"], two[0], hidden)
+
+
 def test_parameters_and_another_sheet_of_the_same_name_are_looked_at(fitted):
     other = device_of("toy", base_power=9.0)
     with pytest.raises(ArgumentError, match="differs from the fitted one"):
