@@ -6,6 +6,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import msbgen
@@ -193,6 +194,9 @@ OF_PROFILES = {
     "compare_profiles": lambda given, made: msbgen.compare_profiles(made.measured, given),
     "all_contexts": lambda given, made: msbgen.all_contexts(given),
     "validate_profiles": lambda given, made: msbgen.validate_profiles(given),
+    "context_table": lambda given, made: msbgen.context_table(given),
+    "total_energy": lambda given, made: msbgen.total_energy(given),
+    "power_over_time": lambda given, made: msbgen.power_over_time(given),
     "write_profiles": lambda given, made: msbgen.write_profiles(given, made.folder / "y.nc"),
 }
 
@@ -202,6 +206,38 @@ OF_PROFILES = {
 def test_a_path_in_place_of_profiles_is_refused_with_the_function_that_reads_it(made, call, given):
     with pytest.raises(msbgen.ArgumentError, match=r"^the profiles are .*read_profiles\(path\)"):
         OF_PROFILES[call](given, made)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda made: made.model.generate([[True, 1.2]]), "contexts are ..True, 1.2..; numbers"),
+        (lambda made: made.model.generate([["3", "1.2"]]), "contexts are ..'3', '1.2'..; numbers"),
+        (
+            lambda made: made.calibrated.answer([True, 1.2], 0.2),
+            "context is .True, 1.2.; numbers are wanted",
+        ),
+        (lambda made: made.model.generate(QUERY, n_samples=True), "n_samples is True; a whole"),
+        (
+            lambda made: msbgen.choose_context(made.bounds, True, "cache_ways=1"),
+            "deadline is True; a",
+        ),
+        (lambda made: made.model.generate(QUERY, progress=3), "progress is 3; a function or None"),
+    ],
+)
+def test_texts_and_booleans_are_no_numbers(made, ask, sentence):
+    with pytest.raises(msbgen.ArgumentError, match=f"^{sentence}"):
+        ask(made)
+
+
+def test_columns_with_names_are_in_the_order_of_the_resources(made):
+    table = pd.DataFrame(QUERY, columns=list(made.model.resources))
+    found = made.calibrated.duration_bound(table, 0.2)
+    assert found == made.calibrated.duration_bound(QUERY, 0.2)
+    assert found == made.calibrated.duration_bound(table.set_axis(["a", "b"], axis=1), 0.2)
+    exchanged = table[table.columns[::-1]]
+    with pytest.raises(msbgen.ArgumentError, match=r"^columns of contexts are .*, in this order"):
+        made.calibrated.duration_bound(exchanged, 0.2)
 
 
 def test_a_model_is_shown_in_one_line(made):

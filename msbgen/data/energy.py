@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import (
     ENERGY_UNITS,
+    check_datasets,
     counter_dims,
     counter_names,
     describe_context,
@@ -34,6 +35,7 @@ def energy_counter(dataset: xr.Dataset) -> str:
     ArgumentError
         There is none, or several of other names.
     """
+    check_datasets(dataset)
     found = energy_counters(dataset)
     if "energy" in found:
         return "energy"

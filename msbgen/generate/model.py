@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import POSITIVE, StoredArrays, digest
 from msbgen.core.draws import count_of, numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
@@ -93,6 +94,7 @@ class ProfileModel:
             f"{', '.join(self.counters)}>"
         )
 
+    @checks_arguments
     def generate(
         self,
         contexts: ArrayLike,
@@ -148,6 +150,7 @@ class ProfileModel:
         )
         return join_profiles(list(blocks))
 
+    @checks_arguments
     def stream(
         self,
         contexts: ArrayLike,

@@ -26,6 +26,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -237,6 +238,7 @@ class RelativePredictor(Parameters):
         self.calibration_ = [calibration]
         return self
 
+    @checks_arguments
     @_SILENT
     def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
         """Time of each run on every machine [s], (n, n_machines); the measured one on the source.
@@ -258,6 +260,7 @@ class RelativePredictor(Parameters):
         sources, parts = self._check_and_predict(runs, source)
         return finite_predictions(parts.times(sources), "the time")
 
+    @checks_arguments
     @_SILENT
     def predict_interval(
         self, runs: xr.Dataset, source: str | Sequence[str], miscoverage: float = 0.1

@@ -133,6 +133,7 @@ class Allocator:
         self._chosen = np.zeros(self.cores, dtype=np.int32)
         self._contexts = np.empty((self.cores, len(self.grid.names)))
 
+    @checks_arguments
     def decide(self, tasks: Sequence[str], done: Sequence[float]) -> Floats:
         """Contexts of all cores: those that run `tasks`, in order, then the idle ones.
 

@@ -90,7 +90,8 @@ class CalibrationPool:
             for width in range(len(self.width)):
                 offset = self._offset(location, width, rate)
                 bound = self.prediction[location] + offset * self.width[width]
-                margin = float(np.maximum(np.expm1(bound - self.log_runtime), 0.0).mean())
+                with np.errstate(over="ignore"):  # of an edited model
+                    margin = float(np.maximum(np.expm1(bound - self.log_runtime), 0.0).mean())
                 if margin < (1.0 - _GAIN) * best:
                     best, chosen = margin, (location, width)
         return self._offset(*chosen, final_rate), *chosen

@@ -311,6 +311,7 @@ class RuntimePredictor(Parameters):
             predicted = self._in_parts(self._observed(runs), predict_part)
         return finite_predictions(predicted, "the runtime")
 
+    @checks_arguments
     def predict_bound(self, runs: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Runtime [s] that a run exceeds with probability at most `miscoverage`, (n,).
 
@@ -346,7 +347,9 @@ class RuntimePredictor(Parameters):
                     bound[rows] = np.maximum(bound[rows], high)
             return np.exp(bound)
 
-        return finite_predictions(self._in_parts(observed, bound_part), "the bound of the runtime")
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # of an edited model
+            bounds = self._in_parts(observed, bound_part)
+        return finite_predictions(bounds, "the bound of the runtime")
 
     def supports(self, miscoverage: float) -> bool:
         """Whether every pool has enough calibration runs for a rate."""

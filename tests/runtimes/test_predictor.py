@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError
@@ -138,7 +139,7 @@ TIMES = np.arange(1.0, 13.0)
         (CELLS, TIMES[:-1], r"runtime has shape \(11,\); \(12,\) is wanted"),
         (CELLS + 0.5, TIMES, "whole numbers are wanted"),
         ([[0, 1], [0, 1, 2]], TIMES[:2], "all of one length, are wanted"),
-        ([["sort", "pi"]], TIMES[:1], "runs is no table of numbers"),
+        ([["sort", "pi"]], TIMES[:1], "runs are .*; numbers in rows of workload, platform"),
         (np.where(CELLS == 0, -2, CELLS), TIMES, "has -2 in row 0"),
     ],
 )
@@ -178,6 +179,17 @@ def test_unfitted_and_uncalibrated_predictors_are_refused():
         bare.score(CELLS, TIMES[:3])
     with pytest.raises(MeasurementError, match=r"runtime is 0\.0 s in row 0"):
         bare.score(CELLS, 0 * TIMES)
+    hidden = np.ma.masked_array(CELLS, np.arange(CELLS.size).reshape(CELLS.shape) == 0)
+    exchanged = pd.DataFrame({"platform": [1], "workload": [0]})
+    for ask in (bare.predict, bare.extrapolates, bare.answers):
+        with pytest.raises(ArgumentError, match="runs are masked in part"):
+            ask(hidden)
+        with pytest.raises(ArgumentError, match="columns of runs are platform, workload; workload"):
+            ask(exchanged)
+    named = exchanged[["workload", "platform"]].assign(beside=-1)
+    assert bare.predict(named) == bare.predict([[0, 1, -1]])
+    with pytest.raises(ArgumentError, match=r"miscoverage is \[0\.4\]; a number is wanted"):
+        bare.calibrate(CELLS, TIMES).predict_bound(CELLS, [0.4])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [0.0, np.inf])
