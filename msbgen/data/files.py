@@ -26,8 +26,8 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 # Error codes of a full disk.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_UNWRITABLE = (*_NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO, errno.EPERM, errno.EACCES)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_UNWRITABLE = (*NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO, errno.EPERM, errno.EACCES)
 # Characters of a file's name in the name of its partial file, which must be short enough.
 _NAME_KEPT = 40
 
@@ -45,6 +45,8 @@ def check_input(path: str | os.PathLike[str]) -> Path:
 
     Pipes and devices are not opened: opening a pipe would wait for its writer.
     """
+    if path == "":
+        raise ProfileError("the name of the file is empty; name a file.")
     path = path_of(path)
     try:
         mode = path.stat().st_mode
@@ -90,7 +92,7 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
             of_partial = error.filename in (None, partial, str(partial))
             if error.errno not in _UNWRITABLE or not of_partial:
                 raise
-            remedy = "make room" if error.errno in _NO_ROOM else "try again"
+            remedy = "make room" if error.errno in NO_ROOM else "try again"
             raise OSError(
                 f"{target}: cannot be written ({_reason(error)}); {remedy} or name another output."
             ) from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.core.errors import ProfileError
-from msbgen.data.files import check_folder, check_input, sync_path
+from msbgen.data.files import NO_ROOM, check_folder, check_input, sync_path
 
 Record = dict[str, Any]
 
@@ -86,7 +86,9 @@ class Journal:
             os.fsync(self._handle)
         except OSError as error:
             os.ftruncate(self._handle, size)
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
+            remedy = "make room, then continue" if error.errno in NO_ROOM else "continue"
+            reason = f"{error.strerror}; {remedy} with --resume"
+            raise OSError(error.errno, reason, str(self.path)) from None
         self.records.append(record)
 
     def close(self) -> None:

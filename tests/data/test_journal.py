@@ -120,7 +120,7 @@ def test_a_record_that_does_not_fit_leaves_nothing_behind(path, monkeypatch):
         return write(handle, data[: len(data) // 2])
 
     monkeypatch.setattr("msbgen.data.journal.os.write", half)
-    with pytest.raises(OSError, match="No space") as caught:
+    with pytest.raises(OSError, match="No space left on device; make room, then") as caught:
         again.append({"event": "step", "to": 4})
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == str(path)
