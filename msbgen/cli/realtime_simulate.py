@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> None:
     if (options.slack == "simulated") != (options.profiles is not None):
         raise UsageError("--slack simulated and --profiles DIR go together; give both or neither.")
 
+    from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.phases import phases
     from msbgen.realtime import clocks, tasksets
@@ -87,9 +88,10 @@ def run(options: argparse.Namespace) -> None:
         )  # fmt: skip
     store.save_netcdf(result, options.out, overwrite=options.force)
     ratio = result["response_time"] / (result["deadline"] - result["release"])
-    clock = "" if slack is None else f", slack {slack:.3g}"
+    clock = "" if slack is None else f", slack {abs(slack):.3g}"
     shared.show(
-        f"{options.out}: {result.sizes['job']} jobs, {int(result['late'].sum())} late, longest "
+        f"{options.out}: {number_of(result.sizes['job'], 'job')}, "
+        f"{int(result['late'].sum())} late, longest "
         f"response {float(ratio.max()):.3f} of its deadline, energy that of "
         f"{float(result['energy'].sum()):.4g} s at the highest clock{clock}"
     )

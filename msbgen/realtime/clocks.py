@@ -46,7 +46,13 @@ def reference_slack(task_set: TaskSet) -> float:
     """
     cores = task_set.cores
     most = max(task.utilisation for task in task_set.tasks)
-    return max(0.0, 1.0 - (task_set.utilisation + (cores - 1) * most) / cores)
+    slack = max(0.0, 1.0 - (task_set.utilisation + (cores - 1) * most) / cores)
+    if slack >= 1:
+        raise ArgumentError(
+            f"utilisation, the sum of wcet over period, is {task_set.utilisation:.3g}; a larger "
+            f"one is wanted: correct 'wcet' and 'period'."
+        )
+    return slack
 
 
 @checks_arguments

@@ -286,6 +286,11 @@ def draw_task_set(
         )
     for profile, seconds in wcet.items():
         _check_seconds(seconds, f"wcet of '{profile}'")
+        if not seconds / float(utilisation) < float("inf"):
+            raise ArgumentError(
+                f"utilisation is {utilisation}, which makes periods infinite; a larger one is "
+                f"wanted."
+            )
     draw, names = generator(rng), list(wcet)
     tasks: list[Task] = []
     left = float(utilisation)

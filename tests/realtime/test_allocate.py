@@ -272,6 +272,8 @@ def test_the_reference_slack_is_where_the_test_for_global_edf_turns(utilisations
 
 def test_a_set_that_fails_the_test_has_no_slack():
     assert reference_slack(task_set([0.4] * 9, cores=4)) == 0.0
+    with pytest.raises(ArgumentError, match="is 1e-30; a larger one is wanted: correct 'wcet'"):
+        reference_slack(task_set([1e-30], cores=4))
     with pytest.raises(ArgumentError, match="wcet of task 'x' is not given"):
         reference_slack(TaskSet(4, CAPACITY, (Task("x", "a", 1.0),)))
 

@@ -106,6 +106,11 @@ def test_utilisations_out_of_range_are_refused(utilisation):
         draw_task_set(WCET, utilisation, cores=4, capacity=CAPACITY)
 
 
+def test_a_utilisation_that_makes_periods_infinite_is_refused():
+    with pytest.raises(ArgumentError, match="utilisation is 5e-324, which makes periods infinite"):
+        draw_task_set(WCET, 5e-324, cores=4, capacity=CAPACITY)
+
+
 def test_invalid_sets_are_refused():
     with pytest.raises(ArgumentError, match="profiles are none"):
         draw_task_set({}, 1.0, cores=4, capacity=CAPACITY)
