@@ -198,7 +198,7 @@ def _value(key: str, value: Any, default: Any, where: str) -> Any:
             return value
         if key == "budget" and type(value) is int:
             return str(value)
-        wanted = "a text"
+        wanted = "a time, such as '60s', or a whole number" if key == "budget" else "a text"
     raise ProfileError(f"{where}: '{key}' is {quoted(value)}; {wanted} is wanted.")
 
 
@@ -223,7 +223,10 @@ def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
     for key, least in (("samples", 1), ("seed", 0), ("leave_out", 1)):
         value = getattr(settings, key)
         if value is not None and not least <= value < 2**63:
-            raise ProfileError(f"{where}: '{key}' is {value}; a whole number ≥ {least} is wanted.")
+            wanted = f"≥ {least}" if value < least else f"from {least} to 2^63 - 1"
+            raise ProfileError(
+                f"{where}: '{key}' is {quoted(value)}; a whole number {wanted} is wanted."
+            )
     if not 0 < settings.miscoverage < 1:
         raise ProfileError(
             f"{where}: 'miscoverage' is {settings.miscoverage}; a share above 0 and below 1 is "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from msbgen.beside.table import ProgramTable
     from msbgen.data.sharing import Sharing
 
+_MOST_WAY = 1_000_000  # MiB
 _SCHEMA_VERSION = 1
 _MISCOVERAGE = 0.05
 
@@ -94,6 +95,10 @@ def run(options: argparse.Namespace) -> None:
     options.objective = options.objective or OBJECTIVES[0]
     if options.misses in (Columns.instructions, Columns.requests):
         raise UsageError(f"--misses: '{options.misses}' is no counter of misses; name one.")
+    if options.way_size > _MOST_WAY:
+        raise UsageError(
+            f"--way-size is {options.way_size:g} MiB; a number up to {_MOST_WAY} is wanted."
+        )
     columns = Columns(misses=options.misses, way_size=options.way_size * 2**20)
     clocks = _each(options.clock, len(paths), "--clock") if options.clock else [None] * len(paths)
     made: dict[tuple[Path, float | None], ProgramTable] = {}

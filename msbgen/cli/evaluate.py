@@ -47,6 +47,8 @@ def run(options: argparse.Namespace) -> None:
     unknown = [name for name in names if name not in evaluate.METHODS]
     if unknown:
         raise UsageError(f"no method '{unknown[0]}'; choose from {', '.join(evaluate.METHODS)}.")
+    if len(set(names)) < len(names):
+        raise UsageError(f"--methods names '{max(names, key=names.count)}' twice; name it once.")
     measured = shared.read_runs(options.measured, keep_all=options.keep_all)
     if options.methods is None and (problem := paper_problem(measured)):
         names = tuple(name for name in names if not name.startswith("paper/"))

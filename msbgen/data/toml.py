@@ -64,7 +64,7 @@ def whole(value: Any, key: str, where: str) -> int:
     number = amount(value, key, where)
     if number != number // 1:
         raise ProfileError(f"{where}: '{key}' is {quoted(value)}; a whole number ≥ 1 is wanted.")
-    return int(number)
+    return value if isinstance(value, int) else int(number)
 
 
 def name(content: Mapping[str, Any], key: str, where: str, wanted: str = "a name") -> str:

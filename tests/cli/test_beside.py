@@ -139,6 +139,7 @@ def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code
         ("a.nc b.nc --ways 7.5 --repair", "--repair wants a whole number of --ways"),
         ("a.nc b.nc --starts -1s,0s", "--starts: '-1s,0s' is not a list of times from 0 on"),
         ("a.nc b.nc --clock 0", "--clock: '0' is not a list of numbers > 0"),
+        ("a.nc b.nc --way-size 1e308", "--way-size is 1e+308 MiB; a number up to 1000000 is"),
         ("a.nc b.nc --picture p.txt", "--picture: 'p.txt' is no PNG; end the name with .png"),
     ],
 )

@@ -40,6 +40,10 @@ USAGE = [
     ([], "--truth"),
     (["--truth", "truth.nc", "--methods", "best"], "no method 'best'; choose from default/"),
     (["--leave-out", "2", "--methods", ""], "no method ''"),
+    (
+        ["--leave-out", "2", "--methods", "bracketing,bracketing"],
+        "--methods names 'bracketing' twice",
+    ),
     (["--leave-out", "6"], "leaves none of the 6 contexts"),
     (["--leave-out", "6", "-o", "new/s"], "leaves none"),
     (["--leave-out", "2", "--generated", "truth.nc"], "--generated needs --truth"),
