@@ -17,6 +17,7 @@ from msbgen.core.durations import parse_seconds
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data import toml
 from msbgen.data.files import check_input
+from msbgen.evaluate.scores import METHODS
 from msbgen.generate.distribution import Kind
 from msbgen.generate.fit import PRESETS
 from msbgen.plan.plan import parse_budget
@@ -206,6 +207,7 @@ def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
     kinds = get_args(Kind)
     for key, found, known in (
         ("kinds", settings.kinds, kinds),
+        ("methods", settings.methods, METHODS),
         ("preset", (settings.preset,), tuple(PRESETS)),
         ("steps", settings.steps, (*steps, "all") if steps else settings.steps),
     ):

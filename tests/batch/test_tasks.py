@@ -76,6 +76,7 @@ WRONG = {
     ONE + "sed = 3\n": "did you mean 'seed'",
     ONE + "seed = -1\n": "'seed' is -1; a whole number ≥ 0",
     ONE + f"seed = {10**19}\n": "a whole number from 0 to 2^63 - 1 is wanted",
+    ONE + 'methods = ["x"]\n': "'methods' holds 'x'; default/",
     ONE + "budget = 1e308\n": "'budget' is 1e+308; a time, such as '60s', or a whole number",
     ONE + "leave_out = 0\n": "'leave_out' is 0; a whole number ≥ 1",
     ONE + "leave_out = 2.5\n": "'leave_out' is 2.5; a whole number is wanted",

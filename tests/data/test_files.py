@@ -240,3 +240,8 @@ def test_a_library_that_says_nothing_is_asked_after(measured, tmp_path, monkeypa
     with pytest.raises(OSError, match=sentence):
         write_profiles(measured, tmp_path / "out.nc")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_name_of_an_input_is_called_so():
+    with pytest.raises(ProfileError, match="the name of the file is empty"):
+        check_input("")
