@@ -45,7 +45,7 @@ def check_input(path: str | os.PathLike[str]) -> Path:
 
     Pipes and devices are not opened: opening a pipe would wait for its writer.
     """
-    if path == "":
+    if isinstance(path, str) and not path:
         raise ProfileError("the name of the file is empty; name a file.")
     path = path_of(path)
     try:
