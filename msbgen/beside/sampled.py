@@ -41,7 +41,7 @@ EDGES = np.linspace(0, 1, STEPS + 1)
 # Parts of the segments by requests, by time, by changes of their ratio, and by work; settled with
 # the constants of the law (benchmarks/beside.md).  Work has a part so that no segment is endless.
 _EVEN = (0.25, 0.25, 0.49, 0.01)
-# Requests in so short a time are told from none [s]: a regulator's period.
+# Requests in so short a time differ from none [s]: a regulator's period.
 _PERIOD = 1e-3
 # The most runs, the slowest ones, of which events with a number of ways are means: further ones
 # cost time, and lower the noise of a mean hardly.

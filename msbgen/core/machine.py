@@ -61,7 +61,7 @@ def load_library(name: str, extra: str = "ml", purpose: str = "what is learned h
 
 
 def _import_matplotlib() -> None:
-    """Import matplotlib whatever windows MPLBACKEND names: pictures are files here."""
+    """Import matplotlib without the windows that MPLBACKEND names: pictures are files here."""
     named = os.environ.pop("MPLBACKEND", "")
     try:
         library = import_module("matplotlib")

@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def first(self) -> int:
-        """Number of first rows that are worth their time whatever errors are expected."""
+        """Number of first rows that are worth their time at any expected error."""
         return min(self.again + self.cliffs, len(self.runs))
 
     @property
