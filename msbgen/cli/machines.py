@@ -152,6 +152,8 @@ def run_predict(options: argparse.Namespace) -> None:
             f"{options.model}: has no intervals, as the fit had too few programs; run more of them "
             f"on every two machines and fit again, or drop --miscoverage."
         )
+    from msbgen.core.errors import quoted
+
     every = _read(options.runs)
     timed = predictor.timed_on(every, options.source)
     # without any, the predictor names the first
@@ -186,7 +188,7 @@ def run_predict(options: argparse.Namespace) -> None:
     shared.write_or_show_table(rows(), options.out, summary, force=options.force)
     if not timed.all():
         left = every["program"].values[~timed]
-        some = ", ".join(f"'{name}'" for name in dict.fromkeys(map(str, left[:_NAMED])))
+        some = ", ".join(map(quoted, dict.fromkeys(map(str, left[:_NAMED]))))
         raise shared.PartialResultError(
             f"{options.runs.name}: {len(left)} of {len(timed)} runs have no time on "
             f"{','.join(options.source)} and are left out, the first of program {some}; run them "

@@ -4,8 +4,8 @@ Every message is one sentence with the name, the value and what is wanted: "X is
 What comes from outside is escaped and cut, so that a message is one line of limited length.
 """
 
-# Characters of a message, and of a value that it quotes.
-_MESSAGE, _QUOTED = 1000, 62
+# Most characters of a message, and of a value that it quotes.
+MESSAGE, _QUOTED = 1000, 62
 
 
 def printable(text: object, most: int = 10**9, keep: str = "") -> str:
@@ -47,21 +47,21 @@ class ArgumentError(ValueError):
     """An argument of a public function is wrong; the call must be corrected."""
 
     def __init__(self, message: object = ""):
-        super().__init__(printable(message, _MESSAGE))
+        super().__init__(printable(message, MESSAGE))
 
 
 class MeasurementError(ValueError):
     """Measurements are well formed but do not support the computation."""
 
     def __init__(self, message: object = ""):
-        super().__init__(printable(message, _MESSAGE))
+        super().__init__(printable(message, MESSAGE))
 
 
 class ProfileError(ValueError):
     """Invalid file or data; `problems` has one sentence each, with place and remedy."""
 
     def __init__(self, *problems: str):
-        self.problems = tuple(printable(problem, _MESSAGE) for problem in problems)
+        self.problems = tuple(printable(problem, MESSAGE) for problem in problems)
         super().__init__(*self.problems)
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.schema import (
     COMPLETE,
     context_table,
@@ -44,6 +44,12 @@ def check_batch(
                 )
     if "run" not in first.dims:
         raise ProfileError(f"{source}: holds no runs, but what was made of them; name runs.")
+    for name, variable in first.data_vars.items():
+        if not {"context", "run"} <= set(variable.dims) <= {"context", "run", "time"}:
+            raise ProfileError(
+                f"{source}: the variable {quoted(name)} has the dimensions "
+                f"({', '.join(map(str, variable.dims))}), not those of runs; drop it."
+            )
     if not same_level(sampling_interval(first), interval):
         raise ProfileError(
             f"{source}: is sampled every {sampling_interval(first):g} s, here it is {interval:g}; "

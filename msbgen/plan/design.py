@@ -62,6 +62,7 @@ _AHEAD, _FEW = 64, 8
 # Measuring is worth its time while 1 % more time lowers the deviation of a new run from its
 # prediction by this many per cent.
 LEAST_GAIN = 0.05
+_EPSILON = np.finfo(np.float64).eps
 # Steps between two tests whether a design should end, and the time over that of the rows that pay
 # from which on it does.
 _TESTED, _PATIENCE = 16, 1.25
@@ -377,10 +378,15 @@ def _errors(
         z = all_points(quantity.axes)
         known = _updates(quantity, z)
         across = prior_covariance(z[index], z, quantity.lengths) - known[:, index].T @ known
-        among = across[:, index] + np.diag(quantity.step_noise(before, runs, index))
+        prior = prior_variance(z)
+        # Far beyond the measured contexts the difference above is small against its terms, so that
+        # their rounding alone may leave no covariance.
+        rounding = _EPSILON * (len(known) + len(index)) * prior[index].max(initial=0.0)
+        noise = quantity.step_noise(before, runs, index) + rounding
+        among = across[:, index] + np.diag(noise)
         rows = solve_triangular(np.linalg.cholesky(among), across, lower=True)
-        prior = (prior_variance(z) - (known**2).sum(axis=0)) @ quantity.weight
-        left = prior - np.cumsum(np.append(0.0, rows**2 @ quantity.weight))
+        measured = (prior - (known**2).sum(axis=0)) @ quantity.weight
+        left = measured - np.cumsum(np.append(0.0, rows**2 @ quantity.weight))
         # every context has an independent misfit
         square += quantity.importance * (np.maximum(left, 0.0) / len(z) + quantity.misfit)
     return np.sqrt(square)

@@ -118,6 +118,9 @@ def test_other_resources_intervals_and_what_holds_no_runs_are_refused():
         check_batch(first, {"cpu_share": LABEL}, 0.02, "f.nc")
     with pytest.raises(ProfileError, match="holds no runs"):
         check_batch(first.isel(run=0), {"cpu_share": LABEL}, 0.01, "f.nc")
+    odd = first.assign(heat=("time", np.zeros(first.sizes["time"])))
+    with pytest.raises(ProfileError, match=r"the variable 'heat' has the dimensions \(time\), not"):
+        check_batch(odd, {"cpu_share": LABEL}, 0.01, "f.nc")
 
 
 def test_runs_of_a_part_that_says_nothing_went_on_to_their_end():

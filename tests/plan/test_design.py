@@ -1,5 +1,6 @@
 """Sequential design against one factorisation of everything observed, and brute force."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -106,6 +107,15 @@ def test_every_step_is_the_best_by_brute_force(seed, window, steps):
         assert max(rates, key=rates.__getitem__) == chosen
         misfit = sum(q.importance * q.misfit for q in quantities)
         assert design.error[step] == pytest.approx(np.sqrt(error(done) / 24 + misfit), rel=1e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(0, 12))
+def test_errors_fall_however_far_away_the_contexts_are(seed, power):
+    near, nothing = quantity(seed), np.zeros(24)
+    far = replace(near, axes=tuple(axis * 10**power for axis in near.axes), noise=1e-4, misfit=0.0)
+    design = greedy_design([far], nothing + 1, nothing, np.arange(24), DesignLimits(contexts=5))
+    assert np.isfinite(design.error).all()
+    assert (np.diff(design.error) <= 0).all()
 
 
 @given(st.integers(0, 10**6), st.floats(0.3, 40), st.floats(1, 3), st.floats(0, 2))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 # Time between two lines of progress if stderr is no terminal [s].
 _LINE_EVERY = 60.0
-# Most characters of a message.
-_MESSAGE = 2000
 
 
 class UsageError(Exception):
@@ -59,11 +57,11 @@ def _to_stdout(write: Callable[[], None]) -> None:
 
 def print_message(message: object) -> None:
     """Print a message to stderr, over a progress line if there is one."""
-    from msbgen.core.errors import printable
+    from msbgen.core.errors import MESSAGE, printable
 
     clear = "\r\033[K" if sys.stderr.isatty() else ""
     with suppress(OSError):  # stderr is closed
-        print(f"{clear}msbgen: {printable(message, _MESSAGE)}", file=sys.stderr)
+        print(f"{clear}msbgen: {printable(message, MESSAGE)}", file=sys.stderr)
 
 
 class Progress:

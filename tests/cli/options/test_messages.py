@@ -56,3 +56,11 @@ def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):
     monkeypatch.setattr("sys.stdout", Full())
     with pytest.raises(OSError, match="stdout"):
         options.show("results")
+
+
+def test_a_long_message_keeps_its_beginning_and_its_remedy():
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        options.print_message(f"program '{'9' * 5000}' has no time; run it there.")
+    assert err.getvalue().startswith("msbgen: program '999")
+    assert err.getvalue().endswith("' has no time; run it there.\n")
+    assert len(err.getvalue()) < 1100
