@@ -138,7 +138,7 @@ def run_predict(options: argparse.Namespace) -> None:
     """Predict the runtimes on every machine."""
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
-    from msbgen.core.errors import ProfileError
+    from msbgen.core.errors import ProfileError, quoted
     from msbgen.core.words import number_of
     from msbgen.learn import extras
     from msbgen.machines import storage as relative_storage
@@ -152,14 +152,13 @@ def run_predict(options: argparse.Namespace) -> None:
             f"{options.model}: has no intervals, as the fit had too few programs; run more of them "
             f"on every two machines and fit again, or drop --miscoverage."
         )
-    from msbgen.core.errors import quoted
-
     every = _read(options.runs)
     timed = predictor.timed_on(every, options.source)
     # without any, the predictor names the first
     runs = every.isel(run=timed.nonzero()[0]) if timed.any() else every
     with shared.errors_from(options.runs.name):
         seconds = predictor.predict(runs, options.source)
+        unlike = predictor.extrapolates(runs, options.source)
     with shared.errors_from(options.model.name):  # refuses rates that the model does not support
         limits = (
             predictor.predict_interval(runs, options.source, options.miscoverage)
@@ -170,7 +169,7 @@ def run_predict(options: argparse.Namespace) -> None:
     def rows() -> Iterator[list[Any]]:
         words = ("program", "input", "scale", "configuration")
         more = ["low [s]", "high [s]"] if limits else []
-        yield [*words, "machine", "runtime [s]", "relative", *more, "fastest"]
+        yield [*words, "machine", "runtime [s]", "relative", *more, "fastest", "extrapolated"]
         first = predictor.machines_.index(options.source[0])
         for r, times in enumerate(seconds):
             for m, machine in enumerate(predictor.machines_):
@@ -181,11 +180,14 @@ def run_predict(options: argparse.Namespace) -> None:
                     f"{times[m] / times[first]:.4g}",
                     *(f"{limit[r, m]:.6g}" for limit in limits),
                     int(m == times.argmin()),
+                    int(unlike[r]),
                 ]
 
     machines = number_of(len(predictor.machines_), "machine")
-    summary = f"{number_of(len(seconds), 'run')} on {machines}"
-    shared.write_or_show_table(rows(), options.out, summary, force=options.force)
+    runs_shown = f"{number_of(len(seconds), 'run')}, {unlike.sum()} of them extrapolated"
+    shared.write_or_show_table(
+        rows(), options.out, f"{runs_shown}, on {machines}", force=options.force
+    )
     if not timed.all():
         left = every["program"].values[~timed]
         some = ", ".join(map(quoted, dict.fromkeys(map(str, left[:_NAMED]))))

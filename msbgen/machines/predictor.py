@@ -53,7 +53,7 @@ _SILENT = np.errstate(over="ignore", invalid="ignore")
 class RelativePredictor(Parameters):
     """Predicts times on every machine from runs on one.
 
-    ``fit → calibrate → predict, predict_interval``.
+    ``fit → calibrate → predict, predict_interval, extrapolates``.
 
     Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
     ``_``.  Needs the extra ``[ml]``.
@@ -140,6 +140,7 @@ class RelativePredictor(Parameters):
         self.features_ = learn_features(runs)
         ran = np.isfinite(runtimes_of(runs))
         rows = ran if rows is None else ran & rows
+        self.ranges_ = self._ranges(runs, rows)
         steps = progress or (lambda done, total: None)
         steps(0, 3)
         self.boosting_ = self._fit_boosting(runs, rows)
@@ -150,6 +151,26 @@ class RelativePredictor(Parameters):
         steps(3, 3)
         self.calibration_: list[MachineCalibration] = []  # one once calibrated
         return self
+
+    def _ranges(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> Floats:
+        """Least and greatest log work, and log time per unit of work, (n_machines, 2, 2).
+
+        Of the runs learned from each machine; NaN where there are none.
+        """
+        ranges = np.full((len(self.machines_), 2, 2), np.nan)
+        for s, source in enumerate(self.machines_):
+            used = np.flatnonzero(rows[:, s])
+            if len(used):
+                values = self._work_and_time(runs.isel(run=used), source)
+                ranges[s] = np.stack([values.min(axis=1), values.max(axis=1)], axis=1)
+        return ranges
+
+    def _work_and_time(self, runs: xr.Dataset, source: str) -> Floats:
+        """Log work, and log time on the machine per unit of work, (2, n)."""
+        work = self.features_.log_work(runs, source)
+        return np.stack(
+            [work, np.log(runtimes_of(runs)[:, machines_of(runs).index(source)]) - work]
+        )
 
     def _ratios(
         self, runs: xr.Dataset, rows: NDArray[np.bool_]
@@ -283,6 +304,27 @@ class RelativePredictor(Parameters):
         high = finite_predictions(middle * np.exp(half), "the upper end of the time")
         return middle * np.exp(-half), high
 
+    @checks_arguments
+    def extrapolates(self, runs: xr.Dataset, source: str | Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each run is unlike all that were learned from, (n,).
+
+        It does more or less work than any of them on one of the machines measured, or takes more
+        or less time there per unit of work, or its configuration is not known.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`predict`.
+        """
+        names = self.check_source(source)
+        self._check_timed(runs, names)
+        outside = ~self.features_.words(runs).any(axis=1)
+        for name in names:
+            low, high = self.ranges_[self.machines_.index(name)].T[:, :, None]
+            values = self._work_and_time(runs, name)
+            outside |= ~((low <= values) & (values <= high)).all(axis=0)
+        return outside
+
     def check_source(self, source: str | Sequence[str]) -> list[str]:
         """Names of the machines measured.
 
@@ -316,10 +358,7 @@ class RelativePredictor(Parameters):
     ) -> PartPredictions:
         """Predictions of the parts from the times on each machine, or on some."""
         self._check_fitted()
-        validate_relative(runs)
-        for name in machines_of(runs):
-            _check_machine(name, self.machines_, "a machine of the runs")
-        self.features_.check_units(runs)
+        self._check_runs(runs)
         runs = runs.reindex(machine=list(self.machines_))  # in the order of the fit
         seconds = runtimes_of(runs)
         log = np.log(seconds)
@@ -356,16 +395,27 @@ class RelativePredictor(Parameters):
     ) -> tuple[list[int], PartPredictions]:
         """Indices of the sources, and the predictions of the parts from them."""
         names = self.check_source(source)
+        self._check_timed(runs, names)
         parts = self.predict_parts(runs, names)
-        sources = [self.machines_.index(name) for name in names]
-        missing = ~np.isfinite(parts.log[:, sources])
-        if missing.any():
-            row, s = map(int, np.argwhere(missing)[0])
-            raise MeasurementError(
-                f"run {row}, of program '{words_of(runs, 'program')[row]}', has no time on machine "
-                f"'{names[s]}'; run it there or name another source."
-            )
-        return sources, parts
+        return [self.machines_.index(name) for name in names], parts
+
+    def _check_timed(self, runs: xr.Dataset, source: Sequence[str]) -> None:
+        """Refuse runs that break the contract, or have no time on one of the machines."""
+        self._check_runs(runs)
+        for name in source:
+            missing = ~self.timed_on(runs, name)
+            if missing.any():
+                row = int(missing.argmax())
+                raise MeasurementError(
+                    f"run {row}, of program '{words_of(runs, 'program')[row]}', has no time on "
+                    f"machine '{name}'; run it there or name another source."
+                )
+
+    def _check_runs(self, runs: xr.Dataset) -> None:
+        validate_relative(runs)
+        for name in machines_of(runs):
+            _check_machine(name, self.machines_, "a machine of the runs")
+        self.features_.check_units(runs)
 
     def _timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
         """Features of boosting."""

@@ -19,7 +19,7 @@ from msbgen.machines.widths import IntervalWidths, count_width_features
 
 Floats = NDArray[np.float64]
 
-RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/2"
+RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/3"
 
 _NAMES = ("counters", "groups", "configurations")
 _LOG: dict[str, Any] = {"low": -300.0, "high": 300.0}  # of logarithms of times and ratios
@@ -27,6 +27,7 @@ _FEATURES = (
     ModelArray("fill", ("fills", "columns")),
     ModelArray("kept", ("kept",), "i1", high=1),
     ModelArray("covariance", ("machine", "machine")),
+    ModelArray("ranges", ("machine", 2, 2), missing=True),
 )
 _FIELD = (
     ModelArray("outputs", ("m",), "i8", high="others"),
@@ -75,6 +76,7 @@ def save(
     features = predictor.features_
     arrays: dict[str, Any] = {
         "covariance": predictor.covariance_,
+        "ranges": predictor.ranges_,
         "fill": features.fill,
         "kept": features.kept.astype(np.int8),
         **predictor.trees_.arrays("trees."),
@@ -140,6 +142,7 @@ def load(path: str | os.PathLike[str]) -> RelativePredictor:
     )  # fmt: skip
     kept = taken["kept"] > 0
     predictor.covariance_ = _invertible(stored, taken["covariance"])
+    predictor.ranges_ = taken["ranges"]
     predictor.features_ = FeatureMap(
         machines=predictor.machines_, work=work, per_machine=per_machine, fill=taken["fill"],
         kept=kept, **names,

@@ -84,8 +84,15 @@ def test_from_a_table_to_times_on_every_machine(fitted, msbgen):
     filed = msbgen(
         *("machines", "predict", "model.nc", "--runs", "new.csv", "--source", "old", "-o", "o.csv")
     )
-    assert filed.stdout == "o.csv: 8 runs on 3 machines\n"
+    assert filed.stdout == "o.csv: 8 runs, 0 of them extrapolated, on 3 machines\n"
     assert (fitted / "o.csv").read_text() == done.stdout
+    lines = (fitted / "new.csv").read_text().splitlines()
+    head, first = (line.split(",") for line in lines[:2])
+    first[head.index("instructions [1]")] = "1e-300"
+    (fitted / "far.csv").write_text("\n".join([lines[0], ",".join(first), *lines[2:]]) + "\n")
+    far = msbgen("machines", "predict", "model.nc", "--runs", "far.csv", "--source", "old")
+    marks = [row["extrapolated"] for row in csv.DictReader(far.stdout.splitlines())]
+    assert marks == ["1"] * 3 + ["0"] * 21
 
 
 def test_runs_without_a_time_on_the_source_are_left_out_and_named(fitted, msbgen, refused):

@@ -86,6 +86,25 @@ def test_beyond_the_range_of_known_work_kriging_is_replaced_by_boosting(fitted):
     assert np.isfinite(alone.predict(far, "old")).all()
 
 
+def test_runs_unlike_all_that_were_learned_from_are_marked(fitted):
+    known = made_runs(40, noise=0.01)
+    assert not fitted.extrapolates(known, [*MACHINES]).any()
+    low, high = np.exp(fitted.ranges_[1].T)
+    for ends, beyond in ((low * 0.999, True), (low * 1.001, False), (high * 1.001, True)):
+        work, pace = ends
+        runs = known.isel(run=[0]).copy(deep=True)
+        runs["counters"][:, 0] = work
+        runs["runtime"][:] = work * np.exp(fitted.ranges_[1, 1].mean())
+        assert fitted.extrapolates(runs, "new").tolist() == [beyond]  # by its work
+        runs["counters"][:, 0] = np.exp(fitted.ranges_[1, 0].mean())
+        runs["runtime"][:] = pace * np.exp(fitted.ranges_[1, 0].mean())
+        assert fitted.extrapolates(runs, "new").tolist() == [beyond]  # by its time
+    other = known.assign(configuration=("run", ["another"] * known.sizes["run"]))
+    assert fitted.extrapolates(other, "old").all()
+    with pytest.raises(MeasurementError, match="has no time on machine 'new'"):
+        fitted.extrapolates(known.sel(machine=["old"]), "new")
+
+
 def test_times_alone_are_learned_from():
     names = ["counters", "counter", "units", "group"]
     runs, new = (of.drop_vars(names) for of in (made_runs(30), NEW))
