@@ -72,6 +72,23 @@ def real_array(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDA
         raise ArgumentError(f"{name} {verb} {quoted(values)}; {wanted} are wanted.") from None
 
 
+def flags_of(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDArray[np.bool_]:
+    """Values of the argument `name` as an array of truth values; `columns` as :func:`real_array`.
+
+    Raises
+    ------
+    ArgumentError
+        Masked values, others than True and False; a table with one of the columns in another place.
+    """
+    if np.ma.is_masked(values):
+        raise ArgumentError(f"{name} are masked in part; True or False is wanted everywhere.")
+    _check_order(values, name, list(columns))
+    array = np.asarray(values, dtype=object)
+    if not all(isinstance(one, (bool, np.bool_)) for one in array.ravel().tolist()):
+        raise ArgumentError(f"{name} are {quoted(values)}; True or False is wanted everywhere.")
+    return array.astype(np.bool_)
+
+
 def names_of_columns(values: object) -> list[str]:
     """Names of the columns of a table such as those of pandas; empty where it has none."""
     try:

@@ -183,9 +183,13 @@ def join_runs(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     ------
     ArgumentError
         None, or of several devices, or whose tasks started in several orders.
+    ProfileError
+        A dataset breaks the contract.
     """
     if not parts:
         raise ArgumentError("runs are none; those of one graph or more are wanted.")
+    for part in parts:
+        validate_runs(part)
     devices = sorted({str(part.attrs["device"]) for part in parts})
     if len(devices) > 1:
         raise ArgumentError(f"runs are of {' and '.join(devices)}; those of one device are wanted.")

@@ -164,7 +164,7 @@ class Allocator:
                 raise ArgumentError(
                     f"task '{name}' has no table; one of {', '.join(self.tasks)} is wanted."
                 )
-            if not 0.0 <= share <= 1.0:
+            if isinstance(share, bool) or not 0.0 <= share <= 1.0:
                 raise ArgumentError(
                     f"progress of '{name}' is {share}; a share from 0 to 1 is wanted."
                 )

@@ -64,7 +64,7 @@ def test_few_contexts_are_bounded_at_the_rate_that_they_support(tmp_path, msbgen
 def test_a_list_of_contexts_is_not_overwritten(folder, refused):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
     arguments = ("bound", "measured.nc", "--contexts", "c.csv", "-o", "c.csv", "--force")
-    refused(2, "c.csv: is 'c.csv' too; name another output", *arguments)
+    refused(2, "c.csv: is the input 'c.csv', too; name another output", *arguments)
 
 
 def test_bounds_of_odd_resource_names_are_quoted(measured, tmp_path, msbgen):

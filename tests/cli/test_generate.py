@@ -74,7 +74,7 @@ USAGE = [
     (["all", "--seed", "-1"], "'-1'"),
     (["all", "--interval", "fast"], "'fast' is not a time"),
     (["all", "--interval", "1e-12"], "GB"),
-    (["all", "--model", "o.nc"], "o.nc: is 'o.nc' too; name another output"),
+    (["all", "--model", "o.nc"], "o.nc: is the output 'o.nc', too; name another output"),
     (["all", "--model", "-"], "'-' (stdout) is for tables only"),
     (["grid:2"], "a number of levels for each of cache_ways, frequency is wanted"),
     (["grid:9x2"], "a number from 1 to 4 is wanted"),
@@ -95,7 +95,7 @@ OUTPUTS = [
     ("measured.nc", ["--force"], "another"),
     ("dangling.nc", [], "exists already"),
     ("-", [], "'-' (stdout) is for tables only"),
-    ("c.csv", ["--force"], "c.csv: is 'c.csv' too; name another output"),
+    ("c.csv", ["--force"], "c.csv: is the input 'c.csv', too; name another output"),
 ]
 
 

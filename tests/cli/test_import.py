@@ -91,7 +91,7 @@ def test_what_cannot_be_imported_is_refused(sweep, refused):
          "--manifest runs.csv --events cycles -o o.nc"),
         (3, "counter 'cycles' was not counted", "--manifest runs.csv --clock cycles -o o.nc"),
         (2, "exists already", "--manifest runs.csv -o runs.csv"),
-        (2, "is 'runs.csv' too; name another output", "--manifest runs.csv -o runs.csv --force"),
+        (2, "is the input 'runs.csv', too", "--manifest runs.csv -o runs.csv --force"),
     ):  # fmt: skip
         refused(code, message, "import", *arguments.split())
 

@@ -95,7 +95,7 @@ def test_an_output_that_is_an_input_is_refused(refused, scenario):
     (scenario / "jobs.csv").rename(scenario / "out" / "queue.csv")
     path = scenario / "sim.toml"
     path.write_text(path.read_text().replace("jobs.csv", "out/queue.csv"))
-    refused(2, "is 'out/queue.csv' too; name another output", *ASKED, "--force")
+    refused(2, "is the input 'out/queue.csv', too; name another output", *ASKED, "--force")
 
 
 def test_without_matplotlib_there_is_no_picture(msbgen, scenario, monkeypatch):

@@ -110,7 +110,7 @@ def test_replays_that_cannot_be_are_refused(folder, refused, trace, source, give
 def test_a_replay_does_not_overwrite_what_there_is(folder, refused):
     (folder / "c.csv").write_text("cache_ways,bandwidth,frequency\n20,1400,2.3\n")
     replaying = ("platform", "replay", OPENSSL, "--contexts", "c.csv", "-o")
-    refused(2, "c.csv: is 'c.csv' too; name another output", *replaying, "c.csv", "--force")
+    refused(2, "c.csv: is the input 'c.csv', too", *replaying, "c.csv", "--force")
     refused(2, "exists already", *replaying, "truth.nc")
 
 

@@ -101,4 +101,4 @@ def test_what_is_read_is_never_replaced(refused, decisions, folder):
     path = f"{folder}/synthetic.nc"
     requested = [path if given == "result.nc" else given for given in ASKED]
     slack = ["--slack", "simulated", "--profiles", "other"]
-    refused(2, f"{path}: is '{path}' too; name another output", *requested, *slack, "--force")
+    refused(2, f"{path}: is the input '{path}', too", *requested, *slack, "--force")

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays, floating_dtypes, integer_dtypes
 
-from msbgen.core.draws import numbers_of, real_array
+from msbgen.core.draws import flags_of, numbers_of, real_array
 from msbgen.core.errors import ArgumentError
 
 
@@ -26,3 +26,18 @@ def test_numbers_of_all_types_are_taken_as_they_are(values):
     for same in (values, values.tolist(), list(values), np.ma.masked_array(values)):
         np.testing.assert_array_equal(numbers_of(same, "sizes"), values.astype(float))
     assert real_array(values, "sizes").dtype == values.dtype
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, 0], ["yes"], [[True], [True, False]], None, np.ma.masked_array([True, True], [0, 1])],
+)
+def test_what_is_neither_true_nor_false_is_refused(values):
+    with pytest.raises(ArgumentError, match=r"^suits are .*True or False is wanted everywhere"):
+        flags_of(values, "suits")
+
+
+@given(arrays(np.bool_, st.integers(0, 4)))
+def test_truth_values_are_taken_as_they_are(values):
+    for same in (values, values.tolist(), list(values), np.ma.masked_array(values)):
+        np.testing.assert_array_equal(flags_of(same, "suits"), values)

@@ -56,6 +56,8 @@ def test_runs_of_one_device_are_joined():
         graph_runs.join_runs([some(), some().assign_attrs(device="other")])
     with pytest.raises(ArgumentError, match="runs are none"):
         graph_runs.join_runs([])
+    with pytest.raises(ProfileError, match="attribute 'schema' is None"):
+        graph_runs.join_runs([xr.Dataset()])
 
 
 def test_runs_of_one_order_are_joined_and_of_two_are_not():

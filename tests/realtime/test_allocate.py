@@ -210,6 +210,7 @@ def test_tables_of_different_platforms_are_refused():
         (["a"], [float("nan")], "progress of 'a' is nan"),
         (["a", "b", "a"], [0, 0, 0], "tasks are 3 with 3"),
         (["a", "b"], [0], "tasks are 2 with 1"),
+        (["a"], [True], "progress of 'a' is True"),
         (["a"], ["0.3"], "done is .'0.3'.; a sequence of which each is a number is wanted"),
         (["a"], [[0.3]], "done is ..0.3..; a sequence of which each is a number is wanted"),
         ("a", 0.3, "tasks is 'a'; a sequence of which each is a text is wanted"),

@@ -205,15 +205,15 @@ def check_files(
     """
     from msbgen.data.files import check_input, check_output
 
-    seen: dict[Path, Path] = {}
+    seen: dict[Path, str] = {}
     for path in filter(None, inputs):
         check_input(path)
-        seen[path.resolve()] = path
+        seen[path.resolve()] = f"the input '{path}'"
     for path in filter(None, outputs):
         check_output(path, overwrite=force)
         if path.resolve() in seen:
-            raise UsageError(f"{path}: is '{seen[path.resolve()]}' too; name another output.")
-        seen[path.resolve()] = path
+            raise UsageError(f"{path}: is {seen[path.resolve()]}, too; name another output.")
+        seen[path.resolve()] = f"the output '{path}'"
 
 
 def check_folder(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.draws import names_of_columns, numbers_of
+from msbgen.core.draws import flags_of, names_of_columns, numbers_of
 from msbgen.core.errors import ArgumentError, is_number, quoted
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ def make_jobs(
     ------
     ArgumentError
         Shapes that do not fit, a submission that is no number, no whole number of nodes, a time
-        that is not positive, a job that runs nowhere.
+        that is not positive, values of suits that are not True or False, a job that runs nowhere.
     """
     machines = tuple(names_of_columns(runtime))
     times = _numbers(runtime, "runtime", 2)
@@ -109,7 +109,7 @@ def make_jobs(
         width.astype(np.int64),
         times,
         times if estimate is None else _numbers(estimate, "estimate", 2, machines),
-        np.ones(times.shape, bool) if suits is None else np.asarray(suits, dtype=bool),
+        np.ones(times.shape, bool) if suits is None else flags_of(suits, "suits", machines),
         machines,
     )
 

@@ -78,6 +78,8 @@ def test_jobs_do_not_change_with_the_arrays_that_they_were_made_of():
         ({"runtime": [[1, 1], [np.nan] * 2]}, "runtime of job 1 is empty; a number for one"),
         ({"estimate": [[1, np.nan], [1, 1]]}, "estimate of job 0 on machine 1 is nan; a number"),
         ({"estimate": [[1], [1]]}, r"estimate is of shape \(2, 1\); that of runtime"),
+        ({"suits": np.ma.masked_array(np.ones((2, 2), bool), np.eye(2))}, "suits are masked in"),
+        ({"suits": [[True, 2], [True, True]]}, "suits are .*; True or False is wanted"),
         ({"suits": [[True, True], [False, True]]}, "suits of job 1 is empty; a machine on which"),
     ],
 )
