@@ -192,8 +192,8 @@ def _slower(fine: Run, interval: float, factor: float) -> Run:
     # a slower machine does less in an interval: it is the same run in its own time
     edges = np.append(np.arange(len(fine.counts)) * (interval / _FINE), fine.duration)
     reached = np.concatenate([np.zeros((1, fine.counts.shape[1])), np.cumsum(fine.counts, axis=0)])
-    own = interval / factor
-    ends = np.minimum(own * np.arange(np.ceil(fine.duration / own - 1e-9) + 1), fine.duration)
+    step = interval / factor
+    ends = np.minimum(step * np.arange(np.ceil(fine.duration / step - 1e-9) + 1), fine.duration)
     counts = np.column_stack([np.interp(ends, edges, column) for column in reached.T])
     return Run(np.diff(counts, axis=0), factor * fine.duration)
 
@@ -201,7 +201,9 @@ def _slower(fine: Run, interval: float, factor: float) -> Run:
 def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> xr.Dataset:
     """Runs of the first dataset where the mask holds, else of the second."""
     tables = [_runs_of(count_array(d), duration_array(d)) for d in (first, second)]
-    table = [[a if own else b for a, b, own in zip(*rows)] for rows in zip(*tables, mask.tolist())]
+    table = [
+        [a if first else b for a, b, first in zip(*rows)] for rows in zip(*tables, mask.tolist())
+    ]
     return _like(second, _together(table), table)
 
 

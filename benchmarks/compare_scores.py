@@ -67,11 +67,11 @@ def located(edit: str, size: float, changes: Sequence[Sequence[Any]]) -> tuple[b
     begin, end = PLACES[edit]
     if edit in GAPS:
         end = begin + size * (edit == "removed")
-        own = [change for change in changes if change[2] in (edit, "replaced")]
+        there = [change for change in changes if change[2] in (edit, "replaced")]
     else:
-        own = [c for c in changes if c[2] not in GAPS and c[0] < end and c[1] > begin]
-    near = [max(abs(c[0] - begin), abs(c[1] - end)) <= _NEAR + 1e-9 for c in own]
-    return bool(own), any(near)
+        there = [c for c in changes if c[2] not in GAPS and c[0] < end and c[1] > begin]
+    near = [max(abs(c[0] - begin), abs(c[1] - end)) <= _NEAR + 1e-9 for c in there]
+    return bool(there), any(near)
 
 
 def shares_of(cells: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -147,8 +147,8 @@ def summarised(part: str, cells: Sequence[dict[str, Any]]) -> dict[str, dict[str
     else:
         scored = [c for c in cells if c["program"] in SCORED]
         for design, edit, size in product(DESIGNS, PLACES, SIZES):
-            own = find(scored, design=design, edit=edit, size=size)
-            out[title(design, edit, size)] = shares_of(own)
+            found = find(scored, design=design, edit=edit, size=size)
+            out[title(design, edit, size)] = shares_of(found)
         out["all"] = shares_of([c for c in find(scored, design=MAIN) if c["truth"]])
         out["all"].pop("found", None)
     return {name: shares for name, shares in out.items() if shares["sweeps"]}

@@ -54,8 +54,9 @@ from tables import (
     subplots,
 )
 
-from msbgen.compare.comparison import CompareSettings, compare_profiles
+from msbgen.compare.comparison import compare_profiles
 from msbgen.compare.ratio import Differences
+from msbgen.compare.results import CompareSettings
 from msbgen.data.schema import count_array, duration_array, sampling_interval
 from msbgen.generate.progress import to_progress, uniform_knots
 from msbgen.platform import platform_contexts
@@ -155,8 +156,8 @@ def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
         for case in options:
             main, clean = case.design == MAIN, case.fault == "clean"
             if part == "alarms":
-                own = _DRIFTING if case.fault == "drift" else _FAULTY
-                number = _CLEAN[case.design] if clean else own if main else 0
+                spoilt = _DRIFTING if case.fault == "drift" else _FAULTY
+                number = _CLEAN[case.design] if clean else spoilt if main else 0
             elif main:
                 number = _MORE if (case.edit, case.size) in GOALS else 1
             else:

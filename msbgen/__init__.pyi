@@ -19,9 +19,9 @@ from msbgen.bounds.model import calibrate_model as calibrate_model
 from msbgen.bridge.solve import NotConvergedError as NotConvergedError
 from msbgen.choose.allotment import share_resources as share_resources
 from msbgen.choose.context import choose_context as choose_context
-from msbgen.compare.comparison import CompareSettings as CompareSettings
-from msbgen.compare.comparison import Comparison as Comparison
 from msbgen.compare.comparison import compare_profiles as compare_profiles
+from msbgen.compare.results import CompareSettings as CompareSettings
+from msbgen.compare.results import Comparison as Comparison
 from msbgen.core.errors import ArgumentError as ArgumentError
 from msbgen.core.errors import MeasurementError as MeasurementError
 from msbgen.core.errors import ProfileError as ProfileError

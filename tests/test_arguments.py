@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import msbgen
-from msbgen.compare.comparison import CompareSettings
+from msbgen.compare.results import CompareSettings
 from public_names import ways_and_clock
 
 SILLY = [

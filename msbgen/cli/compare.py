@@ -62,8 +62,9 @@ def run(options: argparse.Namespace) -> None:
     inputs += [options.weights, shared.file_of_contexts(options.contexts or "all")]
     shared.check_files(inputs, [options.out, options.json, options.report], force=options.force)
 
-    from msbgen.compare.comparison import CompareSettings, compare_profiles
+    from msbgen.compare.comparison import compare_profiles
     from msbgen.compare.limits import check_limit, hold_false_discoveries
+    from msbgen.compare.results import CompareSettings
     from msbgen.report import comparison as words
     from msbgen.report import comparison_page
 
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     jobs = []
     for pair in pairs:
         old, new = (shared.read_runs(file, keep_all=options.keep_all) for file in pair)
-        weights = None if options.weights is None else _weights(options.weights, old)
+        weights = None if options.weights is None else _read_weights(options.weights, old)
         contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
         jobs.append((old, new, weights, contexts))
     if options.out:
@@ -163,7 +164,7 @@ def _check_resources(datasets: list[xr.Dataset]) -> None:
         raise UsageError("-o is for tasks of the same resources; compare them one by one.")
 
 
-def _weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
+def _read_weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
     """Weights of the contexts of a dataset, from a table of all of them."""
     import numpy as np
 

@@ -110,8 +110,8 @@ def run(options: argparse.Namespace) -> None:
     if options.beside and options.measured:
         import numpy as np
 
-        known = {name: own.get("levels", ()) for name, own in source.resources.items()}
-        unlisted = [name for name, own in known.items() if not levels and np.size(own) == 0]
+        known = {name: attrs.get("levels", ()) for name, attrs in source.resources.items()}
+        unlisted = [name for name, listed in known.items() if not levels and np.size(listed) == 0]
         if unlisted:
             raise UsageError(
                 f"{options.measured.name}: resource '{unlisted[0]}' has no attribute 'levels'; "

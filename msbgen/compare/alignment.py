@@ -219,9 +219,10 @@ def _sampled(rates: Floats, n: int) -> Floats:
 def _costs(old: _Rates, new: _Rates) -> Floats:
     """Cost of matching each pair of blocks, (n_old, n_new)."""
     out = np.zeros((len(old.value), len(new.value)))
-    for own, other, near, far in zip(old.value.T, new.value.T, old.variance.T, new.variance.T):
-        variance = _TAU**2 + near[:, None] + far
-        out += np.minimum((own[:, None] - other) ** 2 / (2 * variance), _CAP)
+    columns = zip(old.value.T, new.value.T, old.variance.T, new.variance.T)
+    for first, second, first_variance, second_variance in columns:
+        variance = _TAU**2 + first_variance[:, None] + second_variance
+        out += np.minimum((first[:, None] - second) ** 2 / (2 * variance), _CAP)
     return out / old.groups
 
 

@@ -19,6 +19,7 @@ from scipy.linalg import solve_triangular
 
 from msbgen.compare.ratio import Differences
 from msbgen.compare.usual import mean_by_side, sides
+from msbgen.compare.variances import shrink
 from msbgen.trend.coordinates import Coordinates, default_names
 from msbgen.trend.covariance import matern
 
@@ -66,12 +67,12 @@ def ratios_everywhere(
     mean, deviation = (part[0] for part in _averaged(processes, weights, asked, value[None]))
     # the process is smooth: the largest deviation of many contexts is that of some of them
     some = rng.permutation(len(asked))[:_MOST_DRAWN]
-    centre, own = mean[some], np.maximum(deviation[some], 1e-300)
+    centre, scale = mean[some], np.maximum(deviation[some], 1e-300)
     largest = []
     for process, number in zip(processes, rng.multinomial(_DRAWS, weights[0])):
         if number:
             drawn = process.draws(asked[some], value, number, rng) - centre
-            largest.append((np.abs(drawn) / own).max(axis=1))
+            largest.append((np.abs(drawn) / scale).max(axis=1))
     sizes = np.concatenate(largest)
     if len(permuted):
         of_each = _probabilities(processes, permuted)
@@ -91,10 +92,10 @@ def ratios_everywhere(
 
 def _steady(differences: Differences, noise: Floats) -> Floats:
     """Variances (n,) shrunk to the usual ones: few runs leave each of them unsure."""
-    own = np.zeros(len(noise)) if differences.from_neighbours else differences.freedom
-    side = sides(differences.contexts, differences.positive_variance(), own)
+    freedom = np.zeros(len(noise)) if differences.from_neighbours else differences.freedom
+    side = sides(differences.contexts, differences.positive_variance(), freedom)
     usual = mean_by_side(noise, np.ones(len(noise)), side)
-    return (own * noise + _PRIOR_FREEDOM * usual) / (own + _PRIOR_FREEDOM)
+    return shrink(noise, freedom, usual, _PRIOR_FREEDOM)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +166,9 @@ def _averaged(
     for process, weight in zip(processes, weights.T[..., None]):
         cross, gain = process.gain(asked)
         variance = process.constant + process.amplitude - (cross**2).sum(axis=1)
-        own = values @ gain.T
-        mean = mean + weight * own
-        square = square + weight * (np.maximum(variance, 0.0) + own**2)
+        predicted = values @ gain.T
+        mean = mean + weight * predicted
+        square = square + weight * (np.maximum(variance, 0.0) + predicted**2)
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from msbgen.compare.comparison import Comparison
+from msbgen.compare.results import Comparison
 
 # Why a clear verdict is withdrawn.
 _ALONE = (

@@ -16,7 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from msbgen.compare.ratio import Ratio, equal_weights
+from msbgen.compare.pooled import equal_weights
+from msbgen.compare.ratio import Ratio
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import (
@@ -114,8 +115,8 @@ def compare_models(
         parts = np.array_split(rng.permutation(len(error)), _FOLDS)
         for f, part in enumerate(parts):
             kept = np.setdiff1d(np.arange(len(error)), part)
-            own = context_table(clean)[part]
-            error[part] = _log_durations(clean.isel(context=kept), own) - log_measured[part]
+            left_out = context_table(clean)[part]
+            error[part] = _log_durations(clean.isel(context=kept), left_out) - log_measured[part]
             if progress:
                 progress(i * (_FOLDS + 1) + f + 1, 2 * (_FOLDS + 1))
         logs.append(_log_durations(clean, asked[:, order]))

@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
+from msbgen.compare.variances import shrink
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
@@ -327,7 +329,7 @@ def _shrunk(square: Floats, free: Indices) -> Floats:
     raw = np.maximum(square / free, _ROUNDING**2)
     known = np.isfinite(raw)
     usual = np.exp(np.log(np.where(known, raw, 1.0)).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
-    return (free * raw + _PRIOR_FREEDOM * usual) / (free + _PRIOR_FREEDOM)
+    return shrink(raw, free, usual, _PRIOR_FREEDOM)
 
 
 def _blur(amounts: Floats, reach: Floats) -> Floats:
@@ -391,8 +393,8 @@ def _refined(
 ) -> tuple[int, int]:
     """Ends of a stretch [bins] that explain the differences best, near a window.
 
-    The pooled difference per bin is a constant within the stretch and 0 outside, with noise of the
-    bins' own variance: the window of largest explained squares is taken.
+    The pooled difference per bin is a constant within the stretch and 0 outside, with noise of
+    each bin's variance: the window of largest explained squares is taken.
     """
     rows = list(group.members)
     values, new = runs.amounts[rows, :, :, q], runs.new[rows]

@@ -1,9 +1,9 @@
 """The usual noise of a context: that of the contexts on its side of a level of a resource.
 
-The runs of one context may all be in one mode of the noise, such as a page colouring, so that its
-own spread is far too small.  Its neighbours show the mode.  Contexts are split in two at that level
-of a resource at which the noise changes most, if it clearly does; the mean noise of either side is
-the usual one there.
+The runs of one context may all be in one mode of the noise, such as a page colouring, so that
+their spread is far too small.  Its neighbours show the mode.  Contexts are split in two at the
+level of a resource at which the noise changes most, if it clearly does; the mean noise of either
+side is the usual one there.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def usual_noise(contexts: Floats, variance: Floats, freedom: Floats) -> Floats:
 
 
 def mean_by_side(values: Floats, freedom: Floats, below: Floats) -> Floats:
-    """Means of values (..., n) on each context's own side, weighed by degrees of freedom."""
-    own = np.zeros(values.shape)
+    """Means of values (..., n) on the side of each context, weighed by degrees of freedom."""
+    out = np.zeros(values.shape)
     for side in (below, 1 - below):
         weights = side * np.maximum(freedom, _LEAST_FREEDOM)
         total = np.maximum(weights.sum(axis=-1, keepdims=True), _LEAST_FREEDOM)
-        own += side * (weights * values).sum(axis=-1, keepdims=True) / total
-    return own
+        out += side * (weights * values).sum(axis=-1, keepdims=True) / total
+    return out
 
 
 def sides(contexts: Floats, variance: Floats, freedom: Floats) -> Floats:

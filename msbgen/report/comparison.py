@@ -133,7 +133,7 @@ def changes_of(values: Values) -> list[list[str]]:
 def notes_of(values: Values) -> list[str]:
     """What limits a comparison, a sentence each."""
     out = []
-    if not values["same_program"]:
+    if values["same_program"] is False:
         out.append(
             "the counters of most of the work look different: these are different programs, and "
             "stretches are not compared."
@@ -143,7 +143,7 @@ def notes_of(values: Values) -> list[str]:
             "each context has one run of a version: the noise is that between neighbouring "
             "contexts; measure two runs for safer intervals."
         )
-    if values["stretched_p"] < _UNLIKELY:
+    if values["stretched_p"] is not None and values["stretched_p"] < _UNLIKELY:
         counts = [f"{s} of {n}" for s, n in zip(values["stretched_runs"], values["runs"])]
         out.append(
             f"{counts[0]} old and {counts[1]} new runs had a slowed-down part and were left out; "

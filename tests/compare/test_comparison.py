@@ -5,12 +5,15 @@ import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import partials
 from conftest import MEASURED, synthetic_task
 from faulty import spoilt
-from msbgen.compare.comparison import CompareSettings, compare_profiles
+from msbgen.compare.comparison import compare_profiles
+from msbgen.compare.matching import match_profiles
 from msbgen.compare.pairs import pair_profiles
+from msbgen.compare.results import CompareSettings
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.shipped import shipped_file
 from msbgen.platform.replay import replay_trace
@@ -25,6 +28,10 @@ def versions(change=lambda trace: trace, runs=3, contexts=CONTEXTS):
     return tuple(
         replay_trace(t, contexts, runs, rng=seed) for t, seed in ((trace, 1), (change(trace), 2))
     )
+
+
+def paired(old, new):
+    return pair_profiles(old, new, match_profiles(old, new))
 
 
 def test_equal_programs_are_the_same():
@@ -86,7 +93,7 @@ def test_runs_are_compared_as_the_longer_sampling_interval_shows_them():
     old, new = (replay_trace(trace, CONTEXTS, 3, i, rng=s) for s, i in ((1, 0.01), (2, 0.025)))
     result = compare_profiles(old, new, settings=SETTINGS)
     assert result.changes == ()
-    pair = pair_profiles(old, new)
+    pair = paired(old, new)
     (many, few) = (np.isfinite(v.counts[..., 0]).sum(axis=2) for v in (pair.old, pair.new))
     assert np.abs(many - few).max() <= 1
     sums = np.nansum(pair.old.counts, axis=2)
@@ -94,8 +101,9 @@ def test_runs_are_compared_as_the_longer_sampling_interval_shows_them():
     cut = pair.old.counts[0, 0, :4].sum(axis=0)  # 4 · .05 s are 20 · .01 s
     raw = [old[name].values[0, 0, :20].sum() for name in pair.counters]
     np.testing.assert_allclose(cut, raw, rtol=1e-6)
+    shared = match_profiles(old, new)
     new.attrs["interval"] *= 1.13  # has no short multiple in common
-    assert pair_profiles(old, new).old.interval == pytest.approx(0.02825)
+    assert pair_profiles(old, new, shared).old.interval == pytest.approx(0.02825)
 
 
 def test_counts_of_zero_in_one_version_have_no_ratio():
@@ -246,15 +254,15 @@ def test_runs_of_one_sweep_are_compared_with_the_one_beside_them():
     place = rng.permutation(16 * 4).reshape(16, 4)
     second = rng.integers(2, size=place.shape)
     new = new.isel(run=[2, 0, 3, 1])
-    lost = np.array([2, 0, 3, 1]) == 1
-    new["duration"] = new["duration"].where(~((np.arange(16) == 5)[:, None] & lost))
+    lost = (np.arange(16) == 5)[:, None] & (np.array([2, 0, 3, 1]) == 1)
+    new = new.where(xr.DataArray(~lost, dims=("context", "run")))
     for dataset, began in (
         (old, 2 * place + second),
         (new, (2 * place + 1 - second)[:, [2, 0, 3, 1]]),
     ):
         dataset["started"] = ("context", "run"), began.astype(float), {"units": "s"}
         dataset.attrs["sweep"] = "one"
-    pair = pair_profiles(old, new)
+    pair = paired(old, new)
     assert pair.are_paired
     assert pair.notes[-1].endswith("right before or after them: 1 run.")
     number = {t: (c, r) for (c, r), t in np.ndenumerate(new["duration"].values)}
@@ -262,9 +270,9 @@ def test_runs_of_one_sweep_are_compared_with_the_one_beside_them():
         r = int(np.flatnonzero(old["duration"].values[c] == time)[0]) if np.isfinite(time) else 1
         assert not np.isfinite(time) or number[pair.new.duration[c, k]] == (c, [1, 3, 0, 2][r])
     assert np.isfinite(pair.old.duration).sum() == 63
-    assert not pair_profiles(old, new.assign_attrs(sweep="other")).are_paired
+    assert not paired(old, new.assign_attrs(sweep="other")).are_paired
     new["started"] = new["started"] + 1e4  # a sweep whose starts do not alternate
-    pair = pair_profiles(old, new)
+    pair = paired(old, new)
     assert not pair.are_paired
     assert "did not start in turn" in pair.notes[-1]
     assert np.isfinite(pair.old.duration).sum() == 64

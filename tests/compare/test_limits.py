@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import MEASURED, synthetic_task
-from msbgen.compare.comparison import CompareSettings, compare_profiles
+from msbgen.compare.comparison import compare_profiles
 from msbgen.compare.limits import (
     SlowerError,
     UndecidedError,
@@ -14,6 +14,7 @@ from msbgen.compare.limits import (
     hold_false_discoveries,
 )
 from msbgen.compare.ratio import Ratio
+from msbgen.compare.results import CompareSettings
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,112 @@
+"""What two files share: contexts and counters, resources, units and the measure of progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.check import validate_profiles
+from msbgen.data.schema import (
+    check_datasets,
+    clock_name,
+    context_table,
+    counter_names,
+    file_of,
+    resource_names,
+    same_level,
+    started_array,
+)
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What two datasets share.
+
+    Attributes
+    ----------
+    counters : tuple of str
+        Counters that both have, in the order of the old one.
+    old_rows, new_rows : (n,)
+        Rows of the contexts that both have, in the order of the old one.
+    """
+
+    counters: tuple[str, ...]
+    old_rows: Indices
+    new_rows: Indices
+
+
+def match_profiles(old: xr.Dataset, new: xr.Dataset) -> Shared:
+    """Counters and contexts that two profile datasets share.
+
+    Raises
+    ------
+    ProfileError
+        A dataset is not valid or has no runs; or their resources, their units or their measures of
+        progress differ.
+    """
+    _check_profiles(old, new)
+    counters = _shared_counters(old, new)
+    first = context_table(old)
+    second = context_table(new)[:, [resource_names(new).index(n) for n in resource_names(old)]]
+    same = np.asarray(same_level(first[:, None], second[None]).all(axis=2))
+    rows = np.flatnonzero(same.any(axis=1))
+    return Shared(counters, rows, same[rows].argmax(axis=1))
+
+
+def is_one_sweep(old: xr.Dataset, new: xr.Dataset) -> bool:
+    """Whether both are variants of one sweep whose runs have a start."""
+    same = "sweep" in old.attrs and old.attrs["sweep"] == new.attrs.get("sweep")
+    return same and all(np.isfinite(started_array(dataset)).any() for dataset in (old, new))
+
+
+def _check_profiles(*datasets: xr.Dataset) -> None:
+    """Raise :class:`ProfileError` where a dataset is not valid, or holds no runs."""
+    check_datasets(*datasets)
+    for dataset in datasets:
+        validate_profiles(dataset, source=file_of(dataset))
+        if "run" not in dataset.dims:
+            raise ProfileError(
+                f"{file_of(dataset)}: has no measured runs (dimension 'run'); compare measured "
+                f"files, not generated ones."
+            )
+
+
+def _shared_counters(old: xr.Dataset, new: xr.Dataset) -> tuple[str, ...]:
+    """Counters of both datasets, whose resources, units and clocks must be the same."""
+    first, second = file_of(old), file_of(new)
+    if set(resource_names(old)) != set(resource_names(new)):
+        raise ProfileError(
+            f"{second}: has the resources {', '.join(resource_names(new))}, {first} has "
+            f"{', '.join(resource_names(old))}; measure both versions over the same resources."
+        )
+    for name in resource_names(old):
+        _check_equal_units(name, old, new)
+    if clock_name(old) != clock_name(new):
+        raise ProfileError(
+            f"{second}: measures progress by '{clock_name(new)}', {first} by '{clock_name(old)}'; "
+            f"set the attribute 'progress' of both files to one of them."
+        )
+    shared = tuple(name for name in counter_names(old) if name in counter_names(new))
+    if clock_name(old) not in ("time", *shared):
+        raise ProfileError(
+            f"{second}: lacks the counter '{clock_name(old)}' that measures progress in {first}: "
+            f"measure it in both versions."
+        )
+    for name in shared:
+        _check_equal_units(name, old, new)
+    return shared
+
+
+def _check_equal_units(name: str, old: xr.Dataset, new: xr.Dataset) -> None:
+    units = [str(dataset[name].attrs.get("units", "1")) for dataset in (old, new)]
+    if units[0] != units[1]:
+        raise ProfileError(
+            f"{file_of(new)}: '{name}' is in {units[1]!r}, in {file_of(old)} in {units[0]!r}; "
+            f"convert one of them."
+        )
