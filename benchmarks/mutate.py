@@ -58,6 +58,7 @@ BINS = 50  # of progress in the models that are fitted here, not 400: a tenth of
 # A sound file may be too small for these, lack what they name, or ask too much of this machine.
 _DEMANDING = {
     "replay", "--leave-out", "--capacity", "report", "beside", "--beside", "--dry-run", "--source",
+    "--device",
 }  # fmt: skip
 OUT, ERR, HOW, DONE = "stdout.txt", "stderr.txt", "how.txt", "done.json"
 

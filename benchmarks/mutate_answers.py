@@ -11,10 +11,10 @@ import xarray as xr
 # Columns without figures, the load (infinite if jobs come all at once), and figures that may be
 # negative: the saving, temperatures, and errors with a sign.
 _WORDS = ("program", "task", "input", "scale", "configuration", "machine", "load", "kind", "saving")
-# Kinds, programs and tasks may be named so: '1 of nan', 'task      nan', 'nan: the same'.
-_NO_NUMBER = re.compile(
-    r"(?<![\w.'\"/])(?<!of )(?<!task      )[-+]?(nan|inf|infinity)(?![\w.'\"/]|: )", re.I
-)
+# Kinds, programs and tasks may be named so: '1 of nan', 'task      nan', 'nan: the same', and
+# '2 kinds: 1 nan, 3 inf'.
+_NAMED = r"(?<!of )(?<!task      )(?<!kinds: \d )(?<!, \d )"
+_NO_NUMBER = re.compile(rf"(?<![-+\w.'\"/]){_NAMED}[-+]?(nan|inf|infinity)(?![\w.'\"/]|: )", re.I)
 
 
 class DoubtError(Exception):
