@@ -30,6 +30,9 @@ from msbgen.generate.streams import context_streams, stream_key
 
 Floats = NDArray[np.float64]
 
+# Longest run of a model file over the time up to its last snapshot: samples of it may be lost.
+_MOST_BEYOND = 100
+
 _NO_TREND = (
     "the model was fitted with the paper's preset, which has no trend; one that was fitted with "
     "the default preset is wanted."
@@ -257,6 +260,9 @@ class ElapsedDistribution:
             rows.tolist(),
             "two or more rows that ascend from 0",
         )
+        # every row from the last snapshot on is computed by itself; few are, of sound models
+        most = _MOST_BEYOND * int(rows[-1] + np.diff(rows).max())
+        stored.want(longest <= most, "longest run in intervals", longest, f"at most {most}")
         sizes = stored.indices("snapshot_size", (len(rows),), below=duration.size + 1)
         stored.want(bool((sizes > 0).all()), stored.named("snapshot_size"), 0, "a point or more")
         stops = np.cumsum(sizes)

@@ -190,6 +190,13 @@ def test_damaged_models_are_refused_in_a_sentence_or_generate(settings):
     assert refused > 50
 
 
+def test_runs_that_end_long_after_the_last_snapshot_are_refused():
+    ds = fitted(COARSE)._as_dataset().copy(deep=True)
+    ds["duration"] *= 1e4
+    with pytest.raises(ProfileError, match=r"longest run in intervals is .*at most"):
+        ProfileModel._from_dataset(ds, "slow.nc")
+
+
 def test_equal_fits_are_equal_to_the_last_bit(measured):
     for settings in (QUICK, COARSE):
         one, two = (fit_profiles(measured, settings)._as_dataset() for _ in range(2))
