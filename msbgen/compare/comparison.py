@@ -21,7 +21,7 @@ from msbgen.compare.results import CompareSettings, Comparison, Course, Verdict
 from msbgen.compare.stretches import mean_run
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import checked_contexts, file_of, level_labels, resource_names
 from msbgen.generate.progress import uniform_knots
@@ -70,7 +70,7 @@ def compare_profiles(
     ProfileError
         The files differ in resources, units or the measure of progress.
     MeasurementError
-        Faults leave no context, or the noise cannot be estimated.
+        Faults leave no context, their weights are all 0, or the noise cannot be estimated.
     ArgumentError
         Weights or contexts of another shape.
     """
@@ -160,7 +160,10 @@ def _normalised(weights: ArrayLike, old: xr.Dataset, rows: NDArray[np.int64]) ->
         )
     used = given[rows]
     if used.sum() <= 0:
-        raise ArgumentError("weights of all compared contexts are 0; a positive one is wanted.")
+        raise MeasurementError(
+            f"weights of all {len(rows)} contexts of both versions are 0; weigh one of them, or "
+            f"measure more contexts of both."
+        )
     return used / used.sum()
 
 

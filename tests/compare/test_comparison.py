@@ -284,6 +284,8 @@ def test_weights_choose_the_contexts_that_count():
     result = compare_profiles(old, new, weights=weights, settings=SETTINGS)
     means = [float(dataset["duration"][2].mean()) for dataset in (old, new)]
     assert result.time.value == pytest.approx(means[1] / means[0])
-    for wrong in (np.ones(5), -np.ones(6), np.zeros(6)):
+    for wrong in (np.ones(5), -np.ones(6)):
         with pytest.raises(ArgumentError, match="weights"):
             compare_profiles(old, new, weights=wrong)
+    with pytest.raises(MeasurementError, match="weights of all 6 contexts of both versions are 0"):
+        compare_profiles(old, new, weights=np.zeros(6))
