@@ -141,7 +141,8 @@ def test_no_modules_import_each_other_in_a_circle_and_floors_are_few():
 def test_numba_lives_in_kernel_files_only():
     for module, path in FILES.items():
         if "numba" in {n.split(".")[0] for n in imports(path)}:
-            assert path.name == "_kernels.py", f"{module} imports numba"
+            allowed = path.name == "_kernels.py" or module == "msbgen.core.compiled"
+            assert allowed, f"{module} imports numba"
 
 
 # numba's disk cache notices neither an edited callee nor an edited flag in another file.

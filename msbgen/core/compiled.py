@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from logging import getLogger
 from typing import Any
 
@@ -28,7 +29,21 @@ def cached(
     if cache is not None:
         # numba calls it around each use of the cache, and compiles where nothing was loaded
         cache._guard_against_spurious_io_errors = _unless_it_fails
+        cache.load_overload = partial(_load, cache)
     return kernel
+
+
+def _load(cache: Any, signature: Any, context: Any) -> Any:
+    """Return a compiled function from the cache, or None.
+
+    numba's own method prepares the compiler first, for a quarter of a second.  A compiled function
+    needs the memory manager of that only; compilation prepares itself.
+    """
+    with _unless_it_fails():
+        from numba.core.runtime.nrt import rtsys
+
+        rtsys.initialize(context)
+        return cache._load_overload(signature, context)
 
 
 @contextmanager

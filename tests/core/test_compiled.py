@@ -75,3 +75,13 @@ def test_a_damaged_file_of_the_cache(tmp_path):
     for file in cache.rglob("*.nbi"):
         file.write_bytes(b"")
     assert_reported(run(tmp_path, NUMBA_CACHE_DIR=str(cache)), "Ran out of input")
+
+
+def test_what_the_cache_lacks_is_compiled_beside_what_it_has(tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    assert run(tmp_path, NUMBA_CACHE_DIR=str(cache)) == ""
+    (second,) = cache.rglob("*dtw*.2.nbc")
+    second.unlink()
+    assert run(tmp_path, NUMBA_CACHE_DIR=str(cache)) == ""
+    assert second.exists()
