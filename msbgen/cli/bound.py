@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> None:
     else:
         tables.write_table(tables.bound_rows(bounds), options.out, overwrite=options.force)
     made = number_of(len(contexts), "context")
+    beyond = int(bounds["extrapolated"].values.sum())
     shared.show(
-        f"{options.out}: {made}, {int(bounds['extrapolated'].sum())} of them extrapolated; a new "
-        f"run exceeds its bound with probability {rate:g}"
+        f"{options.out}: {made}, {beyond} of them extrapolated; a new run exceeds its bound with "
+        f"probability {rate:g}"
     )

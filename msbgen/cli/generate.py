@@ -106,8 +106,8 @@ def run(options: argparse.Namespace) -> None:
         def labelled() -> Iterator[xr.Dataset]:
             nonlocal extrapolated, uncertain
             for block in blocks:
-                extrapolated += int(block["extrapolated"].sum())
-                uncertain += int(block["cliff"].sum())
+                extrapolated += int(block["extrapolated"].values.sum())
+                uncertain += int(block["cliff"].values.sum())
                 yield corrected(block).assign_attrs(preset=preset, seed=options.seed)
 
         store.write_blocks(labelled(), options.out, overwrite=options.force)

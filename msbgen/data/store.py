@@ -157,8 +157,8 @@ def save_netcdf(
     ProfileError: netCDF cannot hold a part of it, such as an attribute that is None.  Other errors
     as :func:`replace_file`.
     """
-    with replace_file(path, overwrite=overwrite) as partial, _library(partial) as name:
-        dataset.to_netcdf(name, engine="netcdf4", encoding=dict(encoding or {}))
+    with replace_file(path, overwrite=overwrite) as partial:
+        _write(dataset, partial, encoding or {})
 
 
 def packing(dataset: xr.Dataset, level: int = 9) -> dict[str, dict[str, Any]]:
@@ -170,17 +170,43 @@ def packing(dataset: xr.Dataset, level: int = 9) -> dict[str, dict[str, Any]]:
     }
 
 
-def _start(dataset: xr.Dataset, path: Path, growing: Sequence[str]) -> None:
-    """Write a dataset whose dimensions `growing` can grow by :func:`_append`."""
-    with _library(path) as name:
-        # unlike to_netcdf, which takes dimensions from a set, this writes them in their order
-        store = NetCDF4DataStore.open(name, mode="w", format="NETCDF4")
-        try:
-            dataset.dump_to_store(
-                store, encoding=_growing_encoding(dataset), unlimited_dims=list(growing)
-            )
-        finally:
-            store.close()
+def _write(
+    dataset: xr.Dataset,
+    path: Path,
+    encoding: Mapping[str, Mapping[str, Any]],
+    growing: Sequence[str] = (),
+) -> None:
+    """Write a dataset whose dimensions `growing` can grow by :func:`_append`.
+
+    Other than by ``to_netcdf``, which takes growing dimensions from a set, and imports dask and
+    distributed where they are installed.
+    """
+    import netCDF4
+    from xarray import conventions
+
+    variables, attributes = conventions.encode_dataset_coordinates(dataset)
+    for name, own in encoding.items():
+        variables[name].encoding = dict(own)
+    with _library(path) as writable, netCDF4.Dataset(writable, "w") as file:
+        _Store(file).store(variables, attributes, frozenset(encoding), _Writer(), growing)
+
+
+class _Store(NetCDF4DataStore):
+    """Encodes texts only: numbers are stored as they are."""
+
+    def encode_variable(self, variable: xr.Variable, name: str | None = None) -> xr.Variable:
+        """Return a variable as the library can store it."""
+        if variable.dtype.kind in "fiu" and variable.dtype.isnative:
+            return variable
+        return super().encode_variable(variable, name)
+
+
+class _Writer:
+    """Writes arrays at once: none is a lazy one of dask."""
+
+    def add(self, source: np.ndarray, target: Any, region: None = None) -> None:
+        """Write an array to a variable of the file."""
+        target[...] = source
 
 
 def _append(dataset: xr.Dataset, path: Path, dim: str) -> None:
@@ -295,7 +321,7 @@ def write_blocks(
             own = block.isel(context=slice(0), time=slice(0))
             if layout is None:
                 layout = own
-                _start(block, partial, ("context", "time"))
+                _write(block, partial, _growing_encoding(block), ("context", "time"))
             elif own.identical(layout):
                 _append(block, partial, "context")
             else:

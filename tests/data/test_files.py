@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import xarray as xr
+from xarray.backends import NetCDF4DataStore
 
 from forks import beside
 from msbgen.core.errors import ProfileError
@@ -72,19 +72,19 @@ def test_a_signal_in_the_middle_of_writing_waits_for_the_library_and_discards(
 ):
     path, output = tmp_path / "in.nc", tmp_path / "out.nc"
     write_profiles(measured, path)
-    write = xr.Dataset.to_netcdf
+    write = NetCDF4DataStore.store
 
-    def slow(dataset, *arguments, say, **given):
+    def slow(store, *arguments, say):
         say("writing")
         time.sleep(0.5)
-        return write(dataset, *arguments, **given)
+        return write(store, *arguments)
 
     def terminate(number, frame):
         raise SystemExit(128 + number)
 
     def work(say):
         signal.signal(signal.SIGTERM, terminate)
-        xr.Dataset.to_netcdf = functools.partialmethod(slow, say=say)
+        NetCDF4DataStore.store = functools.partialmethod(slow, say=say)
         try:
             write_profiles(read_profiles(path), output)
         except BaseException as error:
@@ -235,7 +235,7 @@ def test_a_library_that_says_nothing_is_asked_after(measured, tmp_path, monkeypa
     def fail(*args, **kwargs):
         raise RuntimeError("NetCDF: HDF error")
 
-    monkeypatch.setattr(type(measured), "to_netcdf", fail)
+    monkeypatch.setattr(NetCDF4DataStore, "store", fail)
     sentence = r"out\.nc: cannot be written \(netCDF: HDF error\); try again"
     with pytest.raises(OSError, match=sentence):
         write_profiles(measured, tmp_path / "out.nc")
