@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.words import number_of
@@ -188,7 +188,8 @@ def detectable(noise: Floats, runs: NDArray[np.int64]) -> float:
     parts = 2 * noise**2 / runs / len(runs) ** 2
     total = parts.sum()
     freedom = total**2 / (parts**2 / (2 * (runs - 1))).sum()
-    return float(stats.t.ppf([0.5 + CONFIDENCE / 2, POWER], freedom).sum() * np.sqrt(total))
+    quantiles = special.stdtrit(freedom, [0.5 + CONFIDENCE / 2, POWER])  # of Student's t
+    return float(quantiles.sum() * np.sqrt(total))
 
 
 def design_comparison(
