@@ -273,6 +273,7 @@ def originals(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for slow in ("_make_graphs", "make_runtimes"):
             patch.setattr(mutate_originals, slow, lambda: None)
+        patch.setitem(vars(msbgen.DEFAULT), "bins", mutate.BINS)
         mutate.make_originals(folder)
     return folder
 
@@ -289,7 +290,7 @@ def test_damaged_inputs_are_refused_in_a_sentence_or_answered(originals, monkeyp
     forms = {reader.call.__self__.reader.format for reader in quick if reader.call}
     assert len(forms) == 7
     monkeypatch.setattr(mutate, "every_reader", lambda: quick)
-    verdicts = [mutate.try_one(originals, 0, index) for index in range(-len(quick), 40)]
+    verdicts = mutate.try_some(originals, 0, range(-len(quick), 40))
     assert [trial.why for trial in verdicts if trial.verdict == mutate.FAILED] == []
     assert {trial.verdict for trial in verdicts[: len(quick)]} == {mutate.ANSWERED}
     assert sum(trial.verdict == mutate.REFUSED for trial in verdicts) > 16
