@@ -18,6 +18,7 @@ from msbgen.core.machine import available_cores  # noqa: E402
 from msbgen.data.schema import make_profiles  # noqa: E402
 from msbgen.data.shipped import shipped_file  # noqa: E402
 from msbgen.data.store import read_profiles, write_profiles  # noqa: E402
+from msbgen.generate.fit import DEFAULT  # noqa: E402
 from msbgen.platform.trace import make_trace  # noqa: E402
 
 # the first example of a test may compile kernels, and derandomised runs repeat
@@ -167,6 +168,12 @@ def measured() -> xr.Dataset:
 def truth() -> xr.Dataset:
     """Two contexts that `measured` lacks."""
     return synthetic_task(UNSEEN, n_runs=4)
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Fits of 50 bins of progress, for tests of what is done with a model: a tenth of the time."""
+    monkeypatch.setitem(vars(DEFAULT), "bins", 50)
 
 
 @pytest.fixture

@@ -22,6 +22,9 @@ from msbgen.runtimes.towers import TowerSettings
 from pages import OTHERS, PAGES, README, ROOT, STUDIES, blocks
 
 
+pytestmark = pytest.mark.usefixtures("coarse")
+
+
 def name(page):
     return str(page.relative_to(ROOT))
 

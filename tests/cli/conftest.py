@@ -16,6 +16,11 @@ from msbgen.data.store import write_profiles
 from msbgen.phases.phases import phase_table, write_phases
 
 
+@pytest.fixture(autouse=True)
+def _coarse(coarse):
+    """No test of the command is one of the models' accuracy."""
+
+
 @pytest.fixture
 def msbgen(tmp_path):
     """The command in this process: what start-up costs is paid once."""
