@@ -12,6 +12,7 @@ from conftest import synthetic_task
 from msbgen.batch.report_data import collect_report_data
 from msbgen.bounds.model import calibrate_model
 from msbgen.generate.fit import fit_profiles
+from msbgen.generate.progress_distribution import ProgressSettings
 
 GRID = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.2, 1.5, 1.8, 2.0)])
 BETWEEN = np.array([(w, f) for w in (2.5, 5.0, 7.0) for f in (1.1, 1.35, 1.6, 1.9)])
@@ -26,7 +27,7 @@ def small_task(contexts, n_runs=4):
 def _all():
     task, unseen = small_task(GRID), small_task(BETWEEN, 6)
     task["frequency"].attrs["levels"] = [1.0, 1.25, 1.75, 2.5]
-    model = calibrate_model(fit_profiles(task), task)
+    model = calibrate_model(fit_profiles(task, ProgressSettings(bins=50)), task)
     inputs = collect_report_data(
         task, source="task.nc", truth=unseen, model=model, command="msbgen"
     )

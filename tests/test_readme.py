@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import msbgen
+from machines import QUICK
 from msbgen.cli.main import main
 from msbgen.data.tables import read_plan
+from msbgen.machines import predictor as relative
 from msbgen.platform import record
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.towers import TowerSettings
 from pages import OTHERS, PAGES, README, ROOT, STUDIES, blocks
-
 
 pytestmark = pytest.mark.usefixtures("coarse")
 
@@ -87,6 +88,7 @@ def test_the_examples_of_a_page_run(page, few, monkeypatch):
     """All Python of a page in a row, as a reader would type it, on thinner data."""
     monkeypatch.chdir(few)
     monkeypatch.setattr(completion, "TowerSettings", BriefTowers)
+    monkeypatch.setattr(relative, "KrigingSettings", lambda: QUICK["kriging"])
     find = msbgen.shipped_file
     thin = {"gzip.nc", "gzip-truth.nc"}
 
