@@ -1,6 +1,7 @@
 """``msbgen beside``."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -32,10 +33,17 @@ def profiles(task, lines, seconds=0.1, counter="cache_misses", ways=WAYS, clocks
     )  # fmt: skip
 
 
-@pytest.fixture
-def files(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beside")
     for name, lines in (("a", 1e5), ("b", 2e5), ("c", 1e4), ("d", 2e4)):
-        write_profiles(profiles(name, lines), tmp_path / f"{name}.nc")
+        write_profiles(profiles(name, lines), folder / f"{name}.nc")
+    return folder
+
+
+@pytest.fixture
+def files(made, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
