@@ -170,10 +170,12 @@ def truth() -> xr.Dataset:
     return synthetic_task(UNSEEN, n_runs=4)
 
 
-@pytest.fixture
-def coarse(monkeypatch):
+@pytest.fixture(scope="module")
+def coarse():
     """Fits of 50 bins of progress, for tests of what is done with a model: a tenth of the time."""
-    monkeypatch.setitem(vars(DEFAULT), "bins", 50)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vars(DEFAULT), "bins", 50)
+        yield
 
 
 @pytest.fixture

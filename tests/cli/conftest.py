@@ -16,7 +16,7 @@ from msbgen.data.store import write_profiles
 from msbgen.phases.phases import phase_table, write_phases
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _coarse(coarse):
     """No test of the command is one of the models' accuracy."""
 

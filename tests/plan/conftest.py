@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from msbgen.generate.fit import fit_profiles
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.plan.plan import plan_contexts
 from msbgen.platform import PlatformConfig, read_trace, replay_trace
 
@@ -18,4 +19,4 @@ def gzip():
     plan = plan_contexts(PlatformConfig().levels, 40)
     runs = np.where(np.arange(40) < 10, 2, 1)
     trace = read_trace(TRACES / "gzip.nc")
-    return trace, fit_profiles(replay_trace(trace, plan.contexts, runs))
+    return trace, fit_profiles(replay_trace(trace, plan.contexts, runs), ProgressSettings(bins=50))
