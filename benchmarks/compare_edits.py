@@ -202,7 +202,8 @@ def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> x
     """Runs of the first dataset where the mask holds, else of the second."""
     tables = [_runs_of(count_array(d), duration_array(d)) for d in (first, second)]
     table = [
-        [a if first else b for a, b, first in zip(*rows)] for rows in zip(*tables, mask.tolist())
+        [a if is_first else b for a, b, is_first in zip(*rows)]
+        for rows in zip(*tables, mask.tolist())
     ]
     return _like(second, _together(table), table)
 

@@ -30,6 +30,8 @@ MAY_IMPORT = {
     "generate": SHARED | ENGINE,
     # on a fitted model, never on each other
     **dict.fromkeys(MODELS, SHARED | ENGINE),
+    # plans of comparisons take the order of contexts from other plans
+    "compare": SHARED | ENGINE | {"plan"},
     # beside the generator: they meet it through the dataset schema
     **dict.fromkeys(("platform", "measure", "report", "learn", "phases"), SHARED),
     **dict.fromkeys(SYSTEMS, SHARED | {"learn", "phases"}),

@@ -13,8 +13,8 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 if TYPE_CHECKING:
     import xarray as xr
 
+    from msbgen.compare.planning import ComparisonPlan
     from msbgen.data.tables import Groups
-    from msbgen.plan.comparing import ComparisonPlan
     from msbgen.plan.plan import Plan
 
 
@@ -149,13 +149,13 @@ def _plan_comparison(options: argparse.Namespace) -> None:
     if used := [name.replace("_", "-") for name in others if getattr(options, name)]:
         raise UsageError(f"--compare takes no --{used[0]} here; drop it.")
 
-    from msbgen.plan import comparing
+    from msbgen.compare import planning
 
     if options.measured:
         source: Any = shared.read_runs(options.measured, keep_all=options.keep_all)
     else:
         source = options.levels
-    planned = comparing.plan_comparison(
+    planned = planning.plan_comparison(
         source, options.compare, noise=options.noise, run_seconds=options.run_seconds or 1.0,
         least_runs=max(options.least_runs, 2),
     )  # fmt: skip

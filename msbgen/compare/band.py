@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from msbgen.compare.ratio import Differences
-from msbgen.compare.usual import mean_by_side, sides
+from msbgen.compare.usual import PRIOR_FREEDOM, mean_by_side, sides
 from msbgen.compare.variances import shrink
 from msbgen.trend.coordinates import Coordinates, default_names
 from msbgen.trend.covariance import matern
 
 Floats = NDArray[np.float64]
 
-# Degrees of freedom of the usual variance in that of a context.
-_PRIOR_FREEDOM = 16.0
 # Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
 _LENGTHS = (0.3, 0.8, 2.5)
 _AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -95,7 +93,7 @@ def _steady(differences: Differences, noise: Floats) -> Floats:
     freedom = np.zeros(len(noise)) if differences.from_neighbours else differences.freedom
     side = sides(differences.contexts, differences.positive_variance(), freedom)
     usual = mean_by_side(noise, np.ones(len(noise)), side)
-    return shrink(noise, freedom, usual, _PRIOR_FREEDOM)
+    return shrink(noise, freedom, usual, PRIOR_FREEDOM)
 
 
 @dataclass(frozen=True, eq=False)

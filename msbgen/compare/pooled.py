@@ -40,12 +40,15 @@ class Pooled:
         Its standard error: by the noise, and as noisy contexts count less than others.
     freedom : (...)
         Degrees of freedom of `error`.
+    weights : (..., n)
+        Weights of the contexts, which sum to 1.
     """
 
     value: Floats
     noise: Floats
     error: Floats
     freedom: Floats
+    weights: Floats
 
 
 def equal_weights(n: int) -> Floats:
@@ -101,6 +104,7 @@ def pool(
         noise=np.sqrt(total),
         error=np.sqrt(total + extra),
         freedom=np.where(total > 0, np.maximum(found, 1.0), KNOWN),
+        weights=gain,
     )
 
 

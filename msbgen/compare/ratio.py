@@ -133,7 +133,7 @@ class Differences:
         if are_paired:
             both = np.isfinite(old) & np.isfinite(new)
             old, new = np.where(both, old, np.nan), np.where(both, new, np.nan)
-        value, variance, free, added = _differences(old, new, are_paired=are_paired)
+        value, variance, free, added = differences_of(old, new, are_paired=are_paired)
         alone = not (free > 0).any()
         if alone:
             variance = _spread_about_plane(contexts, value)
@@ -165,7 +165,7 @@ class Differences:
         for old, new in permuted_runs(
             self.contexts, *self.runs, common, are_paired=self.are_paired
         ):
-            found = _differences(old, new, are_paired=self.are_paired)
+            found = differences_of(old, new, are_paired=self.are_paired)
             pooled = pool(self.contexts, *found, weights)
             sizes.append(np.abs(pooled.value) / np.maximum(pooled.error, 1e-300))
         if not sizes:
@@ -186,7 +186,7 @@ class Differences:
         return np.maximum(self.variance, max(float(self.variance.mean()), 1e-300) * 1e-3)
 
 
-def _differences(
+def differences_of(
     old: Floats, new: Floats, *, are_paired: bool
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Differences of contexts (..., n) from runs (..., n, runs), as in `Differences`.

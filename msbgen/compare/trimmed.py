@@ -25,10 +25,20 @@ def trimmed_mean(values: Floats) -> Floats:
     return np.nansum(values, axis=-1) / (n - 2 * trimmed)
 
 
+def kept_runs(n: Indices) -> Indices:
+    """Number of n values that are not trimmed."""
+    return n - 2 * _trimmed(n)
+
+
+def _trimmed(n: Indices) -> Indices:
+    """Number of n values that are trimmed on either side."""
+    return (_TRIMMED * n + 1e-9).astype(np.int64)
+
+
 def _counts(values: Floats) -> tuple[Indices, Indices]:
     """Number of values in each row, (..., runs) -> (...), and of those trimmed on either side."""
     n = np.isfinite(values).sum(axis=-1)
-    return n, (_TRIMMED * n + 1e-9).astype(np.int64)
+    return n, _trimmed(n)
 
 
 def _kept(values: Floats, n: Indices, trimmed: Indices) -> Bools:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+# Degrees of freedom of the usual noise in that of a context.
+PRIOR_FREEDOM = 16.0
 # The most levels of a resource at which contexts are split.
 _MOST_LEVELS = 8
 # Twice the least gain of a split in log-likelihood.
