@@ -39,12 +39,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.stats import qmc
 
 from msbgen.core.contexts import are_many
 from msbgen.core.machine import OnProgress
 from msbgen.plan.prior import Quantity, all_points
+from msbgen.plan.sobol import sobol_points
 from msbgen.trend.covariance import line, matern, prior_covariance, prior_variance
 from msbgen.trend.low_rank import low_rank_updates
 
@@ -165,18 +164,19 @@ class Design:
 def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.bool_]) -> Indices:
     """Allowed contexts in a low-discrepancy order, expensive ones less often.
 
-    A Sobol sequence in one dimension per resource, over the ranks of its levels (`sizes`), and one
-    more: a context is passed over where that last coordinate exceeds √(least cost / cost).  Each
-    allowed context comes once; those never drawn come last, cheap ones first.
+    A Sobol sequence in one dimension per resource of several levels, over their ranks (`sizes`),
+    and one more: a context is passed over where that last coordinate exceeds √(least cost / cost).
+    Each allowed context comes once; those never drawn come last, cheap ones first.
     """
-    m = len(sizes)
     # a power of two keeps the sequence balanced; its first point is the corner of the lowest levels
     draws = (_DRAWS * len(cost)).bit_length()
-    points = qmc.Sobol(m + 1, scramble=False).random_base2(draws)[1:]
-    levels = (points[:, :m] * np.asarray(sizes)).astype(np.int64)
-    drawn = np.asarray(np.ravel_multi_index(tuple(levels.T), tuple(sizes)))
+    several = [size for size in sizes if size > 1]
+    *ranks, last = sobol_points(len(several) + 1, draws)[1:].T
+    drawn = np.zeros(len(last), dtype=np.int64)
+    for size, rank in zip(several, ranks):
+        drawn = drawn * size + (rank * size).astype(np.int64)
     least = cost[allowed].min()
-    kept = allowed[drawn] & (points[:, m] ** 2 * cost[drawn] <= least)
+    kept = allowed[drawn] & (last**2 * cost[drawn] <= least)
     rest = np.flatnonzero(allowed)
     rest = rest[np.argsort(cost[rest], kind="stable")]
     every = np.concatenate([drawn[kept], rest])
@@ -384,7 +384,7 @@ def _errors(
         rounding = _EPSILON * (len(known) + len(index)) * prior[index].max(initial=0.0)
         noise = quantity.step_noise(before, runs, index) + rounding
         among = across[:, index] + np.diag(noise)
-        rows = solve_triangular(np.linalg.cholesky(among), across, lower=True)
+        rows = _whitened(among, across)
         measured = (prior - (known**2).sum(axis=0)) @ quantity.weight
         left = measured - np.cumsum(np.append(0.0, rows**2 @ quantity.weight))
         # every context has an independent misfit
@@ -402,4 +402,9 @@ def _updates(quantity: Quantity, z: Floats) -> Floats:
         return low_rank_updates(points, noise, z, lengths)
     among = prior_covariance(points, points, lengths) + np.diag(noise)
     across = prior_covariance(points, z, lengths)
-    return solve_triangular(np.linalg.cholesky(among), across, lower=True)
+    return _whitened(among, across)
+
+
+def _whitened(among: Floats, across: Floats) -> Floats:
+    """L⁻¹ times a matrix (n, N), with the Cholesky factor L of a covariance (n, n)."""
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(among), across), dtype=float)

@@ -228,6 +228,13 @@ def test_proposals_spread_over_every_resource_and_less_over_expensive_contexts()
     assert expensive[order].sum() / (~expensive)[order].sum() == pytest.approx(9 / 10 / 2, rel=0.15)
 
 
+def test_resources_of_one_level_change_no_proposal():
+    rng = np.random.default_rng(3)
+    cost, every = rng.uniform(1, 9, 60), np.ones(60, dtype=bool)
+    order = propose_contexts((5, 3, 4), cost, every)
+    np.testing.assert_array_equal(propose_contexts((1, 5, 1, 3, 4, *[1] * 40), cost, every), order)
+
+
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 100))
 def test_every_other_context_is_a_corner_while_there_are_any(sizes, seed):
     rng = np.random.default_rng(seed)
