@@ -380,7 +380,8 @@ def sinkhorn(kernel, a, b, v, tol, limit, u, t):
     changes = np.empty((_MEMORY, m))
     corrected = np.empty(m)
     share = np.empty(_MEMORY)
-    errors = np.full(_LEAST, np.inf)
+    errors = np.empty(_LEAST)
+    errors[:] = np.inf  # compiles faster than np.full
     passes = 0
     kept = 0  # number of updates that were not replaced
     held = 0  # number of them in memory
@@ -780,8 +781,9 @@ def conditional_modes(peak, lam, known, query, mode):
     """
     n_known, m = known.shape
     tilted = np.empty((n_known, n_known))
-    best_in_row = np.full(n_known, -np.inf)
+    best_in_row = np.empty(n_known)
     for a in range(n_known):
+        best_in_row[a] = -np.inf
         for b in range(n_known):
             squared = 0.0
             for i in range(m):
@@ -804,7 +806,10 @@ def conditional_modes(peak, lam, known, query, mode):
         best_b = 0
         for _ in range(n_known):
             # invariant: no unvisited row has a bound above that of row a
-            a = np.argmax(bound)
+            a = 0
+            for b in range(1, n_known):  # compiles faster than np.argmax
+                if bound[b] > bound[a]:
+                    a = b
             if bound[a] <= best:
                 break
             bound[a] = -np.inf
@@ -984,7 +989,10 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
                 following[b] = best + np.log(density)
                 back[j, b] = best_a
             value, following = following, value
-        end = int(np.argmax(value))
+        end = 0
+        for a in range(1, k):
+            if value[a] > value[end]:
+                end = a
         for j in range(segments - 1, -1, -1):
             path[q, j] = active[q, end]
             end = back[j, end]

@@ -26,21 +26,18 @@ def rebin(position, amounts, edges, last, out):
     """
     n, intervals, k = amounts.shape
     for r in range(n):
-        out_r = out[r]
-        position_r = position[r]
-        end = last[r]
-        if np.isnan(position_r[intervals]):
-            out_r[:, :] = np.nan
+        end = -1 if np.isnan(position[r, intervals]) else last[r]
+        for b in range(out.shape[1]):
+            for q in range(k):
+                out[r, b, q] = 0.0 if b <= end else np.nan
+        if end < 0:
             continue
-        out_r[: end + 1, :] = 0.0
-        out_r[end + 1 :, :] = np.nan
         j = 0
         for i in range(intervals):
             # invariant: all intervals before i are distributed, none of them beyond bin j, and
             # bin j ends after position i unless it has no width or is the last
-            amount = amounts[r, i]
-            start = position_r[i]
-            stop = position_r[i + 1]
+            start = position[r, i]
+            stop = position[r, i + 1]
             width = stop - start
             if width > 0.0:
                 while start < stop:
@@ -49,11 +46,11 @@ def rebin(position, amounts, edges, last, out):
                     upper = stop if j == end else min(stop, edges[j + 1])
                     share = (upper - start) / width
                     for q in range(k):
-                        out_r[j, q] += share * amount[q]
+                        out[r, j, q] += share * amounts[r, i, q]
                     start = upper
             else:
                 for q in range(k):
-                    out_r[j, q] += amount[q]
+                    out[r, j, q] += amounts[r, i, q]
             # a bin without width is full after one interval without width
             if j < end and edges[j + 1] <= stop:
                 j += 1

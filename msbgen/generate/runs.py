@@ -79,7 +79,8 @@ class Runs:
                 f"{m.contexts[row].tolist()}: measure it again, drop it, or choose another counter "
                 f"(attribute 'progress')."
             )
-        context, run = np.nonzero(used)
+        # contiguous: kernels are compiled once for each layout
+        context, run = map(np.ascontiguousarray, np.nonzero(used))
         runs = cls(
             m.contexts,
             context,

@@ -51,6 +51,12 @@ def test_runs_with_lost_samples_are_kept_whatever_their_total(runs):
         assert np.isfinite(made.total[0, 1]) == lost[0, 1, 3, 0]
 
 
+def test_kernels_are_compiled_for_one_layout_of_the_runs(runs):
+    made = runs_of(*runs, GRID, INTERVAL, 10)
+    assert made.context.flags.c_contiguous
+    assert all(array.flags.c_contiguous for array in made.intervals)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_lost_counts_is_left_out(runs, kind):
     counts, measured = (part[:4, :4].copy() for part in runs)
