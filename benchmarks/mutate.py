@@ -274,7 +274,7 @@ def _codes(reader: Reader) -> set[int]:
     codes = {0, 3}
     if "paper" in verb or "evaluate" in verb:
         codes.add(4)
-    if _DEMANDING & {*verb}:
+    if _DEMANDING & {*verb} or any(part.startswith("grid:") for part in verb):
         codes.add(2)
     if "--strict" in verb:
         codes.add(7)

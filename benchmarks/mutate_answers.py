@@ -12,8 +12,8 @@ import xarray as xr
 # negative: the saving, temperatures, and errors with a sign.
 _WORDS = ("program", "task", "input", "scale", "configuration", "machine", "load", "kind", "saving")
 # Kinds, programs and tasks may be named so: '1 of nan', 'task      nan', 'nan: the same', and
-# '2 kinds: 1 nan, 3 inf'.
-_NAMED = r"(?<!of )(?<!task      )(?<!kinds: \d )(?<!, \d )"
+# '2 kinds: 1 nan, 3 inf', and so may the argument of the command 'true'.
+_NAMED = r"(?<!of )(?<!task      )(?<!kinds: \d )(?<!, \d )(?<!true )"
 _NO_NUMBER = re.compile(rf"(?<![-+\w.'\"/]){_NAMED}[-+]?(nan|inf|infinity)(?![\w.'\"/]|: )", re.I)
 
 
