@@ -318,7 +318,7 @@ class RelativePredictor(Parameters):
         """
         names = self.check_source(source)
         self._check_timed(runs, names)
-        outside = ~self.features_.words(runs).any(axis=1)
+        outside = np.asarray(~self.features_.words(runs).any(axis=1), dtype=np.bool_)
         for name in names:
             low, high = self.ranges_[self.machines_.index(name)].T[:, :, None]
             values = self._work_and_time(runs, name)
