@@ -137,7 +137,7 @@ class Differences:
         alone = not (free > 0).any()
         if alone:
             variance = _spread_about_plane(contexts, value)
-            free = np.full(len(value), float(max(len(value) - contexts.shape[1] - 1, 1)))
+            free = np.full(len(value), float(_free_of_plane(contexts)))
             added = np.zeros(())
         return cls(contexts, value, variance, free, float(added), alone, (old, new), are_paired)
 

@@ -9,10 +9,13 @@ import pytest
 import msbgen
 import partials
 from batches import BETWEEN, GRID, small_task
+from conftest import cliff_task
 from msbgen.batch import report_data
 from msbgen.batch.report_data import collect_report_data, thinned
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import context_table
+from msbgen.generate.fit import fit_profiles
+from msbgen.generate.progress_distribution import ProgressSettings
 from msbgen.plan.plan import plan_contexts
 from msbgen.report.data import Unavailable
 
@@ -157,3 +160,18 @@ def test_thinned_levels_keep_the_ends_and_what_was_measured():
     assert {1.0, 37.0, 100.0} <= set(kept[0])
     assert [axis.tolist() for axis in thinned(axes, measured, 3)][2] == [5.0]
     assert np.prod([len(axis) for axis in thinned(axes, measured, 3)]) <= 3
+
+
+def test_contexts_between_levels_that_may_hide_a_cliff_are_counted():
+    task = cliff_task()
+    model = fit_profiles(task, ProgressSettings(bins=20, segments=5, deconvolutions=1))
+
+    def warnings(contexts):
+        found = collect_report_data(task, model=model, has_runs=False, contexts=contexts)
+        return [sentence for sentence in found.warnings if "it is not known where" in sentence]
+
+    (sentence,) = warnings([[4.0, 1.4], [9.0, 1.4], [2.0, 1.0]])
+    assert sentence.startswith("cache_misses changes by a factor of 1")
+    assert "between cache_ways 2 and 6, and it is not known where" in sentence
+    assert sentence.endswith(" 1 of the 3 contexts lie in such gaps.")
+    assert warnings([[9.0, 1.4], [2.0, 1.0]]) == []

@@ -152,3 +152,16 @@ def test_contexts_of_equal_runs_have_a_band_without_width():
 def test_few_contexts_of_single_runs_show_no_noise():
     with pytest.raises(MeasurementError, match=r"^4 shared contexts with one run each .* 6 con"):
         ratio(*times(0, 4, 1), GRID[:4])
+
+
+def test_single_runs_take_the_noise_about_a_plane_over_the_contexts():
+    """A resource with one level takes no degree of freedom."""
+    contexts = np.column_stack([*map(np.ravel, np.indices((2, 2, 2))), np.ones(8)])
+    old, new = times(5, 8, 1)
+    result = ratio(old, new, contexts)
+    value = np.log(new / old)[:, 0]
+    design = np.column_stack([np.ones(8), contexts[:, :3]])
+    rest = value - design @ np.linalg.lstsq(design, value, rcond=None)[0]
+    assert result.freedom == 8 - 4
+    assert result.error**2 == pytest.approx((rest**2).sum() / (8 - 4) / 8)
+    assert np.log(result.value) == pytest.approx(value.mean())
