@@ -29,8 +29,9 @@ ODD_NAMES = [
 ]  # fmt: skip
 UNITS = ["s", "ms", "us", "min", "h", "1", "%", "GHz", "MHz", "Hz", "MB s-1", "GB s-1", "W", "mW",
          "J", "degC", "B"]  # fmt: skip
+_NO_FIGURES = ("nan", "inf", "-inf")
 ODD_CELLS = [
-    "", " ", "0", "-0", "-1", "1e9", "1e400", "nan", "inf", "-inf", "x", "1_0", "٣", "0x10", "1,5",
+    "", " ", "0", "-0", "-1", "1e9", "1e400", *_NO_FIGURES, "x", "1_0", "٣", "0x10", "1,5",
     "1.5.2", "<not counted>", "<not supported>", "<not", "summary", '"', "'", "{", "}", "\\",
     "[", "]",
     "#", "=", "=1+1", "true", '""', "\x00", "\x1b[31m", "🐧", "\ud800", "9" * 30, "9" * 5000,
@@ -145,9 +146,17 @@ def spoil_bytes(data: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
 
 
 def cell(text: str, rng: np.random.Generator) -> str:
-    """A cell, word or number becomes an odd one."""
+    """A cell, word or number becomes an odd one.
+
+    A word never becomes 'nan' or 'inf': in a result such a name looks like a figure.
+    """
     pattern = [r"[^,;\s]+", r"\w+", _NUMBER, r"\d"][rng.integers(4)]
-    return _replaced(text, pattern, lambda _: str(rng.choice(ODD_CELLS)), rng)
+    odd = str(rng.choice(ODD_CELLS))
+
+    def change(old: str) -> str:
+        return odd if re.fullmatch(_NUMBER, old) or odd not in _NO_FIGURES else f"{odd}x"
+
+    return _replaced(text, pattern, change, rng)
 
 
 def number(text: str, rng: np.random.Generator) -> str:
