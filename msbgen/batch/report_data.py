@@ -391,7 +391,7 @@ def _warnings(
     """Warnings on the accuracy, one sentence each."""
     yield from quality.note_design(measured, source=source)
     profiles = everywhere.profiles
-    outside = int(profiles["extrapolated"].sum())
+    outside = int(profiles["extrapolated"].values.sum())
     if outside:
         yield (
             f"{outside:,} of the {profiles.sizes['context']:,} contexts shown are extrapolated: "

@@ -14,8 +14,6 @@ from functools import wraps
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import RegularGridInterpolator
-from scipy.spatial import Delaunay, QhullError
 
 from msbgen.core.contexts import (
     gaussian_log_weights,
@@ -269,11 +267,16 @@ def _multilinear_weights(known: Floats, query: Floats) -> Floats:
         cells = np.empty([len(axis) for axis in axes] + [len(known)])
         index = tuple(np.searchsorted(axis, column) for axis, column in zip(axes, known.T))
         cells[index] = np.eye(len(known))
+        # imported here, as reports of saved models interpolate nothing
+        from scipy.interpolate import RegularGridInterpolator
+
         return RegularGridInterpolator(axes, cells)(query)
     return _barycentric_weights(known, query)
 
 
 def _barycentric_weights(known: Floats, query: Floats) -> Floats:
+    from scipy.spatial import Delaunay, QhullError  # imported here, as above
+
     weights = _nearest_weights(known, query)
     try:
         mesh = Delaunay(known)

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
-from msbgen.evaluate import _kernels
+from msbgen.core.lazy import lazy_module
+
+_kernels = lazy_module("msbgen.evaluate._kernels")
 
 Warping = Literal["exact", "fastdtw"]
 
