@@ -289,3 +289,19 @@ def test_weights_choose_the_contexts_that_count():
             compare_profiles(old, new, weights=wrong)
     with pytest.raises(MeasurementError, match="weights of all 6 contexts of both versions are 0"):
         compare_profiles(old, new, weights=np.zeros(6))
+
+
+@pytest.mark.parametrize("tolerance", [0.001, 0.008])
+def test_as_many_more_runs_as_announced_make_the_interval_decide(tolerance):
+    """The interval excludes 1, or lies within the tolerance; one run fewer does not suffice."""
+    tasks = synthetic_task(MEASURED), synthetic_task(MEASURED, seed=8)
+    result = compare_profiles(*tasks, settings=CompareSettings(tolerance, permutations=99))
+    assert result.verdict == "undecided"
+    change, half = np.log([result.time.value, result.time.high / result.time.value])
+    runs, more = result.runs[0] / len(MEASURED), result.more_runs
+    with_them, with_fewer = half * np.sqrt(runs / (runs + more - np.arange(2)))
+
+    def decides(half):
+        return half <= abs(change) or abs(change) + half <= np.log1p(tolerance)
+
+    assert (decides(with_them), decides(with_fewer)) == (True, False)

@@ -140,3 +140,22 @@ def test_a_step_that_the_phase_of_sampling_moves_is_no_change(reach, is_change):
         rng=np.random.default_rng(1),
     )
     assert bool(stretches) == is_change
+
+
+@pytest.mark.parametrize(("reach", "is_change"), [(0.04, False), (0.0, True)])
+def test_the_phase_of_sampling_is_the_same_error_in_all_contexts_of_shifted_work(reach, is_change):
+    rng = np.random.default_rng(5)
+    rates = np.where(np.arange(100) < 50, 1.0, 5.0)
+    old, new = rates * (1 + 1e-3 * rng.standard_normal((2, 64, 3, 100)))
+    new[..., 49] += 4.0
+    new[..., 50] -= 4.0
+    runs = Labelled.of(old[..., None], new[..., None], np.full(64, reach)).shifted()
+    stretches = find_stretches(
+        runs,
+        context_groups(np.arange(64.0)[:, None])[:1],
+        compared=np.ones(100, dtype=bool),
+        level=0.05,
+        permutations=99,
+        rng=np.random.default_rng(1),
+    )
+    assert bool(stretches) == is_change
