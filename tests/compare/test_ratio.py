@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from msbgen.compare import permuted
 from msbgen.compare.band import ratios_everywhere
 from msbgen.compare.ratio import POWER, Differences, Ratio
 from msbgen.core.errors import MeasurementError
@@ -165,3 +166,9 @@ def test_single_runs_take_the_noise_about_a_plane_over_the_contexts():
     assert result.freedom == 8 - 4
     assert result.error**2 == pytest.approx((rest**2).sum() / (8 - 4) / 8)
     assert np.log(result.value) == pytest.approx(value.mean())
+
+
+def test_the_error_is_that_of_normal_runs(monkeypatch):
+    monkeypatch.setattr(permuted, "_DRAWN", 199)
+    errors = [ratio(*times(seed)).error for seed in range(20)]
+    assert np.mean(errors) == pytest.approx(0.02 * np.sqrt(2 / 3 / 9), rel=0.08)
