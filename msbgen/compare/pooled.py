@@ -89,9 +89,7 @@ def pool(
         noise = np.maximum(noise, _LEAST_VARIANCE)
         apart = _heterogeneity(value, noise)[..., None]
         precision = 1 / (apart + noise)
-        gain = even * apart * precision
-        rest = 1 - gain.sum(axis=-1, keepdims=True)
-        gain = gain + rest * precision / precision.sum(axis=-1, keepdims=True)
+        gain = precision / precision.sum(axis=-1, keepdims=True)
         extra = apart[..., 0] * ((gain - even) ** 2).sum(axis=-1)
     parts = gain**2 * variance
     total = parts.sum(axis=-1)

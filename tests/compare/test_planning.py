@@ -97,6 +97,17 @@ def test_runs_that_take_turns_on_a_drifting_machine_are_planned_in_pairs():
     assert paired.detectable(runs) == pytest.approx(steady, rel=0.25)
 
 
+def test_few_runs_of_a_context_show_the_noise_beside_a_drift():
+    """The means of four runs drift themselves, and are no noise of the steps between runs."""
+    variances = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        started = rng.permutation(9 * 4).reshape(9, 4).astype(float)
+        duration = normal(rng, (9, 4)) * np.exp(0.02 * np.sin(started / 6))
+        variances.append(RunNoise.measured(GRID, duration, started).variance.mean())
+    assert np.mean(variances) == pytest.approx(0.01**2, rel=0.35)
+
+
 def test_a_smaller_change_takes_more_time_and_prefixes_find_larger_ones(tmp_path):
     plans = [plan_comparison(LEVELS, change, noise=0.02) for change in (0.05, 0.02, 0.01, 0.002)]
     assert (np.diff([plan.seconds.sum() for plan in plans]) > 0).all()
