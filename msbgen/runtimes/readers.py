@@ -203,6 +203,12 @@ def _archive(path: Path) -> dict[str, NDArray]:
     if lengths == [0] or len(lengths) > 1:
         raise ProfileError(f"{path}: has arrays of {lengths} runs; one number above 0 is wanted.")
     for of in ("workload", "platform") if path.name == "data.npz" else ():
+        for name in (f"n_{of}", f"f_{of}"):
+            if arrays[name].ndim != 1:
+                raise ProfileError(
+                    f"{path}: array '{name}' has shape {arrays[name].shape}; a list of names is "
+                    f"wanted."
+                )
         shape, wanted = arrays[f"d_{of}"].shape, tuple(arrays[f"{k}_{of}"].size for k in "nf")
         if shape != wanted or arrays[f"d_{of}"].dtype.kind not in "fiu":
             raise ProfileError(

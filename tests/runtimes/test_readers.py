@@ -72,6 +72,8 @@ def test_folders_without_archives_are_refused(tmp_path, archives):
         ("i_platform", np.zeros((3, 1), dtype=int), r"'i_platform' holds int64 of shape \(3, 1\)"),
         ("t", np.ones(2), r"arrays of \[2, 3\] runs"),
         ("d_platform", np.ones((2, 1)), r"'d_platform' .* shape \(2, 1\); .* shape \(3, 1\)"),
+        ("n_workload", np.array([["sort", "hash"]]), r"'n_workload' has shape \(1, 2\); a list of"),
+        ("f_platform", np.array("cores"), r"'f_platform' has shape \(\); a list of"),
         ("f_workload", np.array(["x20"]), r"'d_workload' .* shape \(2, 1\) are wanted"),
     ],
 )
