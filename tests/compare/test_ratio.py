@@ -172,3 +172,14 @@ def test_the_error_is_that_of_normal_runs(monkeypatch):
     monkeypatch.setattr(permuted, "_DRAWN", 199)
     errors = [ratio(*times(seed)).error for seed in range(20)]
     assert np.mean(errors) == pytest.approx(0.02 * np.sqrt(2 / 3 / 9), rel=0.08)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_band_of_single_runs_has_the_tails_of_their_few_degrees_of_freedom(seed):
+    contexts = np.column_stack([*map(np.ravel, np.indices((2, 2, 2)))]).astype(float)
+    differences = Differences.of(contexts, *times(seed, 8, 1))
+    rng = np.random.default_rng
+    bands = [ratios_everywhere(differences, contexts[:1], c, rng(0)) for c in (0.5, 0.99)]
+    narrow, wide = (np.log(high / value)[0] for value, _, high in bands)
+    # Student's t with four degrees: 6.2; normal: 3.8
+    assert wide > 5.5 * narrow
