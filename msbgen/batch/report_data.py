@@ -24,7 +24,7 @@ from msbgen.batch.held_out import (
     supported_rate,
 )
 from msbgen.bridge.solve import NotConvergedError
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data import quality, schema
 from msbgen.data.check import inspect_profiles
@@ -56,6 +56,8 @@ Floats = NDArray[np.float64]
 _RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 # Random runs of each context for its spread.
 _RUNS = 10
+# Error of the marginals over the tolerance above which a bridge is not the one that was solved.
+_MOST_ERROR = 100.0
 # Command that measures on a real machine.
 _MEASURE = "measure SPEC.toml"
 # Libraries whose versions the page lists.
@@ -192,8 +194,13 @@ def _convergence(model: ProfileModel) -> Convergence | Unavailable:
         return Unavailable(
             "The paper's distribution solves its bridge during the fit, and keeps no residuals."
         )
-    errors = chain.marginal_errors()
-    return Convergence(chain.status, chain.epsilon, model.distribution.settings.tol, errors)
+    errors, tol = chain.marginal_errors(), model.distribution.settings.tol
+    if not (errors <= _MOST_ERROR * tol).all():
+        raise MeasurementError(
+            f"the bridge of the model misses its marginals by {errors.max():.2g}, not by {tol:g} "
+            f"as when it was solved; fit the model again."
+        )
+    return Convergence(chain.status, chain.epsilon, tol, errors)
 
 
 # --------------------------------------------------------------------------- all contexts

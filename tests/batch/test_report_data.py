@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from batches import BETWEEN, GRID, small_task
 from conftest import cliff_task
 from msbgen.batch import report_data
 from msbgen.batch.report_data import collect_report_data, thinned
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import context_table
 from msbgen.generate.fit import fit_profiles
 from msbgen.generate.progress_distribution import ProgressSettings
@@ -107,6 +108,14 @@ def test_the_bridge_is_solved_to_its_tolerance(model, report_inputs):
     assert convergence.status.startswith("converged")
     assert convergence.errors.max() <= convergence.tol == model.distribution.settings.tol
     assert len(convergence.errors) == model.distribution.settings.segments - 1
+
+
+def test_a_bridge_of_other_points_is_refused(model):
+    chain, settings = model.distribution.chain, model.distribution.settings
+    other = SimpleNamespace(chain=replace(chain, points=chain.points * 1.5), settings=settings)
+    edited = SimpleNamespace(prepare=lambda kind: None, distribution=other)
+    with pytest.raises(MeasurementError, match="bridge of the model misses its marginals by"):
+        report_data._convergence(edited)
 
 
 def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
