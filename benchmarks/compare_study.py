@@ -67,7 +67,7 @@ Floats = NDArray[np.float64]
 # Sweeps without a change of each program: without faults in every design, with faults, and a drift.
 _CLEAN, _FAULTY, _DRIFTING = {"9 x 2": 15, "27 x 3": 12, "125 x 1": 4}, 3, 9
 # Sizes at the other designs, and sweeps of the changes that goals name.
-_OTHER_SIZES, _MORE = {"9 x 2": (0.01, 0.05), "125 x 1": (0.05,)}, 4
+_OTHER_SIZES, _MORE = {"9 x 2": (0.01, 0.05), "125 x 1": (0.05,)}, 12
 # Change of the execution time of which the power of the ratio is measured, and its sweeps.
 _OVERALL, _OVERALL_SWEEPS = 0.005, 8
 PARTS = ("alarms", "edits", "overall", "runs", "speed")
