@@ -26,11 +26,11 @@ def add(verbs: Verbs) -> None:
     text = "folder with a new version of each file, by file name or else by task"
     verb.add_argument("--with", dest="folder", type=shared.folder, metavar="DIR", help=text)
     text = "the table by context, as CSV"
-    shared.add_out(verb, "OUT.csv", text, type=shared.csv_output)
-    text = "weights of the contexts: CSV with the resources and 'weight' as header (equal)"
+    shared.add_out(verb, "OUT.csv", text, type=_table)
+    text = "weights of the contexts: CSV with the resources and 'weight' as header (by noise)"
     verb.add_argument("--weights", type=Path, metavar="FILE.csv", help=text)
     shared.add_contexts(verb, "the platform, if the file lists levels", required=False)
-    text = "changes below this are no change (1%%)"
+    text = "an interval around no change, within this share, is 'the same' (1%%)"
     verb.add_argument("--tolerance", type=shared.percentage, default=0.01, metavar="X%", help=text)
     text = "confidence of intervals and bands (%(default)s)"
     verb.add_argument("--confidence", type=shared.rate, default=0.95, metavar="C", help=text)
@@ -80,14 +80,15 @@ def run(options: argparse.Namespace) -> None:
         jobs.append((old, new, weights, contexts))
     if options.out:
         _check_resources([old for old, *_ in jobs])
-    found: dict[str, Any] = {}
-    for (old_file, new_file), (old, new, weights, contexts) in zip(pairs, jobs):
+    found = []
+    for (_, new_file), (old, new, weights, contexts) in zip(pairs, jobs):
         with Progress(f"comparing {new_file.name}") as step:
-            found[old_file.name] = compare_profiles(
+            one = compare_profiles(
                 old, new, weights=weights, contexts=contexts, settings=settings,
                 rng=options.seed, progress=step,
             )  # fmt: skip
-    held = hold_false_discoveries(list(found.values()))
+        found.append(one)
+    held = hold_false_discoveries(found)
     results = [
         one.as_dict() | {"old": str(old), "new": str(new)} for one, (old, new) in zip(held, pairs)
     ]
@@ -103,7 +104,15 @@ def run(options: argparse.Namespace) -> None:
         shared.write_or_show_table(_rows(results), options.out, force=options.force)
     if options.report:
         comparison_page.write_page(options.report, results[0], overwrite=options.force)
-    check_limit(dict(zip(found, held)), options.fail_above, options.strict)
+    names = [str(new) for _, new in pairs]
+    check_limit(dict(zip(names, held)), options.fail_above, options.strict)
+
+
+def _table(text: str) -> Path | None:
+    """File to write the table to."""
+    if text == "-":
+        raise argparse.ArgumentTypeError("'-' (stdout) has the answer; name a file")
+    return shared.csv_output(text)
 
 
 def _pairs(files: list[Path], folder: Path | None) -> list[tuple[Path, Path]]:
@@ -117,7 +126,8 @@ def _pairs(files: list[Path], folder: Path | None) -> list[tuple[Path, Path]]:
         others = [file for file in sorted(folder.glob("*.nc")) if file.resolve() not in given]
         named = {file.name: file for file in others}
         unnamed = [file for file in files if file.name not in named]
-        tasks = _tasks(others) if unnamed else {}
+        known = {file.name for file in files}
+        tasks = _tasks(one for one in others if one.name not in known) if unnamed else {}
         pairs = [
             (file, named[file.name] if file.name in named else _only_of_task(file, folder, tasks))
             for file in files

@@ -31,7 +31,7 @@ class UndecidedError(Exception):
 
 
 def hold_false_discoveries(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons whose verdicts hold for all at once; one alone keeps its verdict."""
+    """Comparisons whose verdicts hold with the rate of false ones held; one alone keeps its own."""
     adjusted = _adjusted([one.time.p_value for one in comparisons])
     return [
         replace(one, verdict="undecided", more_runs=None, notes=(*one.notes, _ALONE.format(one)))

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
     check_datasets,
@@ -16,6 +16,7 @@ from msbgen.data.schema import (
     context_table,
     counter_names,
     file_of,
+    labels_of,
     resource_names,
     same_level,
     started_array,
@@ -48,7 +49,7 @@ def match_profiles(old: xr.Dataset, new: xr.Dataset) -> Shared:
     ------
     ProfileError
         A dataset is not valid or has no runs; or their resources, their units or their measures of
-        progress differ.
+        progress differ, or the words of their levels.
     """
     _check_profiles(old, new)
     counters = _shared_counters(old, new)
@@ -87,20 +88,27 @@ def _shared_counters(old: xr.Dataset, new: xr.Dataset) -> tuple[str, ...]:
         )
     for name in resource_names(old):
         _check_equal_units(name, old, new)
+        _check_equal_words(name, old, new)
     if clock_name(old) != clock_name(new):
         raise ProfileError(
             f"{second}: measures progress by '{clock_name(new)}', {first} by '{clock_name(old)}'; "
             f"set the attribute 'progress' of both files to one of them."
         )
     shared = tuple(name for name in counter_names(old) if name in counter_names(new))
-    if clock_name(old) not in ("time", *shared):
-        raise ProfileError(
-            f"{second}: lacks the counter '{clock_name(old)}' that measures progress in {first}: "
-            f"measure it in both versions."
-        )
     for name in shared:
         _check_equal_units(name, old, new)
     return shared
+
+
+def _check_equal_words(name: str, old: xr.Dataset, new: xr.Dataset) -> None:
+    """Refuse words of levels of which the same number means another in the two datasets."""
+    words = [labels_of(dataset[name].attrs) for dataset in (old, new)]
+    if bool(words[0]) != bool(words[1]) or any(a != b for a, b in zip(*words)):
+        shown = [quoted(", ".join(each)) if each else "numbers" for each in words]
+        raise ProfileError(
+            f"{file_of(new)}: the levels 1, 2, … of '{name}' are {shown[1]}, in {file_of(old)} "
+            f"{shown[0]}; write both in the same order."
+        )
 
 
 def _check_equal_units(name: str, old: xr.Dataset, new: xr.Dataset) -> None:

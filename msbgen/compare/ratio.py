@@ -264,8 +264,9 @@ def _spread_about_plane(contexts: Floats, value: Floats) -> Floats:
     n_free = _free_of_plane(contexts)
     if n_free < _LEAST_FREE:
         raise MeasurementError(
-            f"{len(z)} shared contexts with one run each do not show how much runs vary: measure "
-            f"two runs in each context, or {design.shape[1] + _LEAST_FREE} contexts."
+            f"one version has a single run in each shared context, and {len(z)} contexts do not "
+            f"show how much runs vary: measure two runs of both versions in each context, or "
+            f"{design.shape[1] + _LEAST_FREE} contexts."
         )
     residual = value - design @ np.linalg.lstsq(design, value, rcond=None)[0]
     return residual**2 * (len(z) / n_free)

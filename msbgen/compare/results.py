@@ -22,7 +22,7 @@ Verdict = Literal["slower", "faster", "same", "undecided"]
 class CompareSettings:
     """Settings of a comparison."""
 
-    # changes of execution time below this share are no change
+    # an interval of the execution time that holds 1 and is within this share means 'the same'
     tolerance: float = 0.01
     confidence: float = 0.95
     bins: int = 100  # of progress, in which stretches are located

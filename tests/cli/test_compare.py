@@ -63,7 +63,7 @@ def test_a_comparison_is_printed_and_written(files, msbgen):
 
 
 LIMITS = [
-    ("slower.nc", ["--fail-above", "2%"], 6, "slower by more than 2 %: old.nc"),
+    ("slower.nc", ["--fail-above", "2%"], 6, "slower by more than 2 %: slower.nc"),
     ("same.nc", ["--fail-above", "2%"], 0, ""),
     ("slower.nc", ["--fail-above", "0.3", "--strict"], 0, ""),
     ("same.nc", ["--fail-above", "0.01%", "--strict"], 7, "not decided, measure more runs"),
@@ -90,7 +90,7 @@ def test_several_tasks_are_matched_by_name_or_by_task(files, msbgen, refused):
     write_profiles(new_b, files / "new" / "other-name.nc")
     done = msbgen("compare", "old/a.nc", "old/b.nc", "--with", "new", "--fail-above", "2%")
     assert done.returncode == 6
-    assert "more than 2 %: a.nc." in done.stderr
+    assert "more than 2 %: new/a.nc." in done.stderr
     head, _, first, second = done.stdout.splitlines()[:4]
     assert head.split() == ["task", "time", "verdict"]
     assert "slower by 20" in first
@@ -125,6 +125,12 @@ def test_both_versions_may_lie_in_one_folder(files, msbgen):
     assert done.stdout.startswith("synthetic: slower by 20")
 
 
+def test_a_new_file_is_the_version_of_one_old_file(files, refused):
+    (files / "new").mkdir()
+    shutil.copy(files / "slower.nc", files / "new" / "old.nc")
+    refused(2, "and none of its task", "compare", "old.nc", "same.nc", "--with", "new")
+
+
 def test_a_folder_that_is_none_is_refused(refused):
     refused(2, "none: is no folder", "compare", "old/b.nc", "--with", "none")
 
@@ -140,6 +146,7 @@ REFUSED = [
     (["old.nc", "same.nc", "--weights", "few.csv"], 3, "few.csv: has 0 rows for context 1"),
     (["old.nc", "same.nc", "--weights", "minus.csv"], 3, "a number from 0 on is wanted"),
     (["old.nc", "same.nc", "-o", "old.nc"], 2, "names a netCDF file"),
+    (["old.nc", "same.nc", "-o", "-"], 2, "'-' (stdout) has the answer; name a file"),
 ]
 
 

@@ -200,7 +200,7 @@ BAD_INPUTS = [
     (with_units("cache_misses", "J"), ProfileError, "'cache_misses' is in 'J'"),
     (lambda d: d.drop_vars("instructions"), ProfileError, "measures progress by 'time'"),
     (lambda d: d.isel(run=0, drop=True), ProfileError, "has no measured runs"),
-    (lambda d: d.isel(context=[0, 1], run=[0]), MeasurementError, "with one run each"),
+    (lambda d: d.isel(context=[0, 1], run=[0]), MeasurementError, "has a single run in each"),
 ]
 
 
@@ -276,6 +276,28 @@ def test_runs_of_one_sweep_are_compared_with_the_one_beside_them():
     assert not pair.are_paired
     assert "did not start in turn" in pair.notes[-1]
     assert np.isfinite(pair.old.duration).sum() == 64
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ((["slow", "fast", "odd"], ["fast", "slow", "odd"]), True),
+        ((["slow", "fast", "odd"], []), True),
+        (([], ["slow", "fast", "odd"]), True),
+        ((["slow", "fast", "odd"], ["slow", "fast", "odd", "new"]), False),
+    ],
+)
+def test_words_are_compared_in_one_order_only(words, refused):
+    pair = [synthetic_task(MEASURED) for _ in words]
+    for dataset, names in zip(pair, words):
+        levels = np.unique(dataset["cache_ways"].values, return_inverse=True)[1] + 1.0
+        attrs = {"role": "resource", "units": "1", **({"labels": names} if names else {})}
+        dataset["cache_ways"] = "context", levels, attrs
+    if not refused:
+        assert compare_profiles(*pair, settings=SETTINGS).verdict == "same"
+        return
+    with pytest.raises(ProfileError, match=r"'cache_ways' are .*; write both in the same order"):
+        compare_profiles(*pair, settings=SETTINGS)
 
 
 def test_weights_choose_the_contexts_that_count():
