@@ -22,18 +22,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.lazy import lazy_module
+from msbgen.trend.erfc import BEYOND, scaled_erfc
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import UNKNOWN, Problem, SmoothingParameters
 from msbgen.trend.search import LENGTHS
 
 _kernels = lazy_module("msbgen.trend._kernels")
-special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 # Counter, resource, and rate per level of a cap.
 Rate = tuple[int, int, float]
 
+# Times below this count as this [s], and ratios of times.
+_LEAST_TIME = 1e-200
 # Below this share a time determines no free time; the noise of the free time is that over it.
 _LEAST_SHARE = 0.02
 # Nor does a time that exceeds the least time by less than this share, which is about its noise.
@@ -93,11 +95,28 @@ def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Fl
     shapes must broadcast.
     """
     free, least, width = np.broadcast_arrays(free, least, np.asarray(width, dtype=float))
-    log_ratio = np.log(np.maximum(least, 1e-300)) - np.log(np.maximum(free, 1e-300))
-    deviations, half = log_ratio / width, 0.5 * width
-    part = 0.5 * free * special.erfc((deviations - half) * np.sqrt(0.5))
-    time = part + 0.5 * least * special.erfc(-(deviations + half) * np.sqrt(0.5))
-    return time, part / np.maximum(time, 1e-300)
+    # far from the knee, time is the larger one of both up to rounding
+    time, share = np.maximum(free, least), (free > least).astype(float)
+    with np.errstate(over="ignore"):
+        ratio = np.maximum(least, _LEAST_TIME) / np.maximum(free, _LEAST_TIME)
+    log_ratio = np.log(np.maximum(ratio, _LEAST_TIME, out=ratio), out=ratio)
+    near = np.abs(log_ratio) <= width * (BEYOND * np.sqrt(2.0) + 0.5 * width)
+    free, least, width = free[near], least[near], width[near]
+    deviation = log_ratio[near] / (width * np.sqrt(2.0))
+    half = width * (0.5 * np.sqrt(0.5))
+    # time = (free · erfc(below) + least · erfc(above)) / 2, and both terms have the same
+    # exponential: free · exp(−below²) = least · exp(−above²)
+    below, above = deviation - half, -(deviation + half)
+    density = 0.5 * free * np.exp(-(below**2))
+    part = _reflected(density * scaled_erfc(np.abs(below)), below, free)
+    near_time = part + _reflected(density * scaled_erfc(np.abs(above)), above, least)
+    time[near], share[near] = near_time, part / np.maximum(near_time, 1e-300)
+    return time, share
+
+
+def _reflected(tail: Floats, at: Floats, whole: Floats) -> Floats:
+    """erfc(x) from erfc(|x|), as it is 2 − erfc(−x), in units in which 2 is `whole`."""
+    return np.where(at < 0, whole - tail, tail)
 
 
 def unthrottled(time: Floats, least: Floats, width: float) -> Floats:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from msbgen.trend import caps
 from msbgen.trend.caps import (
@@ -43,6 +43,25 @@ def test_a_throttled_time_is_the_mean_of_a_maximum():
     np.testing.assert_allclose(time, wanted, rtol=1e-4)
     slope = (np.log(throttled(free * 1.0001, least, 0.3)[0]) - np.log(time)) / np.log(1.0001)
     np.testing.assert_allclose(share, slope, rtol=1e-3, atol=1e-9)
+
+
+def test_a_throttled_time_has_the_rounding_of_its_formula():
+    """Also far from the knee, at both ends of the widths, and at time zero."""
+    ratio = np.concatenate(
+        [[0.0, 1e-300, 1e-30], np.exp(np.linspace(-30, 30, 2001)), [1e30, 1e300]]
+    )
+    width, free = np.array([[0.02], [0.1], [0.7], [2.0]]), 0.7
+    with np.errstate(divide="ignore"):
+        deviation, half = np.log(ratio) / width, 0.5 * width
+    part = free * ndtr(half - deviation)
+    wanted = part + free * ratio * ndtr(deviation + half)
+    time, share = throttled(np.array(free), free * ratio, width)
+    np.testing.assert_allclose(time, wanted, rtol=1e-14)
+    np.testing.assert_allclose(share, part / wanted, rtol=0, atol=2e-14)
+    nothing = np.zeros(1)
+    assert [float(a[0]) for a in throttled(nothing, np.ones(1), 0.3)] == [1.0, 0.0]
+    assert [float(a[0]) for a in throttled(np.ones(1), nothing, 0.3)] == [1.0, 1.0]
+    assert float(throttled(nothing, nothing, 0.3)[0][0]) == 0.0
 
 
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0.02, 1.0))
