@@ -369,21 +369,22 @@ class Query:
         """
         return level_gaps(self.new, self._z, self.held_out.known, self.held_out.trend.lengths[0])
 
-    @cached_property
-    def _state(self) -> Floats:
+    def _amounts(self, only: slice = slice(None)) -> Floats:
+        """Predicted amounts per bin of the quantities `only`, (q, bins, k)."""
         centre = self.held_out.centre
-        return centre.amounts(self.contexts, centre.log_weights(self.contexts))
+        return centre.amounts(self.contexts, centre.log_weights(self.contexts), only)
 
     @cached_property
     def log_time(self) -> Floats:
         """Log of the predicted execution time, or other total, (q,)."""
-        total = self._state[..., self.held_out.bounded].sum(axis=1)
+        quantity = self.held_out.bounded
+        total = self._amounts(slice(quantity, quantity + 1)).sum(axis=(1, 2))
         return np.log(np.maximum(total, np.finfo(float).tiny))
 
     @cached_property
     def predicted(self) -> Floats:
         """Predicted amounts per segment of progress, (q, segments, k)."""
-        return in_segments(self._state, self.held_out.segments)
+        return in_segments(self._amounts(), self.held_out.segments)
 
 
 @dataclass(frozen=True, eq=False)

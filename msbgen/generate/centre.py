@@ -208,20 +208,30 @@ class Centre:
             self.scaled_contexts, self.trend.scaled(query) / self.kernel_width
         )
 
-    def amounts(self, query: Floats, log_weight: Floats) -> Floats:
-        """Amounts per bin at contexts with their :meth:`log_weights`, (q, bins, k)."""
-        return self._with_context_residuals(self.trend.predict(query), _weights(log_weight))
+    def amounts(self, query: Floats, log_weight: Floats, only: slice = slice(None)) -> Floats:
+        """Amounts per bin at contexts with their :meth:`log_weights`, (q, bins, k).
 
-    def _with_context_residuals(self, fitted: Floats, weight: Floats | csr_array) -> Floats:
+        Those of the quantities `only`.
+        """
+        fitted = self.trend.predict(query, only)
+        return self._with_context_residuals(fitted, _weights(log_weight), only)
+
+    def _with_context_residuals(
+        self, fitted: Floats, weight: Floats | csr_array, only: slice = slice(None)
+    ) -> Floats:
         """Amounts of the trend (q, bins, k) times the local mean of the context residuals.
+
+        `fitted` holds the quantities `only`.
 
         If the total time comes from a trend of the sums, so do its residuals.  Single bins have the
         noise of deconvolution, and the mean of noisy logarithms is too low.
         """
-        states = fitted * np.exp(_local_mean(weight, self._shrunk))
+        states = _local_mean(weight, self._shrunk[..., only])
+        np.exp(states, out=states)
+        states *= fitted
         if not self.trend.sums:
             return states
-        sums = fitted.sum(axis=1) * np.exp(_local_mean(weight, self._shrunk_sums)[:, 0])
+        sums = fitted.sum(axis=1) * np.exp(_local_mean(weight, self._shrunk_sums[..., only])[:, 0])
         states *= (sums / np.maximum(states.sum(axis=1), 1e-300))[:, None]
         return states
 

@@ -133,8 +133,9 @@ def prior_of_distribution(
         return _default_prior(axes, cost * scale, known, runs)
     platform = words.encode(all_points(axes))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a check follows
-        quantities, noise = _fitted_quantities(distribution, axes, platform, runs, words)
-        durations, before = _durations(distribution, platform), _before(axes, known, runs)
+        durations, free_share = _durations(distribution, platform)
+        quantities, noise = _fitted_quantities(distribution, axes, free_share, runs, words)
+        before = _before(axes, known, runs)
     figures = [durations, noise]
     for one in quantities:
         figures += [one.lengths, one.importance, one.weight, one.misfit, one.noise]
@@ -220,22 +221,26 @@ def _power_law_cost(axes: Sequence[Floats]) -> Floats:
 # ------------------------------------------------------------------ from a distribution
 
 
-def _durations(distribution: ProfileDistribution, contexts: Floats) -> Floats:
-    """Execution time of each context by the trend [s]."""
+def _durations(distribution: ProfileDistribution, contexts: Floats) -> tuple[Floats, Floats]:
+    """Execution time of each context by the trend [s], and its free shares, (q, bins)."""
     centre = distribution.centre
+    times, free_share = centre.trend.times(contexts)
     if centre.clock == 0:
-        return centre.total_trend.predict(contexts)[:, 0, 0]
-    return centre.trend.predict(contexts)[..., 0].sum(axis=1)
+        return centre.total_trend.predict(contexts)[:, 0, 0], free_share
+    return times.sum(axis=1), free_share
 
 
 def _fitted_quantities(
     distribution: ProfileDistribution,
     axes: Sequence[Floats],
-    platform: Floats,
+    free_share: Floats,
     runs: Floats,
     words: WordColumns,
 ) -> tuple[list[Quantity], float]:
-    """Prior of every quantity of the trend, and the deviation of one run from its context."""
+    """Prior of every quantity of the trend, and the deviation of one run from its context.
+
+    `free_share` (N, bins) is that of the trend at the contexts of the platform.
+    """
     fitted, states = distribution.centre.trend, distribution.known_states()
     trend = fitted
     if trend.form != "gaussian-process":
@@ -252,15 +257,13 @@ def _fitted_quantities(
     quantities, noise = [], 0.0
     for k in range(states.shape[2]):
         lengths, nugget = trend.lengths[k].copy(), float(trend.nugget[k])
-        share, point_share = np.ones(len(platform)), np.ones(len(points))
+        share, point_share = np.ones(len(free_share)), np.ones(len(points))
         for cap in fitted.caps if k == 0 else ():
             lengths, nugget = cap.lengths.copy(), cap.nugget
             weight = importance[:, 0] / importance[:, 0].sum()
             # share of the unthrottled time's variance in that of the time, mean over the bins
-            share, point_share = (
-                fitted.free_share(contexts) ** 2 @ weight
-                for contexts in (platform, distribution.contexts)
-            )
+            of_known = fitted.times(distribution.contexts)[1]
+            share, point_share = (part**2 @ weight for part in (free_share, of_known))
         lengths[constant] = _LENGTH
         factor, point_factor = (
             1.0 / np.maximum(s, _LEAST_INFORMATION) for s in (share, point_share)

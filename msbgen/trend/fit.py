@@ -120,51 +120,48 @@ class Trend:
         steps = (self.scaled(contexts)[:, None] - self._known) / self.mean_lengths
         return np.sqrt((steps**2).sum(axis=2))
 
-    def predict(self, contexts: ArrayLike) -> Floats:
+    def predict(self, contexts: ArrayLike, only: slice = slice(None)) -> Floats:
         """State at contexts (q, m), (q, bins, k), not negative.  O(q · n · bins · k).
 
-        ArgumentError for contexts of another shape, or outside the domain of the coordinates.
+        Of the quantities `only`.  ArgumentError for contexts of another shape, or outside the
+        domain of the coordinates.
         """
-        state, times = self._with_times(contexts)
-        for time, _ in times:
-            state[..., 0] = time
-        if not self.time_model:
-            for sums in self.sums:
-                _scale_sums(state[..., :1], sums.predict(contexts)[..., :1])
-        return state
+        return np.ascontiguousarray(self._state(contexts)[0][..., only])
 
-    def free_share(self, contexts: ArrayLike) -> Floats:
-        """Derivative ∂ log t / ∂ log u of the time t by the time u without caps, (q, bins).
+    def times(self, contexts: ArrayLike) -> tuple[Floats, Floats]:
+        """Time of bins at contexts (q, m) [s], and the share of the time without caps, (q, bins).
 
-        At contexts (q, m); 1 where no cap binds, 0 where the cap determines the time.
+        The share is the derivative ∂ log t / ∂ log u of the time t by the time u without caps: 1
+        where no cap binds, 0 where the cap determines the time.
         """
-        state, times = self._with_times(contexts)
-        if not times:
-            return np.ones(state.shape[:2])
-        return times[-1][1]
+        state, share = self._state(contexts)
+        return state[..., 0], share
 
-    def _with_times(self, contexts: ArrayLike) -> tuple[Floats, list[tuple[Floats, Floats]]]:
-        """State (q, bins, k) without caps; under a cap or time model also time and free share."""
-        z = self.scaled(contexts)
+    def _state(self, contexts: ArrayLike) -> tuple[Floats, Floats]:
+        """State (q, bins, k), each quantity contiguous, and the free share (q, bins)."""
+        z, levels = self.scaled(contexts), np.asarray(contexts, dtype=float)
         values = self._smoother.predict(z, self.coefficients, self.lengths, self.nugget)
         values += self.mean[:, None]
         np.maximum(values, self.lowest[:, None], out=values)
         np.minimum(values, self.highest[:, None], out=values)
         np.exp(values, out=values)
         values -= self.offset[:, None, None]
-        state = np.empty((*values.shape[1:], len(values)))
-        np.maximum(values.transpose(1, 2, 0), 0.0, out=state)
-        levels = np.asarray(contexts, dtype=float)
+        np.maximum(values, 0.0, out=values)
+        state, share = values.transpose(1, 2, 0), np.ones(values.shape[1:])
         if self.time_model:
             (model,), (sums,) = self.time_model, self.sums
             _scale_sums(state[..., 1:], sums.predict(contexts)[..., 1:], model.summed)
-            return state, [model.time(levels, state[..., 1:], self.caps)]
-        times = []
+            state[..., 0], share = model.time(levels, state[..., 1:], self.caps)
+            return state, share
         for cap in self.caps:  # the time without the cap is a Gaussian process in any form
             given = cap.coefficients[None], cap.lengths[None], np.array([cap.nugget])
             (smooth,) = self._process.predict(z, *given)
-            times.append(cap.throttle(smooth, levels[:, cap.resource], state[..., cap.counter]))
-        return state, times
+            state[..., 0], share = cap.throttle(
+                smooth, levels[:, cap.resource], state[..., cap.counter]
+            )
+        for sums in self.sums:
+            _scale_sums(state[..., :1], sums.predict(contexts)[..., :1])
+        return state, share
 
     def refit(
         self, states: ArrayLike, *, weights: ArrayLike = 1.0, contexts: ArrayLike | None = None

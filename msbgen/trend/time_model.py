@@ -161,12 +161,14 @@ class TimeModel:
         levels (q, m), counts (q, bins, k − 1).
         """
         m = levels.shape[1]
-        free = np.zeros(counts.shape[:2]) + self.parts[-1]
+        free, term = np.empty(counts.shape[:2]), np.empty(counts.shape[:2])
+        free[:] = self.parts[-1]
         for level, work in zip(levels.T, self.parts):
             if work.any():  # a level may be zero where its part is
-                free += work / level[:, None]
+                free += np.divide(work, level[:, None], out=term)
         for counted, cost in zip(np.moveaxis(counts, 2, 0), self.parts[m:]):
-            free += counted * cost
+            if cost.any():
+                free += np.multiply(counted, cost, out=term)
         for cap in caps:
             return throttled(free, least_time(cap, levels, counts), self.width)
         return free, np.ones_like(free)

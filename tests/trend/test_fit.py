@@ -151,17 +151,17 @@ def test_distances_discount_a_resource_without_effect():
 
 def test_the_free_share_is_low_where_a_cap_binds():
     capped = fit_trend(KNOWN, noisy(roofline(KNOWN)))
-    share = capped.free_share([[1.0, 1.5], [16.0, 1.5]])
+    share = capped.times([[1.0, 1.5], [16.0, 1.5]])[1]
     assert share.shape == (2, 24)
     assert share[0, -1] < 0.05 < 0.95 < share[1, -1]
     plain = fit_trend(KNOWN, roofline(KNOWN, np.inf))
-    assert np.all(plain.free_share(KNOWN) == 1.0)
+    assert np.all(plain.times(KNOWN)[1] == 1.0)
     # it is how far the time follows that of everything but the cap
     slower = replace(capped.caps[0], mean=capped.caps[0].mean + 1e-4)
     query = grid([1.4, 2.8, 5.6], [1.2])
     times = [t.predict(query)[..., 0] for t in (capped, replace(capped, caps=(slower,)))]
     np.testing.assert_allclose(
-        np.log(times[1] / times[0]) / 1e-4, capped.free_share(query), atol=5e-3
+        np.log(times[1] / times[0]) / 1e-4, capped.times(query)[1], atol=5e-3
     )
 
 
@@ -241,6 +241,10 @@ def test_a_trend_survives_as_plain_arrays(cap):
     back = Trend.from_arrays(arrays)
     np.testing.assert_array_equal(back.predict(queries), trend.predict(queries))
     np.testing.assert_array_equal(back.held_out, trend.held_out)
+    np.testing.assert_array_equal(
+        back.predict(queries, slice(1, 2)), back.predict(queries)[..., 1:2]
+    )
+    np.testing.assert_array_equal(back.times(queries)[0], back.predict(queries)[..., 0])
 
 
 @pytest.mark.parametrize(
@@ -294,7 +298,7 @@ def test_under_a_time_model_sums_of_counters_follow_their_trend():
     assert np.abs(np.log(predicted / truth))[..., 0].mean() < 0.03
     again = Trend.from_arrays(under_law.to_arrays())
     np.testing.assert_array_equal(again.predict(unseen), predicted)
-    np.testing.assert_array_equal(under_law.free_share(unseen) <= 1.0, True)
+    np.testing.assert_array_equal(under_law.times(unseen)[1] <= 1.0, True)
     # the choices are kept: twice the amounts take twice the time
     doubled = under_law.refit(2 * state).predict(unseen)
     np.testing.assert_allclose(doubled / under_law.refit(state).predict(unseen), 2.0, rtol=0.01)
