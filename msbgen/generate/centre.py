@@ -304,11 +304,13 @@ _TREND_AXES = {
     "contexts": "nm", "lengths": "qm", "nugget": "q", "offset": "q", "mean": "qb", "lowest": "qb",
     "highest": "qb", "coefficients": "qnb", "states": "nbq", "weights": "n", "cap_rate": "c",
     "cap_width": "c", "cap_gain": "c", "cap_nugget": "c", "cap_lengths": "cm", "cap_mean": "cb",
-    "cap_highest": "cb", "cap_coefficients": "cnb",
+    "cap_highest": "cb", "cap_coefficients": "cnb", "held_out": "nbq",
 }  # fmt: skip
 _TREND_RANGES = {
     **dict.fromkeys(("weights", "lengths", "cap_rate", "cap_width", "cap_lengths"), POSITIVE),
-    **dict.fromkeys(("nugget", "offset", "states", "cap_gain", "cap_nugget"), NOT_NEGATIVE),
+    **dict.fromkeys(
+        ("nugget", "offset", "states", "held_out", "cap_gain", "cap_nugget"), NOT_NEGATIVE
+    ),
     **dict.fromkeys(("mean", "lowest", "highest", "cap_mean", "cap_highest"), LOGARITHMS),
 }
 
@@ -325,6 +327,8 @@ def _stored_trend(
     stored.want(c < 2 and (q > 1 or c == 0), "number of caps", c, "0, or 1 of several quantities")
     arrays: dict[str, NDArray[Any]] = {}
     for name, axes in _TREND_AXES.items():
+        if name == "held_out" and name not in stored.arrays:
+            continue  # models that were not calibrated have none
         shape = (0,) if name.startswith("cap_") and c == 0 else tuple(sizes[a] for a in axes)
         within = _TREND_RANGES.get(name, ANY)
         arrays[name] = stored.numbers(name, shape, within=within, missing=name == "states")

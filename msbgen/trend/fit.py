@@ -236,8 +236,8 @@ class Trend:
         """States of the known contexts, each predicted from all others, (n, bins, k).
 
         In closed form, with the parameters of the trend: the prediction of a :meth:`refit` to the
-        others, except for the mean and limits of the logarithm.  Computed at first use; O(n³), with
-        a cap O(n³) per bin.
+        others, except for the mean and limits of the logarithm.  Computed at first use, and kept in
+        the arrays of the trend from then on; O(n³), with a cap O(n³) per bin.
         """
         return self.left_out(Folds.alone(len(self.contexts)))
 
@@ -279,6 +279,8 @@ class Trend:
             arrays |= {
                 f"joint_{name}": np.asarray(getattr(model, name)) for name in _TIME_MODEL_ARRAYS
             }
+        if "held_out" in vars(self):
+            arrays["held_out"] = self.held_out
         return arrays
 
     @classmethod
@@ -292,7 +294,7 @@ class Trend:
             caps.append(Cap(**indices, **scalars, **value))
         sums = {name[6:]: array for name, array in arrays.items() if name.startswith("whole_")}
         model = {name[6:]: np.asarray(a) for name, a in arrays.items() if name.startswith("joint_")}
-        return cls(
+        trend = cls(
             coordinates=tuple(COORDINATES[int(i)] for i in np.asarray(arrays["coordinates"])),
             form=FORMS[int(np.asarray(arrays["form"]))],
             caps=tuple(caps),
@@ -300,6 +302,9 @@ class Trend:
             time_model=(TimeModel(**model),) if model else (),
             **{name: np.asarray(arrays[name], dtype=float) for name in _ARRAYS},
         )
+        if "held_out" in arrays:
+            vars(trend)["held_out"] = np.asarray(arrays["held_out"], dtype=float)
+        return trend
 
 
 _ARRAYS = (

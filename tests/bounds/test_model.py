@@ -1,17 +1,22 @@
 """Calibrated models: labels, files, and one context at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from conftest import MEASURED, synthetic_task
 from damaged import damaged
+from forged import changed, forge
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.energy import add_energy, total_energy
 from msbgen.data.schema import count_array
+from msbgen.data.store import load_netcdf
 from msbgen.data.tables import bound_rows
 from msbgen.generate.fit import fit_profiles
 from msbgen.generate.model import ProfileModel
+from msbgen.trend.fit import Trend
 
 
 def test_bounds_carry_their_labels(calibrated, between):
@@ -82,6 +87,28 @@ def test_a_saved_calibration_gives_the_same_bounds(calibrated, model, between, t
         assert one.generate(between, kind="mean").identical(wanted)
     with pytest.raises(FileExistsError):
         calibrated.save(path)
+
+
+def test_a_saved_calibration_keeps_the_left_out_states(calibrated, model, tmp_path, monkeypatch):
+    path, plain = tmp_path / "calibrated.nc", tmp_path / "plain.nc"
+    calibrated.save(path)
+    wanted = calibrated.distribution.centre.trend.held_out
+    replace(model, distribution=fresh(model.distribution)).save(plain)
+    assert "trend_held_out" not in load_netcdf(plain)
+    anew = ProfileModel.load(plain).distribution.centre.trend.held_out
+    np.testing.assert_allclose(anew, wanted, rtol=1e-12)
+    monkeypatch.setattr(Trend, "left_out", None)  # nothing is computed
+    again = CalibratedModel.load(path).distribution.centre.trend.held_out
+    np.testing.assert_array_equal(again, wanted)
+    forge(path, changed("trend_held_out", -1.0))
+    with pytest.raises(ProfileError, match="variable 'trend_held_out' holds -1; numbers from 0"):
+        CalibratedModel.load(path)
+
+
+def fresh(distribution):
+    """The same distribution, with a trend that has computed nothing yet."""
+    centre = distribution.centre
+    return replace(distribution, centre=replace(centre, trend=replace(centre.trend)))
 
 
 def test_plain_models_and_foreign_files_are_refused(task, model, tmp_path):

@@ -247,6 +247,17 @@ def test_a_trend_survives_as_plain_arrays(cap):
     np.testing.assert_array_equal(back.times(queries)[0], back.predict(queries)[..., 0])
 
 
+def test_left_out_states_are_kept_once_they_are_computed():
+    trend = fit_trend(KNOWN, roofline(KNOWN, np.inf))
+    assert "held_out" not in trend.to_arrays()
+    held_out = trend.held_out
+    again = Trend.from_arrays(trend.to_arrays() | {"held_out": 2 * held_out})
+    np.testing.assert_array_equal(again.held_out, 2 * held_out)
+    # a refit has others
+    states = trend.states
+    np.testing.assert_allclose(again.refit(states).held_out, held_out, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
