@@ -120,4 +120,6 @@ def _heterogeneity(value: Floats, noise: Floats) -> Floats:
     total = precision.sum(axis=-1)
     centre = (precision * value).sum(axis=-1) / total
     beyond = (precision * (value - centre[..., None]) ** 2).sum(axis=-1) - (n - 1)
-    return np.maximum(beyond / (total - (precision**2).sum(axis=-1) / total), least)
+    # the total less Σp²/total, which rounding would lose where one context is far more precise
+    others = (precision * (1 - precision / total[..., None])).sum(axis=-1)
+    return np.maximum(beyond / others, least)

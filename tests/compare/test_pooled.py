@@ -59,3 +59,13 @@ def test_degrees_of_freedom_are_nearly_right_on_average():
     found = pool(np.arange(5.0)[:, None], 0 * drawn, drawn, shape, np.zeros(4000), np.full(5, 0.2))
     exact = true.sum() ** 2 / (true**2 / freedom).sum()
     assert found.freedom.mean() == pytest.approx(exact, rel=0.15)
+
+
+def test_one_context_without_noise_among_noisy_ones_is_no_division_by_zero():
+    variance = np.array([1e-3, 0.0, 1e-3])
+    found = pool(
+        GRID[:3], np.array([0.1, 0.2, 0.4]), variance, np.full(3, 1.0), np.array(0.0), None
+    )
+    assert np.isfinite([found.value, found.noise, found.error, found.freedom]).all()
+    assert found.weights.sum() == pytest.approx(1)
+    assert 0.1 < found.value < 0.4
