@@ -62,10 +62,9 @@ def test_degrees_of_freedom_are_nearly_right_on_average():
 
 
 def test_one_context_without_noise_among_noisy_ones_is_no_division_by_zero():
-    variance = np.array([1e-3, 0.0, 1e-3])
-    found = pool(
-        GRID[:3], np.array([0.1, 0.2, 0.4]), variance, np.full(3, 1.0), np.array(0.0), None
-    )
+    contexts = np.array([[4.0, 1.2], [4.0, 2.3], [8.0, 1.2]])
+    variance, free = np.array([1e-3, 0.0, 1e-3]), np.full(3, 1.0)
+    found = pool(contexts, np.array([0.1, 0.2, 0.4]), variance, free, np.array(0.0), None)
     assert np.isfinite([found.value, found.noise, found.error, found.freedom]).all()
     assert found.weights.sum() == pytest.approx(1)
     assert 0.1 < found.value < 0.4
