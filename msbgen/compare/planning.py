@@ -273,6 +273,7 @@ def plan_comparison(
     least_runs : int
         Fewest runs of each version in a context, 2 or more.
     most_contexts : int, optional
+        Largest number of contexts; default: all of them.
 
     Raises
     ------

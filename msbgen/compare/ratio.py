@@ -106,6 +106,8 @@ class Differences:
         every context.
     runs : (old, new), each (n, runs)
         The quantity in every run; runs of one column are partners if `are_paired`.
+    are_paired : bool
+        Whether runs of both versions are compared in pairs that were measured one after the other.
     """
 
     contexts: Floats

@@ -147,6 +147,8 @@ class Comparison:
         What limits the comparison, a sentence each.
     course : Course or None
         Both versions by progress; None without a shared context.
+    settings : CompareSettings
+        Settings of the comparison.
     """
 
     verdict: Verdict
