@@ -71,7 +71,8 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     Raises
     ------
     ProfileError
-        The dataset breaks the contract, or contexts of its grid are missing.
+        The dataset breaks the contract, contexts of its grid are missing, or counts of a second are
+        beyond single precision.
     MeasurementError
         The progress counter counted nothing in a context.
 
@@ -102,9 +103,15 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     dims = ("phase", *grid.names)
 
     def rate(amount: Floats, long_name: str, **attrs: str) -> Any:
-        per_second = (amount / lasting).T.reshape(len(ends), *grid.shape)
+        per_second = amount / lasting
+        odd = ~(np.abs(per_second) <= np.finfo(np.float32).max).all(axis=1)
+        if odd.any():
+            raise ProfileError(
+                f"{file_of(profiles)}: the {long_name} is {per_second[odd].max():g} s-1 in "
+                f"{grid.describe(grid.contexts[int(odd.argmax())])}; correct the counts there."
+            )
         label = {"units": "s-1", "long_name": long_name, **attrs}
-        return dims, per_second.astype(np.float32), label
+        return dims, per_second.T.reshape(len(ends), *grid.shape).astype(np.float32), label
 
     progress = np.diff(ends, prepend=0) / _BINS
     variables = {"speed": rate(progress, "progress per second")}

@@ -86,6 +86,14 @@ def test_coarser_tables_have_fewer_phases():
     assert number[-1] == 1
 
 
+def test_rates_beyond_single_precision_are_refused():
+    task = synthetic_task(FULL).copy(deep=True)
+    task["cache_misses"] = task["cache_misses"].astype(np.float32)
+    task["cache_misses"][2] *= np.float32(3e38 / float(task["cache_misses"][2].max()))
+    with pytest.raises(ProfileError, match=r"rate of .* s-1 in cache_ways=4, .* correct the"):
+        phase_table(task)
+
+
 def test_contexts_missing_are_refused():
     with pytest.raises(ProfileError, match=r"synthetic: 1 of 6 contexts are missing"):
         phase_table(synthetic_task(FULL[1:]))
