@@ -5,6 +5,7 @@ what the file's attribute ``progress`` names, or else wall time.  A run is linea
 its sampling intervals, so the amounts of its stretches add up to its duration and totals.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,12 @@ from msbgen.core.machine import available_cores
 from msbgen.data.schema import (
     CPU_TIMES,
     clock_name,
+    complete_array,
+    count_array,
+    counter_dims,
     counter_names,
     duration_array,
     file_of,
-    replicate_dim,
     sampling_interval,
 )
 from msbgen.phases.grid import Grid
@@ -43,33 +46,22 @@ def cut_runs(
 
     `quantities` are names of counters, or ``"time"`` [s].  `profiles` may be with or without runs.
     Amounts are one array (n_contexts, runs, bins) for each quantity, contexts in the order of the
-    grid.  Missing runs, and runs that lost counts, are replaced by the context's other runs in
-    turn.  The total (n_contexts, runs) is of the progress counter; [s] for wall time.
-    MeasurementError: a context has no run whose progress counter counted.
+    grid.  The context's other runs stand in, in turn, for missing runs, for those that were cut or
+    lost counts, and for those that do not hold the quantity.  The total (n_contexts, runs) is of
+    the progress counter; [s] for wall time.
+    MeasurementError: no complete run of a context holds a quantity, or has progress.
     """
-    dim = replicate_dim(profiles)
     rows = grid.rows(profiles)
     interval = sampling_interval(profiles)
     duration = duration_array(profiles)[rows]
-    n_times = profiles.sizes["time"]
-
-    def counts(name: str) -> Singles:
-        if name == "time":
-            return np.empty((0, 0, 0), dtype=np.float32)
-        values = profiles[name].transpose("context", *([dim] if dim else []), "time").values
-        values = values.reshape(len(rows), -1, n_times)
-        if not np.array_equal(rows, np.arange(len(rows))):
-            values = values[rows]
-        return np.ascontiguousarray(values, dtype=np.float32)
-
-    clock = counts(clock_name(profiles))
-    first = clock if clock.size else counts(counter_names(profiles)[0])
+    clock = _counts(profiles, clock_name(profiles), rows)
+    held = clock if clock.size else _any_counts(profiles, rows)
     length, total = np.empty(duration.shape, dtype=np.int64), np.empty(duration.shape)
-    _kernels.run_totals(first, clock, duration, interval, length, total)
-    order = _whole_runs(profiles, grid, total)
+    _kernels.run_totals(held, clock, duration, interval, length, total)
+    good = _whole_runs(profiles, grid, total, complete_array(profiles)[rows])
     amounts = []
     for name in quantities:
-        of = clock if name == clock_name(profiles) else counts(name)
+        of = clock if name == clock_name(profiles) else _counts(profiles, name, rows)
         out = np.empty((*duration.shape, bins), dtype=np.float32)
         _in_blocks(
             len(rows),
@@ -81,8 +73,35 @@ def cut_runs(
                 out[some],
             ),
         )
-        amounts.append(out if order is None else np.take_along_axis(out, order[..., None], axis=1))
-    return amounts, total if order is None else np.take_along_axis(total, order, axis=1)
+        usable = good & ~np.isnan(out).any(axis=2)
+        if not usable.any(axis=1).all():
+            place = grid.describe(grid.contexts[int(np.argmin(usable.any(axis=1)))])
+            raise MeasurementError(
+                f"{file_of(profiles)}: no complete run holds '{name}' in {place}; measure it "
+                f"there, or generate the profiles of all contexts first (msbgen generate)."
+            )
+        amounts.append(np.take_along_axis(out, _in_turn(usable)[..., None], axis=1))
+    return amounts, np.take_along_axis(total, _in_turn(good), axis=1)
+
+
+def _counts(profiles: xr.Dataset, name: str, rows: NDArray[np.int64]) -> Singles:
+    """Counts (n_contexts, runs, times) of some contexts, gaps filled; empty for ``"time"``."""
+    if name == "time":
+        return np.empty((0, 0, 0), dtype=np.float32)
+    if "gaps" in profiles[name].attrs:
+        values = count_array(profiles[[name, "duration"]])[..., 0]
+    else:
+        values = profiles[name].transpose(*counter_dims(profiles)).values
+        values = values.reshape(profiles.sizes["context"], -1, profiles.sizes["time"])
+    if not np.array_equal(rows, np.arange(len(values))):
+        values = values[rows]
+    return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def _any_counts(profiles: xr.Dataset, rows: NDArray[np.int64]) -> Singles:
+    """Counts of some counter in every row of a run: runs may hold different ones."""
+    counts = (_counts(profiles, name, rows) for name in counter_names(profiles))
+    return functools.reduce(np.fmax, counts)
 
 
 def _in_blocks(n_contexts: int, work: Callable[[slice], Any]) -> None:
@@ -94,16 +113,22 @@ def _in_blocks(n_contexts: int, work: Callable[[slice], Any]) -> None:
 
 
 def _whole_runs(
-    profiles: xr.Dataset, grid: Grid, total: NDArray[np.float64]
-) -> NDArray[np.int64] | None:
-    """Runs that are used for each context, (n_contexts, runs); None if all are whole."""
-    present = total > 0
+    profiles: xr.Dataset, grid: Grid, total: NDArray[np.float64], complete: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Complete runs that lost no counts, (n_contexts, n_runs); MeasurementError without one."""
+    present = complete & (total > 0)
     empty = ~present.any(axis=1)
     if empty.any():
+        context = int(np.argmax(empty))
+        place = grid.describe(grid.contexts[context])
+        if (total[context] > 0).any():
+            raise MeasurementError(
+                f"{file_of(profiles)}: every run was cut in {place}; measure it with a longer "
+                f"timeout, or generate the profiles of all contexts first (msbgen generate)."
+            )
         raise MeasurementError(
-            f"{file_of(profiles)}: '{clock_name(profiles)}' counted nothing in "
-            f"{grid.describe(grid.contexts[int(np.argmax(empty))])}; a counter that moves in every "
-            f"context is wanted (attribute 'progress')."
+            f"{file_of(profiles)}: '{clock_name(profiles)}' counted nothing in {place}; a counter "
+            f"that moves in every context is wanted (attribute 'progress')."
         )
     middle = np.nanmedian(np.where(present, total, np.nan), axis=1, keepdims=True)
     lost = present & (np.abs(total - middle) > _LOST * middle)
@@ -117,9 +142,11 @@ def _whole_runs(
         )
     good = present & ~lost
     good[~good.any(axis=1)] = present[~good.any(axis=1)]
-    if good.all():
-        return None
-    # the good runs first, in order, and then once more from their start
+    return good
+
+
+def _in_turn(good: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Runs in the place of each run, (n_contexts, n_runs): the good ones, again from the first."""
     ranked = np.argsort(~good, axis=1, kind="stable")
-    turn = np.arange(total.shape[1]) % good.sum(axis=1)[:, None]
+    turn = np.arange(good.shape[1]) % good.sum(axis=1)[:, None]
     return np.take_along_axis(ranked, turn, axis=1)

@@ -11,6 +11,7 @@ from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import clock_name, count_array, duration_array, make_profiles
 from msbgen.phases.grid import Grid
 from msbgen.phases.stretches import cut_runs
+from partials import cut, in_groups, with_gaps
 from strategies import measured_runs
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
@@ -116,3 +117,49 @@ def test_a_clock_that_stands_still_in_a_context_is_refused():
     profiles["instructions"].values[1] *= 0
     with pytest.raises(MeasurementError, match="counted nothing in cache_ways=2, frequency=2 GHz"):
         cut_runs(profiles, Grid.of(profiles), 4, ("time",))
+
+
+def test_counters_measured_in_groups_come_from_the_runs_that_hold_them():
+    whole = synthetic_task(FULL, n_runs=4)
+    parts, grid = in_groups(whole.copy(deep=True)), Grid.of(whole)
+    names = ("time", "instructions", "cache_requests", "cache_misses")
+    every, total = cut_runs(whole, grid, 8, names)
+    found, same = cut_runs(parts, grid, 8, names)
+    np.testing.assert_array_equal(same, total)
+    for k, runs in enumerate(([0, 1, 2, 3], [0, 1, 2, 3], [0, 2, 0, 2], [1, 3, 1, 3])):
+        np.testing.assert_array_equal(found[k], every[k][:, runs])
+
+
+def test_a_counter_that_no_complete_run_of_a_context_holds_is_refused():
+    parts = in_groups(synthetic_task(FULL, n_runs=4))
+    parts["cache_misses"].values[3] = np.nan
+    with pytest.raises(MeasurementError, match=r"no complete run holds 'cache_misses' in .*=4"):
+        cut_runs(parts, Grid.of(parts), 8, ("cache_misses",))
+
+
+@pytest.mark.parametrize("clock", ["instructions", "time"])
+@pytest.mark.parametrize("kind", ["carried", "lost"])
+def test_gaps_are_filled_and_do_not_end_a_run(clock, kind):
+    whole = synthetic_task(FULL)
+    if clock == "time":
+        whole = whole.drop_vars("instructions")
+    gapped, grid = with_gaps(whole.copy(deep=True), kind), Grid.of(whole)
+    (seconds, misses), total = cut_runs(gapped, grid, 4, ("time", "cache_misses"))
+    (wanted, counted), of_whole = cut_runs(whole, grid, 4, ("time", "cache_misses"))
+    np.testing.assert_allclose(seconds.sum(axis=2), wanted.sum(axis=2), rtol=1e-6)
+    tolerance = 1e-6 if kind == "carried" else 0.1
+    np.testing.assert_allclose(total, of_whole, rtol=tolerance)
+    np.testing.assert_allclose(misses.sum(axis=2), counted.sum(axis=2), rtol=tolerance)
+
+
+def test_runs_that_were_cut_are_left_out(caplog):
+    whole = synthetic_task(FULL)
+    ended = cut(whole.copy(deep=True), [(2, 1)], share=0.95)
+    grid = Grid.of(whole)
+    (seconds,), _ = cut_runs(ended, grid, 4, ("time",))
+    (every,), _ = cut_runs(whole, grid, 4, ("time",))
+    np.testing.assert_array_equal(seconds[2], every[2, [0, 2, 0]])
+    assert not caplog.text
+    never = cut(whole, [(2, run) for run in range(3)])
+    with pytest.raises(MeasurementError, match=r"every run was cut in cache_ways=4, .*timeout"):
+        cut_runs(never, grid, 4, ("time",))
