@@ -94,6 +94,14 @@ class ControlGroup:
                 ) from None
 
 
+def mount_points(files: KernelFiles) -> tuple[str, ...]:
+    """Folders in which control groups are mounted."""
+    if not files.exists(_MOUNTS):
+        return ()
+    mounts = [line.split() for line in files.read(_MOUNTS).splitlines()]
+    return tuple(fields[1] for fields in mounts if fields[2] in ("cgroup", "cgroup2"))
+
+
 def _find_place(files: KernelFiles, controller: str, together: Sequence[str]) -> Place | str:
     """Where a group with a controller, and in version 2 with all, can be created, or why not."""
     lack = (

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError, Usage
 from msbgen.measure.actuators.kernel_settings import KernelSettings
 
-_ROOT = "/sys/devices/system/cpu"
+ROOT = "/sys/devices/system/cpu"
 _LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
 
 
@@ -27,7 +27,7 @@ class CoreClock(Actuator):
         self.name = name
         self.settings = settings
         self._files = settings.files
-        self._folders = [f"{_ROOT}/cpu{core}/cpufreq" for core in cores]
+        self._folders = [f"{ROOT}/cpu{core}/cpufreq" for core in cores]
         self._samples: list[float] = []
 
     def capability(self) -> Capability:

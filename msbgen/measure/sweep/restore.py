@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os.path
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import deferred_signals, remove_abandoned
+from msbgen.measure.actuators import cpufreq, memguard, resctrl
+from msbgen.measure.actuators.control_group import mount_points
 from msbgen.measure.actuators.kernel_files import HOOK, KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import RestoreReport, pending_changes, undo_changes
 from msbgen.measure.sweep.journal import SweepJournal
@@ -22,8 +26,8 @@ def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreR
     A setting that somebody else has changed since is left alone and named in the report.  The
     function can be called any number of times; without anything to undo it does nothing.
 
-    ProfileError: there is no journal, or another process is writing it.  OSError: it cannot be
-    written.
+    ProfileError: there is no journal, another process is writing it, or it names a file that no
+    sweep changes.  OSError: it cannot be written.
     """
     journal = SweepJournal(path, new=False)
     try:
@@ -42,6 +46,7 @@ def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
     if first["boot"] != boot_id():
         # a reboot has ended the processes and reset the kernel's settings, but not those of hooks
         changes = [record for record in changes if record["path"].startswith(HOOK)]
+    _check_paths(journal, files)
     with deferred_signals():
         killed = kill_leftovers(0, first["tag"])
         report = undo_changes(files, changes)
@@ -50,6 +55,21 @@ def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
         if pending and not report.failed:
             journal.append({"event": "restored", "others": report.changed_by_others})
     return report
+
+
+def _check_paths(journal: SweepJournal, files: KernelFiles) -> None:
+    """ProfileError for a file or group that is no sweep's: a forged journal must not touch it."""
+    roots = (resctrl.ROOT, cpufreq.ROOT, memguard.FOLDER, *mount_points(files))
+    for record in journal.records:
+        path = record.get("path", HOOK)
+        ours = any(path.startswith(f"{root}/") for root in roots) and os.path.normpath(path) == path
+        if record["event"] == "make":
+            ours &= os.path.basename(path).startswith("msbgen-")
+        if not ours and not path.startswith(HOOK):
+            raise ProfileError(
+                f"{journal.path}: {quoted(path)} is no setting that a sweep changes; nothing was "
+                f"restored: name the journal of your own sweep."
+            )
 
 
 def boot_id() -> str:

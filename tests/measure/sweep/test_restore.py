@@ -62,6 +62,29 @@ def test_everything_is_put_back_once_and_then_there_is_nothing_to_do(kernel, lef
     assert again.restored == again.changed_by_others == again.failed == []
 
 
+@pytest.mark.parametrize(
+    ("event", "path"),
+    [
+        ("set", "/etc/hostname"),
+        ("set", "/proc/sys/kernel/core_pattern"),
+        ("set", f"{CPU}/../../../kernel/uevent_helper"),
+        ("make", "/sys/fs/resctrl/another"),
+        ("make", "relative"),
+    ],
+)
+def test_a_forged_journal_changes_nothing(kernel, left, event, path):
+    journal = SweepJournal(left(), new=False)
+    change = {"reading": "plain", "before": "evil", "wrote": "same"} if event == "set" else {}
+    if event == "set":
+        kernel.put(path, "same\n")
+    journal.append({"event": event, "path": path, **change})
+    journal.close()
+    before = tree(kernel)
+    with pytest.raises(ProfileError, match=r"is no setting that a sweep changes; nothing was rest"):
+        restore_machine(journal.path, files=kernel)
+    assert tree(kernel) == before
+
+
 def test_others_changes_are_left_alone_by_name(kernel, left):
     path = left()
     kernel.write(MAX, "1600000")
