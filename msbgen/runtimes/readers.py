@@ -3,15 +3,17 @@
 import difflib
 import logging
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError, quoted
+from msbgen.core.machine import physical_memory
 from msbgen.data.columns import Table
 from msbgen.runtimes.dataset import SCHEMA
 from msbgen.runtimes.dataset import make as make_runtimes
@@ -178,12 +180,30 @@ def _indices(table: Table, index: Callable[[str, str, int], int]) -> NDArray[np.
 
 def _archive(path: Path) -> dict[str, NDArray]:
     try:
+        with ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.filelist) > physical_memory():
+                raise MemoryError("its arrays take more than this machine's memory")
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise ProfileError(f"{path}: no such file; a folder with data.npz is wanted.") from None
-    except (OSError, EOFError, TypeError, ValueError, BadZipFile) as error:
-        raise ProfileError(f"{path}: cannot be read as an npz archive ({error}).") from None
+    except MemoryError as error:
+        raise ProfileError(
+            f"{path}: is too large ({error}); split it, or read it on another machine."
+        ) from None
+    # errors of zipfile: RuntimeError for encrypted members, and for methods that it does not know
+    except (
+        OSError,
+        EOFError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ProfileError(
+            f"{path}: cannot be read as an npz archive ({error}); download or write it again."
+        ) from None
     wanted = ["t", "i_workload", "i_platform"]
     if path.name == "data.npz":
         wanted += [f"{kind}_{of}" for kind in "ndf" for of in ("workload", "platform")]

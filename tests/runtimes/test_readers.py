@@ -1,12 +1,14 @@
 """Readers of runtimes: archives, tables, and what is refused."""
 
 import warnings
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from msbgen.core.errors import ProfileError
+from msbgen.runtimes import readers
 from msbgen.runtimes.dataset import describe, features_of, make, read, run_table, validate, write
 from msbgen.runtimes.readers import import_archives
 from msbgen.runtimes.readers import read_queries as read_wanted
@@ -62,6 +64,37 @@ def test_folders_without_archives_are_refused(tmp_path, archives):
         import_archives(archives)
     (archives / "if2.npz").write_bytes(b"")
     with pytest.raises(ProfileError, match=r"if2.npz: cannot be read as an npz archive"):
+        import_archives(archives)
+
+
+@pytest.mark.parametrize(
+    ("record", "offset", "reason"),
+    [
+        (b"PK\1\2", 8, "encrypted"),
+        (b"PK\1\2", 10, "compression method"),
+        (b"PK\3\4", 60, "decompressing"),
+    ],
+)
+def test_archives_that_zipfile_cannot_read_are_refused(archives, record, offset, reason):
+    np.savez_compressed(archives / "if2.npz", t=np.arange(500.0))
+    data = bytearray((archives / "if2.npz").read_bytes())
+    data[data.index(record) + offset] ^= 0x07
+    (archives / "if2.npz").write_bytes(data)
+    with pytest.raises(
+        ProfileError, match=rf"if2.npz: cannot be read .*({reason}).*write it again"
+    ):
+        import_archives(archives)
+
+
+def test_archives_larger_than_the_memory_are_refused(archives, monkeypatch):
+    header = np.lib.format.magic(1, 0) + b"\x76\0"
+    claim = b"{'descr': '|i1', 'fortran_order': False, 'shape': (9000000000000000,), }"
+    with ZipFile(archives / "if2.npz", "w") as archive:
+        archive.writestr("t.npy", header + claim.ljust(117) + b"\n" + bytes(9))
+    with pytest.raises(ProfileError, match=r"if2.npz: is too large .*allocate.*another machine"):
+        import_archives(archives)
+    monkeypatch.setattr(readers, "physical_memory", lambda: 1000)
+    with pytest.raises(ProfileError, match=r"data.npz: is too large .*this machine's memory"):
         import_archives(archives)
 
 
