@@ -43,6 +43,7 @@ def make_originals(folder: Path) -> None:
         "measured": measured,
         "truth": small_task(np.array([(6.0, 1.5), (3.0, 2.0)])),
         "other": small_task(grid, seed=8),
+        "partial": partial_task(grid),
         "program": sharing_task("program", 1e5),
         "neighbour": sharing_task("neighbour", 2e5),
         **{name: small_task(grid, "J", name) for name in ("energy", "energy-b", "energy-c")},
@@ -88,6 +89,7 @@ def make_originals(folder: Path) -> None:
         + "".join(f'[[task]]\nprofile = "work"\nperiod = {p}\nwcet = 0.02\n' for p in (0.1, 0.15)),
         "wanted.csv": "workload,platform,beside\nw3,p2,\nw2,p1,w0\n",
         "boards.csv": _BOARDS,
+        "sweep.journal": "".join(f"{json.dumps(record)}\n" for record in _JOURNAL),
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -146,6 +148,21 @@ def small_task(
         counters={"instructions": {"long_name": "work"}, **second},
         attrs={"task": task},
     )  # fmt: skip
+
+
+def partial_task(contexts: np.ndarray) -> xr.Dataset:
+    """A task with groups of counters, a gap, and a run cut short."""
+    task = small_task(contexts)
+    task["cache_requests"] = task["cache_misses"].copy(deep=True).assign_attrs(gaps="carried")
+    task["cache_requests"][:, 2] = np.nan
+    task["cache_misses"][:, 0] = np.nan
+    task["cache_requests"][1, 1, 4] = np.nan
+    complete = np.ones(task["duration"].shape, dtype=np.int8)
+    complete[3, 1] = 0
+    task["duration"][3, 1] = 5 * task.attrs["interval"]
+    for name in ("instructions", "cache_requests", "cache_misses"):
+        task[name][3, 1, 5:] = np.nan
+    return task.assign(complete=(("context", "run"), complete, {"units": "1"}))
 
 
 def sharing_task(task: str, lines: float) -> xr.Dataset:
@@ -369,6 +386,15 @@ levels = [50, 100]
 by = "priority"
 levels = [0, 10]
 """
+_CLOCK = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"
+_JOURNAL = (
+    {"event": "sweep", "version": 1, "tag": "spoilt", "digest": "0", "task": "small",
+     "boot": "another", "machine": "another", "perf": "6.1"},
+    {"event": "set", "path": _CLOCK, "reading": "plain", "before": "2", "wrote": "1"},
+    {"event": "make", "path": "/sys/fs/resctrl/msbgen-spoilt"},
+    {"event": "run", "slot": 0, "attempt": 0, "run": 0, "recording": "r", "context": [1.0],
+     "outcome": "failed", "why": "ended"},
+)  # fmt: skip
 _BOARDS = """cores_denver,clock_denver,cores_a57,clock_a57,cache_ways,bandwidth
 2,2.0352,4,2.0352,16,4200
 0,0.3456,1,0.3456,8,1050

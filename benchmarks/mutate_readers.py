@@ -39,6 +39,12 @@ measured.nc: export IN --format perfetto -o x.pftrace
 measured.nc: export IN --format openmetrics -o x.txt
 measured.nc: plan IN --budget 3s -o p.csv
 spec.toml: measure IN --dry-run -o o.nc
+sweep.journal: measure --restore IN
+partial.nc: generate IN -o o.nc --contexts contexts.csv --kind sample --samples 2 --model m.nc
+partial.nc: realtime phases IN -o t.nc
+partial.nc: compare measured.nc IN --json o.json --report r.html
+partial.nc: evaluate IN --leave-out 2 --methods default/mean,multilinear
+partial.nc: plan IN --budget 3s -o p.csv
 campaign.toml: kernels measure IN --dry-run -o o.nc
 own__ways=4.csv > own__ways=5.csv: import own__ways=5.csv own__ways=4.csv -o o.nc --form table
   --columns columns.toml
@@ -102,6 +108,7 @@ wanted.csv: runtime predict model-runtime.nc --wanted IN -o p.csv
 runs.csv: machines import IN -o r.nc
 runs.csv: machines predict model-relative.nc --runs IN --source old --miscoverage 0.3 -o p.csv
 runs.nc: machines predict model-relative.nc --runs IN --source old --miscoverage 0.3 -o p.csv
+runs.nc: machines fit IN -o m.nc --folds 2
 runs.nc: machines evaluate IN --folds 2 -o p.csv
 model-relative.nc: machines predict IN --runs runs.nc --source old --miscoverage 0.3 -o p.csv
 model-relative.nc: machines predict IN --runs runs.nc --source old,new -o p.csv
@@ -149,8 +156,8 @@ sheet.toml: graph choose model-graph.nc graph.nc --device IN --contexts boards.c
 
 
 _PROFILES = (
-    "measured", "truth", "made", "energy", "grid", "trace", "other", "program", "neighbour",
-    "stream",
+    "measured", "truth", "made", "energy", "grid", "trace", "other", "partial", "program",
+    "neighbour", "stream",
 )  # fmt: skip
 
 
