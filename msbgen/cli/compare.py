@@ -193,6 +193,12 @@ def _read_weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
             f"{path.name}: has {same[row].sum()} rows for {schema.describe_context(old, row)}; one "
             f"row for each context of {schema.file_of(old)} is wanted."
         )
+    unused = int((weight[~same.any(axis=0)] > 0).sum())
+    if unused:
+        shared.print_message(
+            f"{path.name}: weights of contexts that {schema.file_of(old)} does not hold, which do "
+            f"not count: {unused}."
+        )
     return weight[same.argmax(axis=1)]
 
 

@@ -18,6 +18,7 @@ from msbgen.data.schema import (
     describe_context,
     duration_array,
     file_of,
+    resource_names,
     sampling_interval,
     started_array,
 )
@@ -87,6 +88,13 @@ def difference_notes(
             f"the files name different platforms, {quoted(platforms[0])} and "
             f"{quoted(platforms[1])}: the machine may make the difference."
         )
+    for name in resource_names(old):
+        means = [str(dataset[name].attrs.get("mechanism", "")) for dataset in (old, new)]
+        if all(means) and means[0] != means[1]:
+            yield (
+                f"'{name}' is set by {quoted(means[0])} in {first} and by {quoted(means[1])} in "
+                f"{second}: its levels may differ in what they give."
+            )
     if _are_equal(old, new):
         yield "both files hold the same runs, to the last digit: one may be a copy of the other."
     for dataset, other, rows in ((old, new, shared.old_rows), (new, old, shared.new_rows)):

@@ -62,6 +62,17 @@ def test_a_comparison_is_printed_and_written(files, msbgen):
     assert "Slower" in (files / "r.html").read_text(encoding="utf-8")
 
 
+def test_weights_of_contexts_that_were_not_measured_are_told(files, msbgen):
+    contexts = [*MEASURED, (2.0, 9.0), (2.0, 7.0)]
+    weights = [1.0] * len(MEASURED) + [1.0, 0.0]
+    rows = (f"{weight:g},{w:g},{f:g}\n" for weight, (w, f) in zip(weights, contexts))
+    (files / "w.csv").write_text("weight,cache_ways,frequency\n" + "".join(rows))
+    done = msbgen("compare", "old.nc", "same.nc", "--weights", "w.csv")
+    assert done.stderr == (
+        "msbgen: w.csv: weights of contexts that old.nc does not hold, which do not count: 1.\n"
+    )
+
+
 LIMITS = [
     ("slower.nc", ["--fail-above", "2%"], 6, "slower by more than 2 %: slower.nc"),
     ("same.nc", ["--fail-above", "2%"], 0, ""),

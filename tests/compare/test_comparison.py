@@ -232,6 +232,14 @@ def test_what_limits_a_comparison_is_noted(change, sentence):
     assert any(re.search(sentence, note) for note in result.notes), result.notes
 
 
+def test_levels_that_different_mechanisms_set_are_noted():
+    old, new = synthetic_task(MEASURED), synthetic_task(MEASURED, seed=8)
+    for dataset, mechanism in ((old, "resctrl L3, 1.8 MiB a way"), (new, "a script")):
+        dataset["cache_ways"].attrs["mechanism"] = mechanism
+    notes = compare_profiles(old, new, settings=SETTINGS).notes
+    assert any("set by 'resctrl L3, 1.8 MiB a way' in synthetic" in note for note in notes), notes
+
+
 def test_one_run_a_context_takes_its_noise_from_neighbours():
     old, new = (synthetic_task(GRID, 1, seed=seed) for seed in (1, 2))
     result = compare_profiles(old, new, settings=SETTINGS)
