@@ -11,6 +11,8 @@ import xarray as xr
 # Columns without figures, the load (infinite if jobs come all at once), and figures that may be
 # negative: the saving, temperatures, and errors with a sign.
 _WORDS = ("program", "task", "input", "scale", "configuration", "machine", "load", "kind", "saving")
+# Levels may have any sign, as temperatures and priorities do.
+_LEVELS = ("cache_ways", "bandwidth", "frequency", "clock")
 # Kinds, programs and tasks may be named so: '1 of nan', 'task      nan', 'nan: the same', and
 # '2 kinds: 1 nan, 3 inf', and so may the argument of the command 'true'.
 _NAMED = r"(?<!of )(?<!task      )(?<!kinds: \d )(?<!, \d )(?<!true )"
@@ -71,7 +73,7 @@ def doubt_table(path: Path) -> None:
                     figure = float(cell)
                 except ValueError:
                     continue
-                if not (np.isfinite(figure) and figure >= 0):
+                if not (np.isfinite(figure) and (figure >= 0 or name in _LEVELS)):
                     raise DoubtError(f"{path.name} says {name} is {cell}")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -343,7 +344,8 @@ class ElapsedDistribution:
         # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
         # spreads over the cores itself: threads around them would only slow them down.
         threads = available_cores()
-        with ThreadPoolExecutor(threads) as pool:
+        # threads do not inherit what numpy ignores
+        with ThreadPoolExecutor(threads, initializer=partial(np.seterr, all="ignore")) as pool:
             for first in range(0, last + 1, threads):
                 some = range(first, min(first + threads, last + 1))
                 rows = [(j, row, lam) for j in some for row, lam in self._rows(j, n_rows)]

@@ -26,6 +26,8 @@ MISSES = "cache_misses"
 _NEAR = 1e-6
 # Extrapolated values are at least this share of the smallest one in the table.
 _SHORTEST = 0.01
+# Share of the cycles that pass during a run which are at least the core's.
+_LEAST_CYCLES = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +75,16 @@ class Kind:
 
     @property
     def cycles(self) -> float:
-        """Core cycles of a whole run [1e9]: the slope of its time in 1/f with all of the memory."""
+        """Core cycles of a whole run [1e9]: the slope of its time in 1/f with all of the memory.
+
+        Positive, as models take its logarithm: at least a thousandth of the cycles that pass.
+        """
         clock = self.levels[2]
         if len(clock) == 1:
             return float(self.seconds[-1, -1, 0] * clock[0])
         slope = np.polyfit(1.0 / clock, self.seconds[-1, -1], 1)[0]
-        return float(np.clip(slope, 0.0, (self.seconds[-1, -1] * clock).min()))
+        passed = (self.seconds[-1, -1] * clock).min()
+        return float(np.clip(slope, _LEAST_CYCLES * passed, passed))
 
 
 def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:

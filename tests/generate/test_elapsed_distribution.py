@@ -79,6 +79,17 @@ def test_potentials_of_an_edited_model_give_a_sentence_and_no_counts(distributio
         profiles(edited, QUERY, "mean")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_beyond_single_precision_give_a_sentence_and_no_warning(distribution, kind):
+    large = tuple(
+        dataclasses.replace(snapshot, states=snapshot.states * 1e40)
+        for snapshot in distribution.snapshots
+    )
+    edited = dataclasses.replace(distribution, snapshots=large)
+    with pytest.raises(MeasurementError, match="are not finite"):
+        profiles(edited, QUERY, kind, n_samples=2)
+
+
 def test_sampled_durations_have_the_kernel_weights(distribution):
     n = 2000
     _, drawn = profiles(distribution, QUERY[1:2], "sample", n_samples=n)

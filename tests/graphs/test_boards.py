@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -161,6 +163,9 @@ def test_misses_and_core_cycles_come_with_durations():
     misses = table.at(np.array([1.0, 3.0]), 400, 1.0)[1]
     assert misses == pytest.approx(20e6 / 64 * np.array([0.95, 0.85]) + 1, rel=1e-6)
     assert table.cycles == pytest.approx(CYCLES["mixed"])
+    # slower at higher clocks: no slope is of core cycles, and models take the logarithm
+    back = dataclasses.replace(table, seconds=table.seconds[..., ::-1])
+    assert 0 < back.cycles < 0.01 * CYCLES["mixed"]
 
 
 def test_kinds_stand_in_the_order_of_their_names_whatever_was_given(profiles):
