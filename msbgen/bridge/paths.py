@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from msbgen.bridge.pair import NO_COST, ground_of, marginal_error
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.core.arrays import StoredArrays
+from msbgen.core.compiled import is_compiled
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress
 
@@ -110,6 +111,11 @@ class Chain:
         wanted = (2, len(points) - 1, points.shape[1])
         potentials = stored.numbers("potentials", wanted)
         return cls(points, potentials, epsilon, *outcome_of(stored, labels))
+
+
+def paths_are_compiled() -> bool:
+    """Whether the cache has the kernels of paths; see :func:`msbgen.core.compiled.is_compiled`."""
+    return is_compiled(_kernels.sinkhorn) and is_compiled(_kernels.most_likely_paths)
 
 
 def outcome_of(stored: StoredArrays, labels: Mapping[str, Any]) -> tuple[str, float]:

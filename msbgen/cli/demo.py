@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import schema, store
     from msbgen.evaluate import baselines
     from msbgen.evaluate import scores as evaluate
-    from msbgen.generate import distribution
+    from msbgen.generate import ahead, distribution
     from msbgen.generate import fit as fitting
     from msbgen.report import page, picture, table
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
         f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
         f"{len(unseen)} held back"
     )
-    with Progress("fitting") as step:
+    with Progress("fitting") as step, ahead.paths_compiled(train, fitting.DEFAULT, "sample"):
         model = fitting.fit_profiles(train, progress=step)
     every = schema.all_contexts(train)
     with Progress("generating") as step:

@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import partial, store
+    from msbgen.generate import ahead
     from msbgen.generate import fit as fitting
     from msbgen.generate.model import ProfileModel
     from msbgen.generate.size import expected_size
@@ -88,7 +89,8 @@ def run(options: argparse.Namespace) -> None:
         settings = fitting.PRESETS[options.preset or "default"]
         if options.epsilon:
             settings = dataclasses.replace(settings, epsilon=options.epsilon)
-        with Progress("fitting") as step:
+        compiled = ahead.paths_compiled(measured, settings, options.kind)
+        with Progress("fitting") as step, compiled:
             model = fitting.fit_profiles(measured, settings, rng=fit_rng, progress=step)
     preset = next(
         name for name, own in fitting.PRESETS.items()

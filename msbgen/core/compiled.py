@@ -33,6 +33,16 @@ def cached(
     return kernel
 
 
+def is_compiled(kernel: Any) -> bool:
+    """Whether the cache on the disk has the kernel as it is now, or can have none."""
+    file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if file is None:  # compilation is disabled, or there is no folder for a cache
+        return True
+    with _unless_it_fails():
+        return bool(file._load_index())
+    return True
+
+
 def _load(cache: Any, signature: Any, context: Any) -> Any:
     """Return a compiled function from the cache, or None.
 
