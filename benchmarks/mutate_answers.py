@@ -14,9 +14,11 @@ _WORDS = ("program", "task", "input", "scale", "configuration", "machine", "load
 # Levels may have any sign, as temperatures and priorities do.
 _LEVELS = ("cache_ways", "bandwidth", "frequency", "clock")
 # Kinds, programs and tasks may be named so: '1 of nan', 'task      nan', 'nan: the same', and
-# '2 kinds: 1 nan, 3 inf', and so may the argument of the command 'true'.
+# '2 kinds: 1 nan, 3 inf', and so may units, 'frequency [nan]: 1 to 2', and the argument of the
+# command 'true'.
 _NAMED = r"(?<!of )(?<!task      )(?<!kinds: \d )(?<!, \d )(?<!true )"
-_NO_NUMBER = re.compile(rf"(?<![-+\w.'\"/]){_NAMED}[-+]?(nan|inf|infinity)(?![\w.'\"/]|: )", re.I)
+_FIGURE = r"[-+]?(nan|inf|infinity)(?![\w.'\"/]|\]?: )"
+_NO_NUMBER = re.compile(rf"(?<![-+\w.'\"/]){_NAMED}{_FIGURE}", re.I)
 
 
 class DoubtError(Exception):
