@@ -185,20 +185,20 @@ def transformer_start(
     settings: NetworkSettings, sizes: dict[str, int], n_outputs: int, seed: int
 ) -> Parameters:
     """Initial parameters of the transformer."""
-    from msbgen.graphs.predictor.network import Initial, pooled_width
+    from msbgen.graphs.predictor.network import Shapes, initial_parameters, pooled_width
 
-    draw, width = Initial(seed), settings.width
+    shapes, width = Shapes(), settings.width
     for kind in TYPES:
-        draw.linear(f"encode {kind} 0", sizes[kind], width)
-        draw.linear(f"encode {kind} 1", width, width)
+        shapes.linear(f"encode {kind} 0", sizes[kind], width)
+        shapes.linear(f"encode {kind} 1", width, width)
     for layer in range(settings.layers):
         for kind in TYPES:
             for what in ("key", "query", "value", "out"):
-                draw.linear(f"{layer} {what} {kind}", width, width)
-            draw.matrix(f"{layer} skip {kind}", 1, 1)
+                shapes.linear(f"{layer} {what} {kind}", width, width)
+            shapes.matrix(f"{layer} skip {kind}", 1, 1)
         for name in settings.relations:
             for what in ("attention", "message"):
-                draw.matrix(f"{layer} {name} {what}", width, width // settings.heads)
-            draw.matrix(f"{layer} {name} prior", 1, settings.heads)
-    draw.heads(pooled_width(settings), width, n_outputs)
-    return draw.parameters
+                shapes.matrix(f"{layer} {name} {what}", width, width // settings.heads)
+            shapes.matrix(f"{layer} {name} prior", 1, settings.heads)
+    shapes.heads(pooled_width(settings), width, n_outputs)
+    return initial_parameters(shapes, seed)

@@ -161,30 +161,28 @@ def new_network(
     settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int, seed: int
 ) -> Parameters:
     """Initial parameters; `sizes` are as :attr:`Batch.sizes`."""
-    draw = Initial(seed)
-    width, heads = settings.width, settings.heads
-    for name in TYPES:
-        draw.linear(f"encode {name} 0", sizes[name], width)
-        draw.linear(f"encode {name} 1", width, width)
-    shared = dict.fromkeys(settings.weights_of(name) for name in settings.relations)
-    for layer in range(settings.layers):
-        for name in shared:
-            size = sizes[name] if name in sizes else max(sizes[r] for r in settings.relations)
-            draw.matrix(f"{layer} {name} transform", width, width)
-            draw.matrix(f"{layer} {name} from", heads, width // heads)
-            draw.matrix(f"{layer} {name} to", heads, width // heads)
-            draw.linear(f"{layer} {name} edge", size, _EDGE_WIDTH)
-            draw.matrix(f"{layer} {name} along", _EDGE_WIDTH, heads)
-    draw.heads(pooled_width(settings), width, n_outputs)
-    return draw.parameters
+    return initial_parameters(parameter_shapes(settings, sizes, n_outputs), seed)
 
 
 def parameter_shapes(
     settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int
 ) -> dict[str, tuple[int, ...]]:
-    """Shape of each parameter of a network; arguments as of :func:`new_network`."""
-    parameters = new_network(settings, sizes, n_outputs, seed=0)
-    return {name: tuple(value.shape) for name, value in parameters.items()}
+    """Shape of each parameter of a network; `sizes` are as :attr:`Batch.sizes`."""
+    shapes, width, heads = Shapes(), settings.width, settings.heads
+    for name in TYPES:
+        shapes.linear(f"encode {name} 0", sizes[name], width)
+        shapes.linear(f"encode {name} 1", width, width)
+    shared = dict.fromkeys(settings.weights_of(name) for name in settings.relations)
+    for layer in range(settings.layers):
+        for name in shared:
+            size = sizes[name] if name in sizes else max(sizes[r] for r in settings.relations)
+            shapes.matrix(f"{layer} {name} transform", width, width)
+            shapes.matrix(f"{layer} {name} from", heads, width // heads)
+            shapes.matrix(f"{layer} {name} to", heads, width // heads)
+            shapes.linear(f"{layer} {name} edge", size, _EDGE_WIDTH)
+            shapes.matrix(f"{layer} {name} along", _EDGE_WIDTH, heads)
+    shapes.heads(pooled_width(settings), width, n_outputs)
+    return shapes
 
 
 def pooled_width(settings: NetworkSettings) -> int:
@@ -192,30 +190,38 @@ def pooled_width(settings: NetworkSettings) -> int:
     return settings.width * (4 if settings.memories else 3)
 
 
-class Initial:
-    """Initial parameters, drawn from a separate generator."""
-
-    def __init__(self, seed: int) -> None:
-        self.parameters: Parameters = {}
-        self._torch = _torch()
-        self._generator = self._torch.Generator().manual_seed(seed % 2**63)
+class Shapes(dict[str, tuple[int, ...]]):
+    """Shapes of parameters by name, in the order in which they are drawn."""
 
     def matrix(self, name: str, rows: int, columns: int) -> None:
-        """Add a matrix of Glorot's uniform numbers."""
-        limit = (6.0 / (rows + columns)) ** 0.5
-        value = self._torch.rand(rows, columns, generator=self._generator) * 2 * limit - limit
-        self.parameters[name] = value.requires_grad_()
+        """Add a matrix."""
+        self[name] = rows, columns
 
     def linear(self, name: str, rows: int, columns: int) -> None:
         """Add a matrix and a bias."""
         self.matrix(f"{name} weight", rows, columns)
-        self.parameters[f"{name} bias"] = self._torch.zeros(columns).requires_grad_()
+        self[f"{name} bias"] = (columns,)
 
     def heads(self, pooled: int, width: int, n_outputs: int) -> None:
         """Add the trunk that outputs share, and the head with four numbers for each."""
         self.linear("trunk 0", pooled, width)
         self.linear("trunk 1", width, width)
         self.linear("head", width, 4 * n_outputs)
+
+
+def initial_parameters(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Parameters:
+    """Glorot's uniform numbers for matrices, zeros for biases; drawn from a separate generator."""
+    torch = _torch()
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    parameters: Parameters = {}
+    for name, shape in shapes.items():
+        if len(shape) == 1:
+            value = torch.zeros(shape)
+        else:
+            limit = (6.0 / sum(shape)) ** 0.5
+            value = torch.rand(shape, generator=generator) * 2 * limit - limit
+        parameters[name] = value.requires_grad_()
+    return parameters
 
 
 def numbers_of(parameters: Parameters) -> dict[str, NDArray[np.float32]]:

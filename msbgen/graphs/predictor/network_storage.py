@@ -74,6 +74,8 @@ def load_network(path: str | os.PathLike[str]) -> NetworkPredictor:
         name: stored.numbers(f"unit_{name}", (len(values),), within=POSITIVE)
         for name, values in shift.items()
     }
+    # before the shapes of all layers are listed
+    stored.want(settings.layers <= len(names), "'layers'", settings.layers, "parameters of each")
     sizes = {name: len(values) for name, values in shift.items() if name != "output"}
     arrays: dict[str, NDArray[np.float32]] = {}
     for name, shape in parameter_shapes(settings, sizes, len(shift["output"])).items():

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from forged import forge
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.network import NetworkSettings
@@ -69,6 +70,20 @@ def test_a_network_survives_a_file(fitted, device, tmp_path):
     assert again.devices_ == fitted.devices_
     with pytest.raises(ProfileError, match="schema"):
         load(tmp_path / "network.nc")
+
+
+FORGED = [
+    ("width", 2**40, "shape"),
+    ("layers", 2**40, r"'layers' is 1099511627776; parameters of each is wanted"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "sentence"), FORGED)
+def test_a_forged_network_takes_no_memory(fitted, tmp_path, name, value, sentence):
+    save_network(fitted, tmp_path / "network.nc")
+    forge(tmp_path / "network.nc", lambda _, labels: labels["network"].update({name: value}))
+    with pytest.raises(ProfileError, match=sentence):
+        load_network(tmp_path / "network.nc")
 
 
 def test_what_a_network_cannot_do_is_refused(fitted, device, kinds, profiles):
