@@ -16,6 +16,7 @@ from msbgen.bridge.paths import Chain, paths_are_compiled
 from msbgen.core.compiled import is_compiled
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import available_cores
+from msbgen.core.processes import die_with_parent
 from msbgen.data.schema import duration_array
 from msbgen.generate.distribution import Kind
 from msbgen.generate.elapsed_distribution import ElapsedSettings
@@ -44,7 +45,9 @@ def paths_compiled(
     runs = duration_array(measured).size
     nothing = subprocess.DEVNULL
     command = [sys.executable, "-P", "-c", _COMMAND.format(runs)]
-    compiler = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+    compiler = subprocess.Popen(
+        command, stdin=nothing, stdout=nothing, stderr=nothing, preexec_fn=die_with_parent()
+    )
     try:
         yield
         compiler.wait()  # it began first, so that compiling here would take longer

@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from msbgen.core.machine import physical_memory
+from msbgen.core.processes import die_with_parent
 from msbgen.measure.actuators import stressor
 from msbgen.measure.actuators.actuator import Actuator, Capability, SettingError, Usage
-from msbgen.measure.sweep.process import TAG, die_with_parent
+from msbgen.measure.sweep.process import TAG
 
 _MIB, _MB = 2**20, 1e6
 WORKING_SET, BANDWIDTH = "working set", "bandwidth"

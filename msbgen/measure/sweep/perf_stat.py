@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msbgen.measure.sweep.process import TAG, die_with_parent
+from msbgen.core.processes import die_with_parent
+from msbgen.measure.sweep.process import TAG
 
 # perf attaches within milliseconds, under heavy load within seconds [s].
 _ATTACH_TIMEOUT = 30.0

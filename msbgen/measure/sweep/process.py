@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from msbgen.core.processes import die_with_parent
+
 # Environment variable that marks the processes of a sweep, wherever they have moved.
 TAG = "MSBGEN_SWEEP"
 
@@ -25,7 +27,7 @@ _PAUSE_THEN_EXEC = 'read -r _ && exec "$@" < "$0"'
 _KILL_GROUP_AT_END = (
     'group=; while read -r line; do group=$line; done; [ -z "$group" ] || kill -9 "-$group"'
 )
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 # Killed processes end within this time [s], or hang in the kernel.
 _KILL_TIMEOUT = 2.0
 _RETRY_PAUSE = 0.002
@@ -124,12 +126,6 @@ def paused_process(
         with suppress(OSError):
             assert process.stdin is not None
             process.stdin.close()
-
-
-def die_with_parent() -> Callable[[], None]:
-    """A function for a new process to call; the kernel then kills it when its parent dies."""
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kill_process_group(group: int) -> None:
