@@ -185,3 +185,17 @@ def test_the_band_of_single_runs_has_the_tails_of_their_few_degrees_of_freedom(s
     narrow, wide = (np.log(high / value)[0] for value, _, high in bands)
     # Student's t with four degrees: 6.2; normal: 3.8
     assert wide > 5.5 * narrow
+
+
+def test_the_band_is_as_wide_as_the_largest_deviations_of_permuted_runs(monkeypatch):
+    """Of two kinds of permuted runs with one variance, rare large ones make the wider band."""
+    differences = Differences.of(GRID, *times(0))
+    signs = np.random.default_rng(1).choice([-0.01, 0.01], size=(2000, len(GRID)))
+    rare = signs * np.sqrt(16) * (np.arange(2000) % 16 == 0)[:, None]
+    assert (rare**2).mean(axis=0) == pytest.approx((signs**2).mean(axis=0))
+    widths = []
+    for rows in (signs, rare):
+        monkeypatch.setattr(Differences, "permuted_values", lambda *_, rows=rows: rows)
+        value, _, high = ratios_everywhere(differences, GRID, 0.95, np.random.default_rng(0))
+        widths.append(np.log(high / value).mean())
+    assert widths[1] > 1.2 * widths[0]
