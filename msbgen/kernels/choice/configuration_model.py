@@ -263,12 +263,9 @@ class ConfigurationModel(Parameters):
     def _best_noise(self) -> float:
         """The largest variance whose error is within the tolerance of the least error."""
         n = self._width
-        errors = []
-        for noise in NOISES:
-            self.noise_ = noise
-            pairs = [np.unique([n - 1, j]) for j in range(max(n - 1, 1))]
-            errors.append(float(np.mean([self._left_out_error(pair) for pair in pairs])))
-        enough = np.array(errors) <= (1.0 + _TOLERANCE) * min(errors)
+        pairs = [np.unique([n - 1, j]) for j in range(max(n - 1, 1))]
+        errors = np.mean([self._left_out.errors(pair, n, NOISES) for pair in pairs], axis=0)
+        enough = errors <= (1.0 + _TOLERANCE) * errors.min()
         return NOISES[int(np.flatnonzero(enough)[-1])]
 
     def _choose_departures(self, others: Costs) -> None:
@@ -284,25 +281,25 @@ class ConfigurationModel(Parameters):
             measured.append(self._with_next(measured[-1], np.setdiff1d(tried, measured[-1])))
         noises = NOISES if self.noise is None else (self.noise_,)
         self._departures: Floats = np.zeros((2 * n, 2 * n))
-        least = self._log_error(measured[1:])
+        (least,) = self._log_errors(measured[1:], (self.noise_,))
         for departure, length in product(DEPARTURES, LENGTHS):
             block = departure**2 * _gaussian_kernel(levels, length)
             departures: Floats = np.asarray(np.kron(np.eye(2), block), dtype=np.float64)
             self._left_out = without.with_departures(departures)
-            for noise in noises:
-                before, self.noise_ = self.noise_, noise
-                error = self._log_error(measured[1:])
-                if error < least:
-                    least, self._departures = error, departures
-                    self.departure_, self.length_ = departure, length
-                else:
-                    self.noise_ = before
+            errors = self._log_errors(measured[1:], noises)
+            best = int(np.argmin(errors))
+            if errors[best] < least:
+                least, self._departures, self.noise_ = errors[best], departures, noises[best]
+                self.departure_, self.length_ = departure, length
         self._left_out = without.with_departures(self._departures)
 
-    def _log_error(self, measured: Sequence[Indices]) -> float:
-        """Mean logarithm of the errors of left-out families, over sets of configurations."""
-        errors = [self._left_out_error(one) for one in measured]
-        return float(np.log(np.maximum(errors, 1e-12)).mean()) if errors else 0.0
+    def _log_errors(self, measured: Sequence[Indices], noises: Sequence[float]) -> Floats:
+        """Mean logarithms of errors of left-out families over sets of configurations, by noise."""
+        if not measured:
+            return np.zeros(len(noises))
+        errors = [self._left_out.errors(one, self._width, noises) for one in measured]
+        logs: Floats = np.log(np.maximum(errors, 1e-12))
+        return logs.mean(axis=0)
 
     def _with_next(self, measured: Indices, others: Indices) -> Indices:
         """Some configurations and the one of others with which left-out families err least."""
@@ -323,7 +320,8 @@ class ConfigurationModel(Parameters):
 
     def _left_out_error(self, measured: Indices) -> float:
         """Mean error of log time and power of left-out families, from some configurations."""
-        return self._left_out.error(measured, self._width, self.noise_)
+        (error,) = self._left_out.errors(measured, self._width, (self.noise_,))
+        return float(error)
 
     # --------------------------------------------------------------- predictions
 

@@ -82,33 +82,37 @@ class LeftOutFamilies:
         covariance[:, : len(added), : len(added)] += added
         return replace(self, covariance=covariance)
 
-    def error(self, measured: Indices, width: int, noise: float) -> float:
-        """Mean absolute error of log time and power, given some configurations and all counters.
+    def errors(self, measured: Indices, width: int, noises: Sequence[float]) -> Floats:
+        """Mean absolute errors of log time and power, given some configurations and all counters.
 
-        `noise` is a variance of what the prior lacks, besides the noise of measurements.
+        There is one for each of `noises`, variances of what the prior lacks, besides the noise of
+        measurements.
         """
         if not len(self.mean):
-            return np.inf
+            return np.full(len(noises), np.inf)
         counters = np.arange(2 * width, self.rows.shape[1])
         at = np.concatenate([measured, measured + width, counters])
         known = np.isfinite(self.rows[:, at])
-        predicted = np.empty_like(self.rows)
+        predicted = np.empty((len(noises), *self.rows.shape))
         complete = bool((known == known[0]).all())  # the same columns in every row
         for pattern in known[:1] if complete else np.unique(known, axis=0):
             rows = np.flatnonzero((known == pattern).all(axis=1))
             columns, family = at[pattern], self.family[rows]
             families, place = np.unique(family, return_inverse=True)
             cross = self.covariance[families][:, columns]
-            ridge = np.diag(noise + self.measurement[columns])
-            gain = np.linalg.solve(cross[:, :, columns] + ridge, cross)
+            variances = np.asarray(noises)[:, None] + self.measurement[columns]
+            ridge = (variances[:, :, None] * np.eye(len(columns)))[:, None]
+            gain = np.linalg.solve(cross[:, :, columns] + ridge, cross[None])
             off = self.observed[np.ix_(rows, columns)] - self.mean[np.ix_(family, columns)]
-            moved = np.einsum("pk,pkd->pd", off, gain[place.reshape(-1)])
-            predicted[rows] = self.mean[family] + moved
-        error = np.abs(predicted - self.rows)[:, : 2 * width]
-        error[:, np.concatenate([measured, measured + width])] = 0.0
-        present = ~np.isnan(error)
-        total = np.bincount(self.family, np.where(present, error, 0.0).sum(axis=1))
-        return float(np.mean(total / np.bincount(self.family, present.sum(axis=1))))
+            moved = np.einsum("pk,npkd->npd", off, gain[:, place.reshape(-1)])
+            predicted[:, rows] = self.mean[family] + moved
+        error = np.abs(predicted - self.rows)[:, :, : 2 * width]
+        error[:, :, np.concatenate([measured, measured + width])] = 0.0
+        present = ~np.isnan(error[0])
+        total = np.where(present, error, 0.0).sum(axis=2)
+        shares = np.bincount(self.family, present.sum(axis=1))
+        means = [np.mean(np.bincount(self.family, each) / shares) for each in total]
+        return np.array(means, dtype=np.float64)
 
 
 def fit_prior(rows: Floats, family: Indices, width: int) -> ProgramPrior:

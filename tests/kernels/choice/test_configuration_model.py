@@ -279,8 +279,11 @@ def test_errors_agree_with_a_row_by_row_computation(seed, counters, missing):
     left_out = LeftOutFamilies.from_priors(
         priors, rows, family, width, observed=observed, measurement=measurement
     )
-    wanted = slow_error(priors, rows, observed, family, chosen, width, 0.1 + measurement)
-    assert left_out.error(chosen, width, 0.1) == pytest.approx(wanted, rel=1e-6)
+    wanted = [
+        slow_error(priors, rows, observed, family, chosen, width, noise + measurement)
+        for noise in (0.1, 0.001)
+    ]
+    assert left_out.errors(chosen, width, (0.1, 0.001)) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_without_left_out_families_the_error_is_infinite():
@@ -288,4 +291,4 @@ def test_without_left_out_families_the_error_is_infinite():
     empty = LeftOutFamilies.from_priors(
         [], none, np.empty(0, dtype=np.int64), 2, observed=none, measurement=np.zeros(4)
     )
-    assert empty.error(np.array([1]), 2, 0.1) == np.inf
+    assert list(empty.errors(np.array([1]), 2, (0.1, 1.0))) == [np.inf, np.inf]
