@@ -51,9 +51,9 @@ _CAP_SAVES, _FEW_LEVELS = 0.25, 3
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
 # A rate above this share of a cap's rate is at the cap.
 NEAR_RATE = 0.85
-# Bins accumulate at a rate if more time is spent within this share of it than at the rates below,
-# within twice that share.
-_AT = 0.1
+# Bins accumulate at a rate if the time within this share of it is so many times that spent at rates
+# below, within twice that share.
+_AT, _ACCUMULATION = 0.1, 1.25
 # Share of the contexts at the lowest levels of a resource, where a cap binds first.  At a cap the
 # spread of a counter between bins is at least this many times the spread of its rate.
 _LOWEST, _STEADY = 0.2, 5.0
@@ -418,7 +418,7 @@ def _accumulates(ratio: Floats, time: Floats, rate: float) -> bool:
     share, relative = time / time.sum(axis=1, keepdims=True), ratio / rate
     at = share[np.abs(relative - 1.0) <= _AT].sum()
     below = share[(relative >= 1.0 - 3.0 * _AT) & (relative < 1.0 - _AT)].sum()
-    return bool(at > below)
+    return bool(at > _ACCUMULATION * below)
 
 
 def _saturation_rate_at_low_levels(counter: Floats, time: Floats, level: Floats) -> float:
