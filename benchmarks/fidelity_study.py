@@ -8,6 +8,7 @@ the profiles of programs that were measured at three clocks, which do not ship; 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +319,8 @@ def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
 
 
 def _each_task(measure: Callable[[str], dict], tasks: Sequence[str] = TASKS) -> dict[str, dict]:
-    with ProcessPoolExecutor(2) as pool:
+    # a fork would wait for ever for threads of OpenMP that a part before has started
+    with ProcessPoolExecutor(2, mp_context=get_context("forkserver")) as pool:
         return dict(zip(tasks, pool.map(measure, tasks)))
 
 
