@@ -141,6 +141,16 @@ def test_the_highest_of_spread_rates_is_no_cap_whatever_it_predicts(monkeypatch)
     assert len(found(np.stack([time, 100.0 * rates * time * level.min() / level], axis=2))) == 1
 
 
+@pytest.mark.parametrize(("at", "accepted"), [(22, 0), (27, 1)])
+def test_a_quarter_more_bins_at_a_rate_than_below_make_a_cap(monkeypatch, at, accepted):
+    monkeypatch.setattr(caps._Trials, "best", lambda self, tried: (0.1, tried[0]))
+    level, clock = KNOWN[:, :1], KNOWN[:, 1:]
+    rates = np.concatenate([np.linspace(0.71, 0.88, 20), np.ones(at)])
+    time = np.ones((len(KNOWN), 20 + at)) / clock
+    states = np.stack([time, 100.0 * rates * time * level.min() / level], axis=2)
+    assert len(found(states)) == accepted
+
+
 def test_no_cap_is_searched_for_levels_or_times_of_zero():
     states = roofline(KNOWN)
     states[3, 0, 0] = 0.0
