@@ -362,6 +362,14 @@ def _stored_trend(
         arrays["joint_width"] = time_model.numbers("width", (bins,), within=POSITIVE)
         arrays["joint_common"] = time_model.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
         arrays["joint_summed"] = time_model.numbers("summed", (q - 1,), within=(0.0, 1.0))
+    of_duration = stored.part("duration_")
+    if of_duration.arrays:
+        parts = of_duration.numbers("parts", (m + 1,), within=NOT_NEGATIVE)
+        divided = contexts[:, parts[1:] > 0]
+        good = bool(parts.any() and (divided > 0).all())
+        stored.want(good, of_duration.named("parts"), "0, or of a level of 0", "a part, levels > 0")
+        arrays["duration_parts"] = parts
+        arrays["duration_share"] = of_duration.numbers("share", (), within=(0.0, 1.0))
     return Trend.from_arrays(arrays)
 
 

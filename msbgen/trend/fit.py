@@ -22,7 +22,8 @@ sampling interval has the noise of deconvolution, which hides caps.
 
 If runs last only a few sampling intervals, this noise even hides sharp changes.  So a trend of the
 sums over all bins is fitted, too.  The time of the bins is scaled to it if it predicts the time of
-held-out contexts far better.
+held-out contexts far better.  With too few contexts to choose parameters, the time of the bins is
+scaled by a fit of the duration (:mod:`msbgen.trend.whole_time`).
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from msbgen.trend.time_model import (
     left_out_times,
     refit_time_model,
 )
+from msbgen.trend.whole_time import WholeTime, stacked_share
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -84,6 +86,7 @@ class Trend:
     # a time model the counters instead, by the weights of that model
     sums: tuple[Trend, ...]
     time_model: tuple[TimeModel, ...]  # none or one, fitted to all sampling intervals at once
+    whole_time: tuple[WholeTime, ...] = ()  # none, or one of few contexts
 
     @property
     def parameters(self) -> SmoothingParameters:
@@ -161,6 +164,8 @@ class Trend:
             )
         for sums in self.sums:
             _scale_sums(state[..., :1], sums.predict(contexts)[..., :1])
+        for whole in self.whole_time:
+            whole.scale(state[..., 0], levels, self.contexts)
         return state, share
 
     def refit(
@@ -186,7 +191,8 @@ class Trend:
         sums = amounts.sum(axis=1, keepdims=True)
         refitted = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
         trend = _assemble(problem, known, self.coordinates, self.parameters, caps, refitted)
-        trend = replace(trend, time_model=self.time_model)
+        whole = [WholeTime.fit(known, sums[:, 0, 0], weight, one.share) for one in self.whole_time]
+        trend = replace(trend, time_model=self.time_model, whole_time=tuple(whole))
         models = tuple(refit_time_model(one, trend._time_problem(one)) for one in self.time_model)
         return replace(trend, time_model=models)
 
@@ -215,7 +221,8 @@ class Trend:
         counts = plain.predict(self.contexts)[..., 1:]
         _scale_sums(counts, of_sums.predict(self.contexts)[..., 1:], summed)
         problem = TimeProblem(windows, self.contexts, counts, self.caps, self.weights)
-        return replace(self, sums=(of_sums,), time_model=(fit_time_model(problem, summed),))
+        model = fit_time_model(problem, summed)
+        return replace(self, sums=(of_sums,), time_model=(model,), whole_time=())
 
     def with_time_model_of(self, other: Trend, windows: Windows, rows: Indices) -> Trend:
         """The trend with the time model of another one, refitted to windows of progress.
@@ -256,7 +263,15 @@ class Trend:
             left_out[..., 0] = time
         for sums in self.sums:
             _scale_sums(left_out[..., :1], sums.left_out(folds)[..., :1])
+        for whole in self.whole_time:
+            given = self.contexts, self._durations, self.weights
+            whole.scale_left_out(left_out[..., 0], *given, folds)
         return left_out
+
+    @property
+    def _durations(self) -> Floats:
+        """Time over all bins in each fitted context, (n,)."""
+        return self.states[..., 0].sum(axis=1)
 
     def _problem_of(self, folds: Folds) -> Problem:
         """The fitted problem, with other folds."""
@@ -279,6 +294,8 @@ class Trend:
             arrays |= {
                 f"joint_{name}": np.asarray(getattr(model, name)) for name in _TIME_MODEL_ARRAYS
             }
+        for whole in self.whole_time:
+            arrays |= {"duration_parts": whole.parts, "duration_share": np.array(whole.share)}
         if "held_out" in vars(self):
             arrays["held_out"] = self.held_out
         return arrays
@@ -294,12 +311,17 @@ class Trend:
             caps.append(Cap(**indices, **scalars, **value))
         sums = {name[6:]: array for name, array in arrays.items() if name.startswith("whole_")}
         model = {name[6:]: np.asarray(a) for name, a in arrays.items() if name.startswith("joint_")}
+        whole = ()
+        if "duration_parts" in arrays:
+            parts = np.asarray(arrays["duration_parts"], dtype=float)
+            whole = (WholeTime(parts, float(np.asarray(arrays["duration_share"]))),)
         trend = cls(
             coordinates=tuple(COORDINATES[int(i)] for i in np.asarray(arrays["coordinates"])),
             form=FORMS[int(np.asarray(arrays["form"]))],
             caps=tuple(caps),
             sums=(cls.from_arrays(sums),) if sums else (),
             time_model=(TimeModel(**model),) if model else (),
+            whole_time=whole,
             **{name: np.asarray(arrays[name], dtype=float) for name in _ARRAYS},
         )
         if "held_out" in arrays:
@@ -340,7 +362,8 @@ def fit_trend(
 
     O(n³) per candidate set of parameters, some hundred of them; with a cap O(n³) per bin.  Of more
     than 400 contexts, 300 choose the parameters, and a covariance of low rank takes O(n).  With
-    fewer than m + 3 contexts nothing is chosen: logarithms, default length scales and no cap.
+    fewer than m + 3 contexts nothing is chosen: logarithms, default length scales and no cap.  Time
+    then follows a fit of the duration, too; without `find_caps` the first quantity is no time.
 
     Raises
     ------
@@ -381,7 +404,10 @@ def fit_trend(
     choice = default_choice(names, FORMS[0] if form == "auto" else form, k)
     enough = n >= known.shape[1] + 3
     if not enough:
-        return _assemble(problem_in(names), known, names, choice.parameters, (), ())
+        trend = _assemble(problem_in(names), known, names, choice.parameters, (), ())
+        if not (find_caps and bins > 1 and np.isfinite(amounts).all()):
+            return trend
+        return replace(trend, whole_time=_whole_time(trend, folds))
     search = ParameterSearch(known, problem_in(names))
     choice = search.improve(choice)
     if coordinates == "auto":
@@ -476,6 +502,33 @@ def _whole_error(
     measured = problem.amounts[problem.folds.index, :, 0].sum(axis=1)
     logs = np.log(np.maximum(time.sum(axis=1), 1e-300) / measured)
     return float(problem.folds.weight @ logs**2)
+
+
+def _whole_time(trend: Trend, folds: Folds) -> tuple[WholeTime, ...]:
+    """Fit of the duration beside a trend; none where its parts are undetermined.
+
+    Its share follows from the errors of both in left-out contexts; it is 0 where the rest does not
+    determine the parts.
+    """
+    given = trend.contexts, trend._durations, trend.weights
+    spare = WholeTime.spare(trend.contexts, trend.coordinates)
+    if spare < 0:
+        return ()
+    if spare == 0:
+        return (WholeTime.fit(*given, share=0.0),)
+    predicted = np.empty((2, len(folds.index)))
+    for row in folds.rows:
+        left = folds.index[row]
+        kept = np.setdiff1d(np.arange(len(trend.contexts)), left)
+        contexts, durations, weights = (array[kept] for array in given)
+        others = trend.refit(trend.states[kept], weights=weights, contexts=contexts)
+        predicted[0, row] = others.predict(trend.contexts[left])[..., 0].sum(axis=1)
+        whole = WholeTime.fit(contexts, durations, weights)
+        predicted[1, row] = whole.predict(trend.contexts[left])
+    logs = np.log(np.maximum(predicted, 1e-300))
+    logs -= np.log(np.maximum(trend._durations[folds.index], 1e-300))
+    share = stacked_share(*(np.abs(logs) @ folds.weight).tolist())
+    return (WholeTime.fit(*given, share=share),)
 
 
 def _scale_sums(state: Floats, sums: Floats, share: ArrayLike = 1.0) -> None:

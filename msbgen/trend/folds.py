@@ -62,6 +62,13 @@ class Folds:
         starts = [0, *self.ends[:-1].tolist()]
         return [slice(start, end) for start, end in zip(starts, self.ends.tolist())]
 
+    @property
+    def rows(self) -> list[slice]:
+        """The rows of the contexts that are left out together, one slice for each fold."""
+        alone = [slice(i, i + 1) for i in range(self.singles)]
+        levels = [slice(self.singles + g.start, self.singles + g.stop) for g in self.groups]
+        return alone + levels
+
     def of_resource(self, resource: int, *, singles: bool) -> tuple[Folds, Indices]:
         """Folds of the levels of one resource, and their rows in these folds.
 

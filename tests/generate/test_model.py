@@ -9,6 +9,7 @@ import xarray as xr
 import oracles
 from conftest import MEASURED, synthetic_task
 from damaged import damaged
+from forged import changed, forge
 from forks import anew
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
@@ -24,6 +25,7 @@ from msbgen.data.store import write_blocks, write_profiles
 from msbgen.generate.elapsed_distribution import ElapsedSettings
 from msbgen.generate.fit import DEFAULT, PAPER, fit_profiles
 from msbgen.generate.model import ProfileModel
+from tasks import GRID, SMALL, labelled, task
 
 KINDS = ("max_likelihood", "mean", "sample")
 COARSE = ElapsedSettings(snapshot_interval=0.03)
@@ -158,6 +160,23 @@ def test_a_saved_model_generates_the_same(tmp_path):
         xr.testing.assert_identical(*answers)
     with pytest.raises(FileExistsError):
         model.save(tmp_path / "model.nc")
+
+
+def test_a_model_of_few_contexts_keeps_its_fit_of_the_duration(tmp_path):
+    clocks, queries = GRID[:3], [[2.0, 0.7], [2.0, 1.2], [2.0, 3.0]]
+    model = fit_profiles(labelled(*task(clocks, 1, noise=0.005), clocks), SMALL)
+    model.save(tmp_path / "few.nc")
+    loaded = ProfileModel.load(tmp_path / "few.nc")
+    wanted = task(queries, 1, noise=0.0)[1][:, 0]
+    for one in (model, loaded):
+        found = one.generate(queries, kind="mean")["duration"].values
+        np.testing.assert_allclose(found, wanted, rtol=0.02)
+        np.testing.assert_allclose(one.distribution.durations(np.array(queries)), found)
+    for name, value in (("parts", -1.0), ("share", 2.0)):
+        forge(tmp_path / "few.nc", changed(f"trend_duration_{name}", value))
+        with pytest.raises(ProfileError, match=f"trend_duration_{name}"):
+            ProfileModel.load(tmp_path / "few.nc")
+        model.save(tmp_path / "few.nc", overwrite=True)
 
 
 def test_a_profile_file_is_no_model(measured, tmp_path):
