@@ -8,6 +8,7 @@ all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import xarray as xr
 from fidelity_peers import PEERS, whole_runs
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import ks_2samp
+from spinning import spinning
 from tables import PROFILES, TASKS
 from timing import replaced
 
@@ -486,6 +488,8 @@ def _equal_runs(error: float, measured: Floats) -> float:
 # Rivals of few contexts, and the most test contexts of a set.
 INTERPOLATIONS = ("multilinear", "log_log", "reciprocal")
 FEW_TESTED = 14
+# What is added to the name of a set whose program waits for other threads in a loop.
+SPINNING = ", spinning"
 
 
 def few_sets() -> dict[str, tuple[Floats, Floats]]:
@@ -519,19 +523,43 @@ def few_sets() -> dict[str, tuple[Floats, Floats]]:
 def few(program: str) -> dict:
     """Scores in a few sets of contexts, known by single runs, beside interpolations.
 
-    The truth is the mean of thirty runs.  "single" is the mean duration error of one run.
+    Of the program as it was recorded, and as one of several threads that wait for each other.  The
+    truth is the mean of thirty runs.  "single" is the mean duration error of one run.
     """
-    trace, out = read_trace(PROFILES / "traces" / f"{program}.nc"), {}
+    trace = read_trace(PROFILES / "traces" / f"{program}.nc")
+    out = {}
+    for kind, replay in (("", partial(replay_trace, trace)), (SPINNING, spinning(trace, 0).replay)):
+        for name, (known, tested) in few_sets().items():
+            train, truth = replay(known, 1, rng=3), replay(tested, 30, rng=53)
+            duration = duration_array(truth)
+            single = np.abs(duration / duration.mean(axis=1, keepdims=True) - 1.0).mean()
+            out[name + kind] = {"single": float(single), **_beside_interpolations(train, truth)}
+    return out
+
+
+def _beside_interpolations(train: xr.Dataset, truth: xr.Dataset) -> dict[str, dict[str, float]]:
+    """Errors of the default and of interpolations, by method."""
     methods = {m: METHODS[m] for m in ("default/mean", *INTERPOLATIONS)}
-    for name, (known, tested) in few_sets().items():
-        train = replay_trace(trace, known, 1, rng=3)
-        truth = replay_trace(trace, tested, 30, rng=53)
-        scores = msbgen.summarise(msbgen.score_methods(train, truth, methods))["methods"]
-        duration = duration_array(truth)
-        single = np.abs(duration / duration.mean(axis=1, keepdims=True) - 1.0).mean()
-        out[name] = {
-            "single": float(single),
-            **{m: {metric: scores[m][metric] for metric in ERRORS} for m in methods},
+    scores = msbgen.summarise(msbgen.score_methods(train, truth, methods))["methods"]
+    return {m: {metric: scores[m][metric] for metric in ERRORS} for m in methods}
+
+
+def left_out_clocks(path: Path) -> dict:
+    """Errors at each level of the only resource, from single runs at the two others.
+
+    Means over the runs, each known in turn.
+    """
+    measured, out = msbgen.read_profiles(path), {}
+    order = np.argsort(context_table(measured)[:, 0])
+    for place, level in zip(("lowest", "middle", "highest"), order):
+        others, truth = np.setdiff1d(order, [level]), measured.isel(context=[level])
+        found = [
+            _beside_interpolations(measured.isel(context=others, run=[run]), truth)
+            for run in range(measured.sizes["run"])
+        ]
+        out[place] = {
+            m: {metric: float(np.mean([f[m][metric] for f in found])) for metric in ERRORS}
+            for m in found[0]
         }
     return out
 

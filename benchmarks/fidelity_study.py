@@ -130,7 +130,11 @@ def measure_real(folder: Path) -> dict[str, Any]:
     if not paths:
         raise SystemExit(f"no profiles in {folder}; give the folder that holds one file a program.")
     results = {path.stem: fidelity.middle_clock(path) for path in paths}
-    return {"mean_over_programs": _means(results, fidelity.EVERYONE), "programs": results}
+    return {
+        "mean_over_programs": _means(results, fidelity.EVERYONE),
+        "programs": results,
+        "single runs": {path.stem: fidelity.left_out_clocks(path) for path in paths},
+    }
 
 
 def tabulate_tasks(content: dict[str, Any]) -> Tables:
@@ -251,20 +255,28 @@ def tabulate_designs(content: dict[str, Any]) -> Tables:
 
 
 def tabulate_few(content: dict[str, Any]) -> Tables:
-    methods = ("default/mean", *fidelity.INTERPOLATIONS)
     results, rows = content["programs"], []
     sets = [*results[TASKS[0]]]
-    for name, chosen in [*((s, [s]) for s in sets), ("mean", sets)]:
-        own = [result[one] for result in results.values() for one in chosen]
-        cells = [name, f"{100 * np.mean([r['single'] for r in own]):.2f} %"]
-        for method in methods:
-            error, scaled = (
-                np.mean([r[method][metric] for r in own])
-                for metric in ("duration_error", "ndtw_scaled")
-            )
-            cells.append(f"{100 * error:.2f} % / {scaled:.3f}")
-        rows.append(cells)
-    return {"few": markdown(["known, single runs", "one run", *methods], rows)}
+    spinning = [name for name in sets if name.endswith(fidelity.SPINNING)]
+    for kind, chosen in (("", [n for n in sets if n not in spinning]), ("spinning", spinning)):
+        for name, own in [*((one, [one]) for one in chosen), (f"mean {kind}".rstrip(), chosen)]:
+            found = [result[one] for result in results.values() for one in own]
+            single = np.mean([r["single"] for r in found])
+            rows.append([name, f"{100 * single:.2f} %", *_duration_cells(found)])
+    header = ["known, single runs", "one run", "default/mean", *fidelity.INTERPOLATIONS]
+    return {"few": markdown(header, rows)}
+
+
+def _duration_cells(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Mean errors of duration and scaled profile, of the default and the interpolations."""
+    cells = []
+    for method in ("default/mean", *fidelity.INTERPOLATIONS):
+        error, scaled = (
+            np.mean([r[method][metric] for r in found])
+            for metric in ("duration_error", "ndtw_scaled")
+        )
+        cells.append(f"{100 * error:.2f} % / {scaled:.3f}")
+    return cells
 
 
 def tabulate_real(content: dict[str, Any]) -> Tables:
@@ -273,8 +285,14 @@ def tabulate_real(content: dict[str, Any]) -> Tables:
         ours = result["methods"]["default/mean"]
         cells = [f"{ours['ndtw_scaled']:.3f}", f"{100 * ours['duration_error']:.2f} %"]
         rows.append([name, *cells, " ".join(result["warnings"])])
+    single = content["single runs"]
+    clocks = [[place, *_duration_cells([*_part(single, place).values()])]
+              for place in next(iter(single.values()))]  # fmt: skip
     return {
         "real": _score_table(content["mean_over_programs"], EXACT),
+        "real-single": markdown(
+            ["clock left out", "default/mean", *fidelity.INTERPOLATIONS], clocks
+        ),
         "real-programs": markdown(["program", "scaled (exact)", "duration error", "warning"], rows),
     }
 

@@ -32,14 +32,16 @@ import runtimes_networks
 import runtimes_peers
 import runtimes_study
 import speed_study
+import spinning
 from runtimes_fits import Case, Fits
-from tables import PLACES, RESULTS, markdown, publish
+from tables import PLACES, PROFILES, RESULTS, markdown, publish
 from targets import Figure, figures
 from timing import replaced, run_python, standing_in
 
 import msbgen
 from conftest import synthetic_task
 from msbgen import platform
+from msbgen.data.schema import count_array, duration_array
 from msbgen.measure import parse_perf
 from msbgen.phases import phase_table
 from msbgen.realtime import Allocator, Task, TaskSet
@@ -346,6 +348,23 @@ def test_a_negative_or_infinite_figure_is_a_failure(measured):
         measured["duration"][0, 0] = value
         with pytest.raises(mutate_answers.DoubtError, match="'duration' is"):
             mutate_answers.doubt(measured)
+
+
+def test_a_spinning_program_has_more_instructions_at_a_higher_clock():
+    whole = platform.read_trace(PROFILES / "traces" / "gzip.nc")
+    program = spinning.spinning(whole.isel(interval=slice(0, 400)), 5)
+    clocks = np.array([[11, 700, f] for f in (1.2, 1.8, 2.3)])
+    measured = program.replay(clocks, 12, rng=1)
+    counts, duration = count_array(measured), duration_array(measured)
+    work, requests, _ = np.nansum(counts, axis=2).mean(axis=1).T
+    assert 0.05 < work[2] / work[0] - 1 < 0.15
+    assert work[0] < work[1] < work[2]
+    assert np.ptp(requests) / requests.mean() < 1e-3
+    waits = program.cycles(2.3)
+    assert np.sort(waits)[-10:].sum() > 0.3 * waits.sum()
+    again = program.replay(clocks[1:2], 2, rng=1)
+    np.testing.assert_array_equal(duration_array(again)[0], duration[1, :2])
+    assert len(np.unique(duration)) == duration.size
 
 
 def test_jobs_on_their_traces_last_as_long_as_runs_do():
