@@ -137,7 +137,7 @@ class ProcessSearch:
         variance = 1.0 / np.diag(inverse)
         square = (inverse @ values * variance) ** 2
         ratio = square / variance
-        amplitude = median(ratio) / 0.455
+        amplitude = float(median(ratio)) / 0.455
         for _ in range(_STEPS):
             z = ratio / max(amplitude, 1e-14)
             amplitude *= float(((_FREEDOM + 1) * z / (_FREEDOM + z)).sum()) / len(z)

@@ -35,19 +35,22 @@ _NORMAL = 1.4826
 _GROWS_WITH_TIME = 0.5
 
 
-def median(values: Floats) -> float:
-    """The median of a few finite numbers, faster than numpy's, which dominates a fit's time."""
-    ordered, half = np.sort(values), len(values) // 2
-    return float(ordered[half] if len(values) % 2 else 0.5 * (ordered[half - 1] + ordered[half]))
+def median(values: Floats) -> Floats:
+    """Medians of rows of a few finite numbers, (..., n) -> (...); faster than numpy's."""
+    ordered, (half, odd) = np.sort(values), divmod(values.shape[-1], 2)
+    return ordered[..., half] if odd else 0.5 * (ordered[..., half - 1] + ordered[..., half])
 
 
 @dataclass(frozen=True, eq=False)
 class TimeRegression:
-    """Robust non-negative regression of time on counts and reciprocal levels."""
+    """Robust non-negative regressions of time on counts and reciprocal levels, of one or several.
 
-    size: Floats  # (k,): usual amounts of the counts
+    Several, such as those of bins of progress, share the contexts; their axes come first.
+    """
+
+    size: Floats  # (..., k): usual amounts of the counts
     least: Floats  # (m,): least level of each resource; NaN where no varying reciprocal exists
-    table: Floats  # (1 + k, 1 + resources): coefficients [s], not negative
+    table: Floats  # (..., 1 + k, 1 + resources): coefficients [s], not negative
 
     @classmethod
     def fit(
@@ -59,32 +62,38 @@ class TimeRegression:
         excess: ArrayLike = 0.0,
         weight: ArrayLike = 1.0,
     ) -> TimeRegression:
-        """Fit to contexts (n, m), positive times (n,) [s] and counts (n, k).
+        """Fit to contexts (n, m), positive times (..., n) [s] and counts (..., n, k).
 
-        `excess` [s] is the part of each time that has other causes; `weight` is per context.
+        `excess` [s] is the part of each time that has other causes; `weight`, above 0, is that of
+        each time.
         """
         from scipy.optimize import nnls  # imported here, as saved models do not need it
 
         varies = (contexts.min(axis=0) > 0) & (np.ptp(contexts, axis=0) > 0)
         least = np.where(varies, contexts.min(axis=0), np.nan)
-        size = np.maximum(counts.mean(axis=0), 1e-300)
+        size = np.maximum(counts.mean(axis=-2), 1e-300)
         empty = cls(size, least, np.empty(0))
         amounts, levels = empty._amounts(counts), empty._levels(contexts)
-        terms = (amounts[:, :, None] * levels[:, None]).reshape(len(contexts), -1)
-        root = np.broadcast_to(np.sqrt(np.asarray(weight, dtype=float)), time.shape)
-        other = np.broadcast_to(np.asarray(excess, dtype=float), time.shape)
-        robust, coefficients = root, np.zeros(terms.shape[1])
+        terms = (amounts[..., None] * levels[:, None]).reshape(*time.shape, -1)
+        root, other = np.sqrt(weight) * np.ones(time.shape), np.asarray(excess, dtype=float)
+        robust, coefficients = root, np.zeros((*time.shape[:-1], terms.shape[-1]))
+        target = np.maximum(time - other, 0.0)
         for _ in range(_STEPS):
             scale = robust / time
-            coefficients = nnls(terms * scale[:, None], np.maximum(time - other, 0.0) * scale)[0]
-            residual = np.log(time / np.maximum(terms @ coefficients + other, 1e-300))
-            usual = _NORMAL * median(np.abs(residual[root > 0])) + LEAST_SPREAD
-            robust = root / np.sqrt(1.0 + (residual / (_LARGE * usual)) ** 2)
-        return cls(size, least, coefficients.reshape(amounts.shape[1], levels.shape[1]))
+            scaled, scaled_target = terms * scale[..., None], target * scale
+            for one in np.ndindex(time.shape[:-1]):
+                coefficients[one] = nnls(scaled[one], scaled_target[one])[0]
+            predicted = (terms @ coefficients[..., None])[..., 0] + other
+            residual = np.log(time / np.maximum(predicted, 1e-300))
+            usual = _NORMAL * median(np.abs(residual)) + LEAST_SPREAD
+            robust = root / np.sqrt(1.0 + (residual / (_LARGE * usual[..., None])) ** 2)
+        shape = (*time.shape[:-1], amounts.shape[-1], levels.shape[-1])
+        return cls(size, least, coefficients.reshape(shape))
 
     def _amounts(self, counts: Floats) -> Floats:
-        """1 and the counts (..., k) over their usual amounts, (..., 1 + k)."""
-        return np.concatenate([np.ones((*counts.shape[:-1], 1)), counts / self.size], axis=-1)
+        """1 and the counts (..., n, k) over their usual amounts, (..., n, 1 + k)."""
+        shares = counts / self.size[..., None, :]
+        return np.concatenate([np.ones((*counts.shape[:-1], 1)), shares], axis=-1)
 
     def _levels(self, contexts: Floats) -> Floats:
         """1 and the reciprocals of the levels, (n, 1 + resources)."""
@@ -94,14 +103,14 @@ class TimeRegression:
         return np.concatenate([np.ones((len(contexts), 1)), reciprocals], axis=1)
 
     def predict(self, contexts: Floats, counts: Floats) -> Floats:
-        """Time [s] of counts (n, ..., k) of contexts (n, m), (n, ...)."""
-        rates = self._levels(contexts) @ self.table.T
-        return np.maximum(np.einsum("na,n...a->n...", rates, self._amounts(counts)), 1e-300)
+        """Time [s] of counts (..., n, k) of contexts (n, m), (..., n)."""
+        rates = self._levels(contexts) @ np.swapaxes(self.table, -1, -2)
+        return np.maximum((rates * self._amounts(counts)).sum(axis=-1), 1e-300)
 
     def predict_every_pair(self, contexts: Floats, counts: Floats) -> Floats:
-        """Time [s] of counts (n, k) (columns) at the levels of contexts (rows), (n, n)."""
-        times = self._levels(contexts) @ self.table.T @ self._amounts(counts).T
-        return np.maximum(times, 1e-300)
+        """Time [s] of counts (..., n, k) (columns) at levels of contexts (rows), (..., n, n)."""
+        rates = self._levels(contexts) @ np.swapaxes(self.table, -1, -2)
+        return np.maximum(rates @ np.swapaxes(self._amounts(counts), -1, -2), 1e-300)
 
 
 def grows_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
@@ -121,7 +130,7 @@ def grows_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
             near = np.abs(residual) <= 3.0 * usual + 1e-12
             line = np.linalg.lstsq(design[near], values[near], rcond=None)[0]
             residual = values - design @ line
-            usual = _NORMAL * median(np.abs(residual))
+            usual = float(_NORMAL * median(np.abs(residual)))
         return usual
 
     def grows(count: Floats, rate: Floats) -> bool:

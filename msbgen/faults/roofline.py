@@ -33,7 +33,7 @@ class Roofline:
     """Time of bins under caps."""
 
     rates: Sequence[Rate]  # counter, resource and rate per level of each cap, if any
-    models: Sequence[TimeRegression]  # of each bin without caps
+    model: TimeRegression | None  # of the bins without caps, if there are caps
     width: float  # of the knee
 
     @classmethod
@@ -43,17 +43,15 @@ class Roofline:
         The width is that which predicts the times of whole contexts best.
         """
         if not rates:
-            return cls((), (), _WIDTHS[0])
+            return cls((), None, _WIDTHS[0])
         time = state[..., 0]
         near = _least_time(rates, contexts, state) / time
         weight = np.clip((_NEAR_CAP[1] - near) / (_NEAR_CAP[1] - _NEAR_CAP[0]), _LEAST_WEIGHT, 1.0)
-        models = [
-            TimeRegression.fit(
-                contexts, bin_[:, 0] + LEAST_SPREAD * bin_[:, 0].mean(), bin_[:, 1:], weight=w
-            )
-            for bin_, w in zip(np.moveaxis(state, 1, 0), weight.T)
-        ]
-        candidates = [cls(rates, models, width) for width in _WIDTHS]
+        bins = np.ascontiguousarray(np.swapaxes(state, 0, 1))
+        times, counts = bins[..., 0], bins[..., 1:]
+        floor = LEAST_SPREAD * times.mean(axis=1, keepdims=True)
+        model = TimeRegression.fit(contexts, times + floor, counts, weight=weight.T)
+        candidates = [cls(rates, model, width) for width in _WIDTHS]
         whole = time.sum(axis=1)
         errors = [np.abs(np.log(one._whole(contexts, state) / whole)).sum() for one in candidates]
         return candidates[int(np.argmin(errors))]
@@ -67,11 +65,11 @@ class Roofline:
 
     def excess_of_every_pair(self, contexts: Floats, state: Floats) -> Floats:
         """Added time [s] of measurements (columns) at the levels of contexts (rows), (n, n)."""
-        if not self.rates:
+        if self.model is None:
             return np.zeros((len(contexts), len(contexts)))
         levels = np.broadcast_to(contexts[:, None], (len(contexts), *contexts.shape))
-        every = [model.predict_every_pair(contexts, q) for model, q in self._bins(state)]
-        free = np.stack(every, axis=-1)
+        every = self.model.predict_every_pair(contexts, np.swapaxes(state[..., 1:], 0, 1))
+        free = np.moveaxis(every, 0, 2)
         least = _least_time(self.rates, levels, state[None])
         return np.maximum(throttled(free, least, self.width)[0] - free, 0.0).sum(axis=2)
 
@@ -81,17 +79,14 @@ class Roofline:
             return np.zeros(len(contexts))
         share = self.excess(contexts, state).sum(axis=1) / self._whole(contexts, state)
         # contexts may differ in the width of the knee
-        knees = [Roofline(self.rates, self.models, width) for width in _WIDTHS]
+        knees = [Roofline(self.rates, self.model, width) for width in _WIDTHS]
         times = np.log([knee._whole(contexts, state) for knee in knees])
         return times.var(axis=0) + (_UNCERTAINTY * share) ** 2
 
-    def _bins(self, state: Floats) -> list[tuple[TimeRegression, Floats]]:
-        """The model of each bin, and its counts (n, k)."""
-        return list(zip(self.models, np.moveaxis(state[..., 1:], 1, 0)))
-
     def _free(self, contexts: Floats, state: Floats) -> Floats:
         """Time [s] of each bin without caps, (n, bins)."""
-        return np.stack([model.predict(contexts, q) for model, q in self._bins(state)], axis=1)
+        assert self.model is not None
+        return self.model.predict(contexts, np.swapaxes(state[..., 1:], 0, 1)).T
 
     def _whole(self, contexts: Floats, state: Floats) -> Floats:
         """Time [s] of each context under caps, (n,)."""

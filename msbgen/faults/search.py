@@ -15,8 +15,9 @@ half of its time runs at the cap's rate, and is exempt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -39,6 +40,8 @@ _MOST_FAULTS, _MOST_WITHDRAWN = 0.25, 12
 _ROUNDS, _EXEMPTIONS = 4, 3
 # Next best hypotheses that are tried with the noise fitted without their contexts.
 _NEXT = 3
+# Searches for processes that are kept for the next fit without the same contexts.
+_LAST = 4
 # Counts below this share of their mean are treated additively.
 _FLOOR = 0.01
 # A line of at least so many contexts, of which this share is faulty, is a corner.
@@ -122,6 +125,7 @@ class _Search:
         self._excess = excess
         z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
         self._neighbourhoods = Neighbourhoods.of(z)
+        self._without = _searches(self._neighbourhoods)
         self._variance, self._exempt = variance.copy(), exempt.copy()
         # the noise of time is much the same everywhere, and is fitted
         self._variance[:, 1:] = self._neighbourhoods.floored(variance[:, 1:])
@@ -207,10 +211,7 @@ class _Search:
         tables = [np.log(self._time) - np.log(predicted)]
         tables += [np.broadcast_to(column, (n, n)) for column in logs.T]
         processes, centred = [], []
-        of_counts = ProcessSearch(self._neighbourhoods, np.ones(n), bad)
-        of_time = of_counts
-        if slow.any():
-            of_time = ProcessSearch(self._neighbourhoods, np.ones(n), bad | slow)
+        of_counts, of_time = self._without(bad.tobytes()), self._without((bad | slow).tobytes())
         for k, table in enumerate(tables):
             skipped, search = (bad | slow, of_time) if k == 0 else (bad, of_counts)
             values = table[np.arange(n), source]
@@ -264,6 +265,17 @@ class _Search:
 def _renumbered(hypothesis: Hypothesis, numbers: Indices) -> Hypothesis:
     """The hypothesis with other numbers of its contexts."""
     return Hypothesis(hypothesis.kind, tuple(sorted(int(numbers[i]) for i in hypothesis.contexts)))
+
+
+def _searches(neighbourhoods: Neighbourhoods) -> Callable[[bytes], ProcessSearch]:
+    """Searches for processes without some contexts, (n,) truth values; the last ones are kept."""
+    ones = np.ones(len(neighbourhoods.z))
+
+    @lru_cache(_LAST)
+    def search(skipped: bytes) -> ProcessSearch:
+        return ProcessSearch(neighbourhoods, ones, np.frombuffer(skipped, dtype=bool))
+
+    return search
 
 
 def _sources(hypotheses: tuple[Hypothesis, ...], n: int) -> Indices:

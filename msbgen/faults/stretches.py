@@ -182,15 +182,13 @@ def _residuals(contexts: Floats, amounts: Floats, present: Bools, excess: Floats
     """Log of measured over predicted time of segments, (n, runs, segments)."""
     means = np.where(present[..., None, None], amounts, 0.0).sum(axis=1)
     means /= present.sum(axis=1)[:, None, None]
-    out = np.zeros(amounts.shape[:3])
-    for s in range(amounts.shape[2]):
-        floor = LEAST_SPREAD * means[:, s, 0].mean()
-        time, counts, other = means[:, s, 0] + floor, means[:, s, 1:], excess[:, s]
-        regression = TimeRegression.fit(contexts, time, counts, excess=other)
-        values = np.where(present[..., None], amounts[:, :, s], 1.0)
-        predicted = regression.predict(contexts, values[..., 1:]) + other[:, None]
-        out[..., s] = np.log(values[..., 0] + floor) - np.log(predicted)
-    return out
+    # segments first
+    usual, other = np.moveaxis(means, 1, 0), excess.T
+    floor = LEAST_SPREAD * usual[..., 0].mean(axis=1, keepdims=True)
+    regression = TimeRegression.fit(contexts, usual[..., 0] + floor, usual[..., 1:], excess=other)
+    values = np.moveaxis(np.where(present[..., None, None], amounts, 1.0), (1, 2), (0, 1))
+    predicted = regression.predict(contexts, values[..., 1:]) + other
+    return np.moveaxis(np.log(values[..., 0] + floor) - np.log(predicted), 2, 0)
 
 
 def _from_same_context(

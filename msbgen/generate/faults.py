@@ -419,7 +419,7 @@ def _drift_faults(amounts: _Amounts, faults: Sequence[Fault], basis: Floats) -> 
     means = np.where(held, totals[rows], 0.0).sum(axis=1) / held.sum(axis=1)
     filled = np.where(held, totals[rows], means[:, None])  # counters that a run does not hold
     regression = TimeRegression.fit(contexts[rows], means[:, 0], means[:, 1:])
-    predicted = regression.predict(contexts[rows], filled[..., 1:])
+    predicted = regression.predict(contexts[rows], np.swapaxes(filled[..., 1:], 0, 1)).T
     residual = np.log(filled[..., 0]) - np.log(predicted)
     drift = find_drift(contexts[rows], np.where(held[..., 0], residual, np.nan), basis[rows])
     if drift is None:

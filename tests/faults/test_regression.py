@@ -41,6 +41,26 @@ def test_a_slow_context_hardly_changes_predictions_of_others():
     assert np.abs(np.log(spoilt / clean)).max() < 0.02
 
 
+def test_several_regressions_are_those_of_each_alone():
+    contexts = machine((4, 3, 3))
+    time, counts = task(contexts)
+    rng = np.random.default_rng(0)
+    times = time * rng.uniform(0.5, 2.0, (5, 1)) * np.exp(0.01 * rng.standard_normal((5, 36)))
+    amounts = counts * np.exp(0.1 * rng.standard_normal((5, *counts.shape)))
+    excess, weight = 0.2 * times * rng.random(times.shape), rng.uniform(0.1, 1.0, times.shape)
+    together = TimeRegression.fit(contexts, times, amounts, excess=excess, weight=weight)
+    runs = amounts[None] * rng.uniform(0.9, 1.1, (2, 1, 1, 1))
+    predicted = together.predict(contexts, runs)
+    pairs = together.predict_every_pair(contexts, amounts)
+    for i, one in enumerate(zip(times, amounts, excess, weight)):
+        alone = TimeRegression.fit(contexts, *one[:2], excess=one[2], weight=one[3])
+        assert together.table[i] == pytest.approx(alone.table, rel=1e-9)
+        for j in range(2):
+            expected = alone.predict(contexts, runs[j, i])
+            assert predicted[j, i] == pytest.approx(expected, rel=1e-9)
+        assert pairs[i] == pytest.approx(alone.predict_every_pair(contexts, one[1]), rel=1e-9)
+
+
 def test_a_resource_of_one_level_or_with_zero_has_no_reciprocal():
     contexts = np.column_stack([np.arange(6.0), np.ones(6)])
     model = TimeRegression.fit(contexts, np.full(6, 2.0), np.ones((6, 1)))
