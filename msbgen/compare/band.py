@@ -10,12 +10,11 @@ wide as the largest deviation of draws from the processes, and as that of permut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from msbgen.compare.ratio import Differences
 from msbgen.compare.usual import PRIOR_FREEDOM, mean_by_side, sides
@@ -24,6 +23,8 @@ from msbgen.trend.coordinates import Coordinates, default_names
 from msbgen.trend.covariance import matern
 
 Floats = NDArray[np.float64]
+# Correlations of the smooth part between contexts, (q, n), by its length scale.
+Correlations = Mapping[float, Floats]
 
 # Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
 _LENGTHS = (0.3, 0.8, 2.5)
@@ -53,28 +54,32 @@ def ratios_everywhere(
     coordinates = Coordinates.of(names, differences.contexts)
     known, asked = coordinates.scaled(differences.contexts), coordinates.scaled(targets)
     value = differences.value
-    processes = _processes(known, value, _steady(differences, differences.positive_variance()))
+    among_known, to_asked = _correlations(known, known), _correlations(known, asked)
+    noise = _steady(differences, differences.positive_variance())
+    processes = _processes(among_known, value, noise)
     weights = _probabilities(processes, value[None])
-    usual = _averaged(processes, weights, known, value[None])[0][0]
+    usual = _averaged(processes, weights, among_known, value[None])[0][0]
     permuted = differences.permuted_values(usual)
     if len(permuted) and not differences.from_neighbours:
         # labels do not change this noise: versions whose runs are in one mode each have it, too
         noise = _steady(differences, (permuted**2).mean(axis=0))
-        processes = _processes(known, value, noise)
+        processes = _processes(among_known, value, noise)
         weights = _probabilities(processes, value[None])
-    mean, deviation = (part[0] for part in _averaged(processes, weights, asked, value[None]))
+    mean, deviation = (part[0] for part in _averaged(processes, weights, to_asked, value[None]))
     # the process is smooth: the largest deviation of many contexts is that of some of them
     some = rng.permutation(len(asked))[:_MOST_DRAWN]
+    to_some = {length: part[:, some] for length, part in to_asked.items()}
+    among_some = _correlations(asked[some], asked[some])
     centre, scale = mean[some], np.maximum(deviation[some], 1e-300)
     largest = []
     for process, number in zip(processes, rng.multinomial(_DRAWS, weights[0])):
         if number:
-            drawn = process.draws(asked[some], value, number, rng) - centre
+            drawn = process.draws(to_some, among_some, value, number, rng) - centre
             largest.append((np.abs(drawn) / scale).max(axis=1))
     sizes = np.concatenate(largest)
     if len(permuted):
         of_each = _probabilities(processes, permuted)
-        apart, spread = _averaged(processes, of_each, asked[some], permuted)
+        apart, spread = _averaged(processes, of_each, to_some, permuted)
         deviations = (np.abs(apart) / np.maximum(spread, 1e-300)).max(axis=1)
         z = max(float(np.quantile(part, confidence)) for part in (sizes, deviations))
     else:
@@ -98,38 +103,44 @@ def _steady(differences: Differences, noise: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Process:
-    """A constant of variance `constant` and a smooth part, seen with noise in contexts `known`."""
+    """A constant of variance `constant` and a smooth part, seen with noise in n contexts."""
 
-    known: Floats  # (n, m), scaled
     constant: float
     amplitude: float
     length: float
-    lower: Floats  # (n, n): Cholesky factor of the covariance of what is seen
+    whitening: Floats  # (n, n): inverse of the Cholesky factor of the covariance of what is seen
     log_prior: float
 
     def log_likelihoods(self, values: Floats) -> Floats:
         """Log densities of rows (p, n) without their constant, plus the prior's logarithm."""
-        whitened = solve_triangular(self.lower, values.T, lower=True)
-        log_volume = np.log(np.diag(self.lower)).sum()
-        return self.log_prior - log_volume - 0.5 * (whitened**2).sum(axis=0)
+        log_precision = np.log(np.diag(self.whitening)).sum()
+        square = ((values @ self.whitening.T) ** 2).sum(axis=1)
+        return self.log_prior + log_precision - 0.5 * square
 
-    def covariance(self, first: Floats, second: Floats) -> Floats:
-        """Covariance of contexts (q, m) and (n, m), (q, n)."""
-        return self.constant + self.amplitude * _correlation(first, second, self.length)
+    def covariance(self, correlations: Correlations) -> Floats:
+        """Covariance of contexts with these correlations of the smooth part."""
+        return self.constant + self.amplitude * correlations[self.length]
 
-    def gain(self, asked: Floats) -> tuple[Floats, Floats]:
-        """Whitened covariance of contexts (q, m) with the seen ones, and their weights, (q, n)."""
-        cross = solve_triangular(self.lower, self.covariance(self.known, asked), lower=True)
-        return cross.T, solve_triangular(self.lower, cross, lower=True, trans=1).T
+    def gain(self, to_asked: Correlations) -> tuple[Floats, Floats]:
+        """Whitened covariance of the seen contexts with others, (n, q), and weights (q, n)."""
+        cross = self.whitening @ self.covariance(to_asked)
+        return cross, cross.T @ self.whitening
 
-    def draws(self, asked: Floats, value: Floats, number: int, rng: np.random.Generator) -> Floats:
-        """Draws of contexts (q, m) where `value` (n,) was seen, (number, q)."""
-        cross, gain = self.gain(asked)
-        root = _root(self.covariance(asked, asked) - cross @ cross.T)
+    def draws(
+        self,
+        to_asked: Correlations,
+        among_asked: Correlations,
+        value: Floats,
+        number: int,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Draws of other contexts where `value` (n,) was seen, (number, q)."""
+        cross, gain = self.gain(to_asked)
+        root = _root(self.covariance(among_asked) - cross.T @ cross)
         return gain @ value + rng.standard_normal((number, root.shape[1])) @ root.T
 
 
-def _processes(known: Floats, value: Floats, noise: Floats) -> list[_Process]:
+def _processes(among_known: Correlations, value: Floats, noise: Floats) -> list[_Process]:
     """Processes that differences (n,) with variances `noise` do not exclude."""
     scale = float(np.median(noise))
     constant = max(100 * (scale + float(np.mean(value**2))), _LEAST_VARIANCE)
@@ -139,12 +150,13 @@ def _processes(known: Floats, value: Floats, noise: Floats) -> list[_Process]:
     options += [(scale * a, c, -np.log(n_smooth)) for c in _LENGTHS for a in _AMPLITUDES]
     out = []
     for amplitude, length, log_prior in options:
-        covariance = constant + amplitude * _correlation(known, known, length) + np.diag(noise)
+        covariance = constant + amplitude * among_known[length] + np.diag(noise)
         try:
-            lower = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+            inverse = np.linalg.inv(np.linalg.cholesky(covariance))
         except np.linalg.LinAlgError:
             continue
-        out.append(_Process(known, constant, amplitude, length, lower, log_prior))
+        whitening = np.asarray(inverse, dtype=np.float64)
+        out.append(_Process(constant, amplitude, length, whitening, log_prior))
     weights = _probabilities(out, value[None])[0]
     return [process for process, w in zip(out, weights) if w >= _LEAST_PROBABLE]
 
@@ -157,23 +169,23 @@ def _probabilities(processes: Sequence[_Process], values: Floats) -> Floats:
 
 
 def _averaged(
-    processes: Sequence[_Process], weights: Floats, asked: Floats, values: Floats
+    processes: Sequence[_Process], weights: Floats, to_asked: Correlations, values: Floats
 ) -> tuple[Floats, Floats]:
-    """Means and standard deviations in contexts (q, m) for rows (p, n), each (p, q)."""
-    mean = square = np.zeros((len(values), len(asked)))
+    """Means and standard deviations in other contexts for rows (p, n), each (p, q)."""
+    mean = square = np.zeros(())
     for process, weight in zip(processes, weights.T[..., None]):
-        cross, gain = process.gain(asked)
-        variance = process.constant + process.amplitude - (cross**2).sum(axis=1)
+        cross, gain = process.gain(to_asked)
+        variance = process.constant + process.amplitude - (cross**2).sum(axis=0)
         predicted = values @ gain.T
         mean = mean + weight * predicted
         square = square + weight * (np.maximum(variance, 0.0) + predicted**2)
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
-def _correlation(z: Floats, other: Floats, length: float) -> Floats:
-    """Matérn correlations of scaled coordinates (q, m) and (n, m), (q, n)."""
+def _correlations(z: Floats, other: Floats) -> Correlations:
+    """Matérn correlations of scaled coordinates (q, m) and (n, m), (q, n) by length scale."""
     steps = z[:, None] - other[None]
-    return np.prod(matern(steps, length), axis=2)
+    return {length: matern(steps, length).prod(axis=2) for length in _LENGTHS}
 
 
 def _root(covariance: Floats) -> Floats:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from msbgen.compare.alignment import Alignment
 from msbgen.compare.band import ratios_everywhere
@@ -127,7 +126,6 @@ def compare_profiles(
     )
     n_old, n_new = (int(np.isfinite(v.duration).sum()) for v in (pair.old, pair.new))
     stretched = pair.old.stretched, pair.new.stretched
-    table = [[stretched[0], n_old], [stretched[1], n_new]]
     return Comparison(
         verdict=_verdict(time, settings.tolerance),
         time=time,
@@ -141,13 +139,22 @@ def compare_profiles(
         changes=find_changes(pair, aligned, settings, draws),
         same_program=aligned.is_same_program,
         stretched_runs=stretched,
-        stretched_p=float(np.asarray(stats.fisher_exact(table))[1]),
+        stretched_p=_stretched_p(stretched, (n_old, n_new)),
         runs=(n_old, n_new),
         noise="neighbours" if differences.from_neighbours else "runs",
         notes=pair.notes,
         course=_course(pair, aligned, settings.bins),
         **described,
     )
+
+
+def _stretched_p(stretched: tuple[int, int], kept: tuple[int, int]) -> float:
+    """Fisher's p-value of the hypothesis that runs of both versions are stretched as often."""
+    if not any(stretched):
+        return 1.0
+    from scipy.stats import fisher_exact  # here, as its import takes most of a second
+
+    return float(np.asarray(fisher_exact([*zip(stretched, kept)]))[1])
 
 
 def _normalised(weights: ArrayLike, old: xr.Dataset, rows: NDArray[np.int64]) -> Floats:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from msbgen.compare.results import Comparison
 
@@ -65,7 +65,9 @@ def check_limit(comparisons: Mapping[str, Comparison], limit: float | None, stri
         # one-sided, at the level at which the lower end of a single interval is above the limit
         p_values = [
             float(
-                stats.t.sf((np.log(c.time.value) - np.log1p(limit)) / c.time.error, c.time.freedom)
+                special.stdtr(
+                    c.time.freedom, (np.log1p(limit) - np.log(c.time.value)) / c.time.error
+                )
             )
             if c.time.error > 0
             else float(c.time.value <= 1 + limit)
@@ -88,4 +90,8 @@ def check_limit(comparisons: Mapping[str, Comparison], limit: float | None, stri
 
 
 def _adjusted(p_values: Sequence[float]) -> list[float]:
-    return stats.false_discovery_control(p_values).tolist() if len(p_values) > 1 else list(p_values)
+    if len(p_values) < 2:
+        return list(p_values)
+    from scipy.stats import false_discovery_control  # here, as its import takes most of a second
+
+    return false_discovery_control(p_values).tolist()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from msbgen.compare.pooled import equal_weights
 from msbgen.compare.ratio import Ratio
@@ -129,7 +129,7 @@ def compare_models(
     mean = float(weights @ change[: len(overall)])
     time = Ratio.of(mean, variance**0.5, 2.0 * (_FOLDS - 1), confidence)
     each = change[len(overall) :]
-    half = float(stats.t.ppf(1 - (1 - confidence) / 2 / len(targets), free)) * spread**0.5
+    half = float(special.stdtrit(free, 1 - (1 - confidence) / 2 / len(targets))) * spread**0.5
     value, low, high = (np.exp(each + step) for step in (0.0, -half, half))
     return ModelledRatio(time, targets, value, low, high, (n_runs[0], n_runs[1]), tuple(notes))
 

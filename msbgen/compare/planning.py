@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from msbgen.compare.pooled import Pooled, pool
 from msbgen.compare.ratio import detectable_log, differences_of
@@ -105,7 +105,7 @@ class RunNoise:
     @classmethod
     def known(cls, contexts: Floats, deviation: ArrayLike) -> "RunNoise":
         """Normally distributed runs of known relative deviations, one or (n,)."""
-        shape = stats.norm.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        shape = special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         variance = np.full(len(contexts), np.square(deviation))
         return cls(contexts, variance, KNOWN, shape / shape.std(), are_paired=False)
 
@@ -179,7 +179,7 @@ class RunNoise:
             plain = self._pooled(np.full(len(some), runs), one, one)
             freedom = float(np.median(found.freedom))
             sizes = np.quantile(np.abs(found.value) / np.maximum(found.error, 1e-300), _LEVELS)
-            wider = float(np.mean(sizes / stats.t.ppf(0.5 + _LEVELS / 2, freedom)))
+            wider = float(np.mean(sizes / special.stdtrit(freedom, 0.5 + _LEVELS / 2)))
             error = float(np.median(found.error)) / max(float(plain.noise), 1e-300)
             self._known_factors[runs] = wider * error, min(freedom / float(plain.freedom), 1.0)
         return self._known_factors[runs]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from msbgen.compare.permuted import permuted_runs
 from msbgen.compare.pooled import equal_weights, pool
@@ -62,9 +62,9 @@ class Ratio:
     @classmethod
     def of(cls, log_ratio: float, error: float, freedom: float, confidence: float) -> Ratio:
         """Ratio of a normally distributed logarithm with an estimated standard error."""
-        half = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
+        half = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * error
         if error > 0:
-            p_value = 2 * float(stats.t.sf(abs(log_ratio) / error, freedom))
+            p_value = 2 * float(special.stdtr(freedom, -abs(log_ratio) / error))
         else:
             p_value = float(log_ratio == 0)
         value, low, high = np.exp([log_ratio, log_ratio - half, log_ratio + half]).tolist()
@@ -81,7 +81,7 @@ class Ratio:
 
 def detectable_log(error: float, freedom: float, confidence: float) -> float:
     """Smallest |log NEW/OLD| that is found with probability `POWER`, by its standard error."""
-    levels = stats.t.ppf([0.5 + confidence / 2, POWER], freedom)
+    levels = special.stdtrit(freedom, [0.5 + confidence / 2, POWER])
     return float(levels.sum() * error)
 
 
@@ -173,7 +173,7 @@ class Differences:
         if not sizes:
             return 1.0  # too few runs
         quantile = float(np.quantile(np.concatenate(sizes), level))
-        return quantile / float(stats.t.ppf(0.5 + level / 2, freedom))
+        return quantile / float(special.stdtrit(freedom, 0.5 + level / 2))
 
     def permuted_values(self, shift: Floats) -> Floats:
         """Values (p, n) under permuted labels, without a `shift` (n,); p is 0 for too few runs."""
