@@ -150,10 +150,10 @@ def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
     inside = interval_counts(duration_array(ds), sampling_interval(ds))
     held = held_counters(ds)
     for k, name in enumerate(counter_names(ds)):
-        wanted = int(inside[held[..., k]].sum())
-        got = int(ds[name].notnull().sum())
+        wanted, values = int(inside[held[..., k]].sum()), ds[name].to_numpy()
+        got = np.count_nonzero(~np.isnan(values))
         if "gaps" in ds[name].attrs and got < wanted:
-            counted = float(ds[name].sum(dtype=float))
+            counted = float(np.nansum(values, dtype=float))
             filled = float(np.nansum(count_array(ds[[name, "duration"]])))
             yield name, 100.0 * (wanted - got) / wanted, 100.0 * (1.0 - counted / filled)
 

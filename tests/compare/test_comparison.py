@@ -164,6 +164,7 @@ def slower(dataset, factor):
 GRID = np.array([(w, f) for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
 
 
+@pytest.mark.usefixtures("coarse")
 def test_versions_without_a_shared_context_are_compared_through_models():
     factor = 1.2
     checkered = np.arange(16) // 4 % 2 == np.arange(16) % 2
