@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -112,8 +113,9 @@ def verdict(data: ReportData) -> list[str]:
     ]
 
 
+@cache
 def environment() -> "jinja2.Environment":
-    """Templates of pages, with the formats of numbers and names."""
+    """Templates of pages, with the formats of numbers and names; each is compiled once."""
     import jinja2
 
     templates = jinja2.Environment(
@@ -123,6 +125,7 @@ def environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    templates.globals.update(zip=zip)
     templates.filters.update(
         short=formatting.shortened,
         unit=formatting.unit_of,
@@ -143,8 +146,6 @@ def style() -> str:
 def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
     """HTML of a report; `numbers` include the verdict and are in the file `beside` it."""
     look_up = formatting.Numbers(numbers)
-    templates = environment()
-    templates.globals.update(number=look_up, zip=zip)
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     everywhere = data.everywhere
@@ -156,34 +157,39 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
     loose = loose_region(numbers["held_out"])
     drawn = charts.charts_of(grid, contexts, numbers["measured"])
     hatched, dotted = np.array(contexts["extrapolated"]), np.array(contexts["measured"])
-    return templates.get_template("page.html").render(
-        numbers=numbers,
-        verdict=verdict_of(look_up),
-        tiles=summary.tiles(look_up),
-        rule=summary.rule_of_light(numbers["held_out"]),
-        metrics=_METRICS,
-        methods=_METHODS,
-        beside=beside,
-        address=quote(beside),
-        style=style(),
-        script=script,
-        digest=digest,
-        panels=_panels(data, numbers, grid),
-        shown=list(_shown(data)),
-        all_drawn=len(numbers["measured"]["counters"]) <= _MOST_COUNTERS,
-        worst_region=worst_region(numbers["held_out"]),
-        grid=grid,
-        charts=drawn,
-        maps=maps.maps_of(grid, shade, hatched, dotted),
-        printed=_MOST_PRINTED,
-        listed=list(range(min(contexts["contexts"], _MOST_LISTED))),
-        embedded={
-            **maps.embedded(
-                everywhere.profiles, everywhere.spread, grid, contexts, contexts["measured"]
-            ),
-            "chart": None if drawn is None else drawn.embedded(),
-            "loose": None if loose is None else numbers["held_out"]["regions"][loose],
-        },
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            number=look_up,
+            numbers=numbers,
+            verdict=verdict_of(look_up),
+            tiles=summary.tiles(look_up),
+            rule=summary.rule_of_light(numbers["held_out"]),
+            metrics=_METRICS,
+            methods=_METHODS,
+            beside=beside,
+            address=quote(beside),
+            style=style(),
+            script=script,
+            digest=digest,
+            panels=_panels(data, numbers, grid),
+            shown=list(_shown(data)),
+            all_drawn=len(numbers["measured"]["counters"]) <= _MOST_COUNTERS,
+            worst_region=worst_region(numbers["held_out"]),
+            grid=grid,
+            charts=drawn,
+            maps=maps.maps_of(grid, shade, hatched, dotted),
+            printed=_MOST_PRINTED,
+            listed=list(range(min(contexts["contexts"], _MOST_LISTED))),
+            embedded={
+                **maps.embedded(
+                    everywhere.profiles, everywhere.spread, grid, contexts, contexts["measured"]
+                ),
+                "chart": None if drawn is None else drawn.embedded(),
+                "loose": None if loose is None else numbers["held_out"]["regions"][loose],
+            },
+        )
     )
 
 
