@@ -7,6 +7,19 @@ from msbgen.generate.centre import Centre
 from msbgen.trend.fit import fit_trend
 
 
+class WithStates:
+    """A distribution with other known states."""
+
+    def __init__(self, distribution, states):
+        self.distribution, self.states = distribution, states
+
+    def __getattr__(self, name):
+        return getattr(self.distribution, name)
+
+    def known_states(self):
+        return self.states
+
+
 def held_out(contexts, durations, *, groups=None, deviation=None, weight=None, state=None):
     """Contexts left out in groups (each alone by default) and predicted to last one second.
 

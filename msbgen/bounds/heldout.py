@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.deviations import Variance, level_gaps, trend_variance
+from msbgen.bounds.levels import OtherLevels
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.contexts import (
     are_many,
@@ -483,11 +484,16 @@ def leave_out(
     weight = np.where(kept, weight, 0.0) / weight[kept].sum()
     predicted, state, n_bins = [], [], means.shape[1]
     ahead = _left_out_of_many(centre, scored) if many else None
+    # of many contexts, levels are close
+    exact = folds is None and not many and any(len(group) > 1 for group in groups)
+    levels = OtherLevels.of(distribution, counts, used) if exact else None
     for done, group in enumerate(groups):
         if ahead is not None:
             prior = next(ahead)
         else:
             prior = left_out_prediction(distribution, means, group, anew=folds is not None)
+        if levels is not None and len(group) > 1:
+            prior = levels.predicted(group, prior)
         predicted.append(in_segments(prior, centre.segments))
         member, run = np.nonzero(used[group])
         if progress:

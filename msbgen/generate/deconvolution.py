@@ -198,15 +198,7 @@ def trend_with_time_model(
     Progress of `runs` is not measured by time; `trend` is that of their states.  The parameters are
     those of the time model of the trend `like`, where it is given.
     """
-    state = runs.state
-    for kernels, steps in (
-        (everywhere(trend), _SETTINGS.shared_steps),
-        (neighbours(trend), _SETTINGS.near_steps),
-    ):
-        counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], kernels, steps)
-        state = np.concatenate([state[..., :1], counts], axis=2)
-        means = fill_means(runs.amounts(state, time_resolved=False), trend)
-        trend = trend.refit(means, weights=runs.weight)
+    trend, state = _resolved_counts(runs, trend)
     if like is None:
         with_model = trend.with_time_model(interval_windows(runs))
     else:
@@ -218,6 +210,40 @@ def trend_with_time_model(
     means = fill_means(runs.amounts(state), trend)
     trend = replace(trend, sums=()).refit(means, weights=runs.weight)
     return replace(trend, sums=with_model.sums, time_model=with_model.time_model), state
+
+
+def _resolved_counts(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
+    """Trend of counts that all intervals together resolve, and the runs' states with these.
+
+    Counts are deconvolved with corrections that all contexts share, then with those around each.
+    """
+    state = runs.state
+    for kernels, steps in (
+        (everywhere(trend), _SETTINGS.shared_steps),
+        (neighbours(trend), _SETTINGS.near_steps),
+    ):
+        counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], kernels, steps)
+        state = np.concatenate([state[..., :1], counts], axis=2)
+        means = fill_means(runs.amounts(state, time_resolved=False), trend)
+        trend = trend.refit(means, weights=runs.weight)
+    return trend, state
+
+
+def trend_of_counts(runs: Runs, like: Trend, deconvolutions: int) -> Trend:
+    """Trend of the counts of some runs, deconvolved with these alone; its time is not deconvolved.
+
+    The parameters are those of the trend `like`, whose kind of deconvolution is used: with a time
+    model that of counts alone, else `deconvolutions` steps with the trend as the prior.
+    """
+    plain = replace(like, caps=(), sums=(), time_model=())
+    filled = fill_means(runs.amounts(runs.state), like, runs.contexts)
+    trend = plain.refit(filled, weights=runs.weight, contexts=runs.contexts)
+    if like.time_model:
+        return _resolved_counts(runs, trend)[0]
+    for _ in range(deconvolutions):
+        means = fill_means(runs.amounts(runs.deconvolved(trend)), trend)
+        trend = trend.refit(means, weights=runs.weight)
+    return trend
 
 
 def everywhere(trend: Trend) -> list[Floats]:
