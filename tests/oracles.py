@@ -281,14 +281,15 @@ def kriging_mean(known, z, lengths, nugget, values):
     return values.mean(axis=0) + weights @ (values - values.mean(axis=0))
 
 
-def width(near, new, gaps, rows, ends=None):
-    """Square width of one part at one context, before its draw towards the mean over parts.
+def width(near, new, gaps, rows, ends=None, most_constant=None):
+    """Square width of one part at one context: of its known levels, and what new levels add.
 
     near: weight of each known context; new: resources of which the level is new; gaps: squared
     gaps to the levels of each resource; rows: left-out predictions (context, resource that its
     level was left out of or None, level, its own near and squared gaps, errors of the runs, errors
     of the runs with the parts beside).  With `ends`, the number of resources of which each known
-    context is at an end, the width is that of a part of a band.
+    context is at an end, the width is that of a part of a band; `most_constant` is the largest
+    share of the additional errors of each resource that may not grow with the gap.
     """
     band = ends is not None
 
@@ -323,29 +324,31 @@ def width(near, new, gaps, rows, ends=None):
         error = {row[0]: beside_noise(row) for row in alone}
         return mean_near(near, error, {c: 0.5 ** ends[c] if band else 1.0 for c in error})
 
-    square = noise(near) + alone_near(near)
+    levels_add = 0.0
     for r in range(len(gaps)):
         of_r = [row for row in rows if row[1] == r]
         if not of_r:
             continue
         more = {row[0]: beside_noise(row) - alone_near(row[3]) for row in of_r}
         ones = dict.fromkeys(more, 1.0)
-        excess, constant = mean_near(near, more, ones), 0.0
+        mean_more, constant = max(mean_near(near, more, ones), 0.0), 0.0
+        largest = mean_more
         if band:
             levels = [[row for row in of_r if row[2] == x] for x in {row[2] for row in of_r}]
-            excess *= 1 + 1 / len(levels)
-            for level in levels:
-                own = {row[0]: more[row[0]] for row in level}
-                excess = max(excess, mean_near(near, own, dict.fromkeys(own, 1.0)))
+            mean_more *= 1 + 1 / len(levels)
+            owns = [{row[0]: more[row[0]] for row in level} for level in levels]
+            each = [mean_near(near, own, dict.fromkeys(own, 1.0)) for own in owns]
+            largest = max(mean_more, *each)
             constant = _constant_share(
                 [(beside_noise(row), alone_near(row[3]), mean(row[6])) for row in level]
                 + [row[4][r] for row in level]
                 for level in levels
             )
+            constant = constant if len(levels) == 1 else min(constant, most_constant[r])
         left_out = mean_near(near, {row[0]: row[4][r] for row in of_r}, ones)
         if new[r]:
-            square += max(excess, 0.0) * (constant + (1 - constant) * gaps[r] / left_out)
-    return square
+            levels_add += constant * mean_more + (1 - constant) * largest * gaps[r] / left_out
+    return noise(near) + alone_near(near), levels_add
 
 
 def _constant_share(levels):

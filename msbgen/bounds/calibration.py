@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.choices import careful_log_time
 from msbgen.bounds.cliffs import cliff_errors
+from msbgen.bounds.growth import level_growth
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
 from msbgen.core.conformal import check_rate, conformal_quantile
@@ -172,7 +173,8 @@ class Calibration:
         error, smooth = (np.where(missing, 0.0, values) for values in (error, smooth))
         cliffs = self._once(self._find_cliffs)
         own = frozenset(cliff.resource for cliff in cliffs if cliff.quantity == quantity)
-        return BandWidths(held, error, held.measuring(quantity)[0], smooth, own)
+        growth = self._once(level_growth, held)[quantity]
+        return BandWidths(held, error, held.measuring(quantity)[0], smooth, growth, own)
 
     def _find_cliffs(self) -> tuple[Cliff, ...]:
         """Gaps between known levels in which a count may change suddenly."""

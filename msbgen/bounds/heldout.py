@@ -143,8 +143,8 @@ class HeldOut:
     def like_new(self, quantity: int) -> tuple[NDArray[np.bool_], Floats]:
         """As :meth:`measuring`, with the weights that left-out contexts have among new ones.
 
-        Contexts that were left out alone weigh by their `prevalence`.  All levels together weigh as
-        much as all of these: new contexts are mostly at new levels.
+        Contexts that were left out alone weigh by their `prevalence`.  All levels together weigh
+        twice as much as all of these: new contexts are mostly at new levels.
         """
         measured, share = self.measuring(quantity)
         row = self.row[measured]
@@ -152,7 +152,7 @@ class HeldOut:
         share = np.where(alone, share * self.prevalence[self.context[row]], share)
         levels = share[~alone].sum()
         if levels > 0 and alone.any():
-            share = np.where(alone, share, share * share[alone].sum() / levels)
+            share = np.where(alone, share, 2.0 * share * share[alone].sum() / levels)
         return measured, share / share.sum()
 
     @cached_property

@@ -20,7 +20,8 @@ The gap of a left-out level is twice that around a new one, so most steps are fa
 :class:`BandWidths` are those of the parts of a run, such as segments of progress.  Their errors
 have a part that does not depend on the gap.  Sampling intervals of all runs of a level end at the
 same places of the program; the amounts on both sides of such places are uncertain at any new level.
-With the share c_r of this part, step_r = c_r + (1 − c_r) · squared gap over that left out.
+With the share c_r of this part, step_r = c_r + (1 − c_r) · squared gap over that left out.  For a
+resource with a gap that may hide a cliff (:mod:`msbgen.generate.cliffs`), step_r = 1.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.bounds.growth import Growth
 from msbgen.bounds.heldout import Features, HeldOut
 
 Floats = NDArray[np.float64]
@@ -36,8 +38,9 @@ Indices = NDArray[np.int64]
 
 # Least width, since scores are divided by the width.
 LEAST_WIDTH = 1e-9
-# Share of the mean over parts in the mean square of each part's errors.
-_SHRINKAGE = 0.3
+# Share of the mean over parts in the mean square of each part's errors: of contexts that were left
+# out alone, and of the few left-out levels.
+_SHRINKAGE, _LEVEL_SHRINKAGE = 0.1, 0.3
 # Weight of the mean over all known contexts beside those nearby, in contexts.
 _ALL = 1.0
 # Factors on the mean error of left-out levels that are tried to fit their growth with the gap.
@@ -58,14 +61,24 @@ class Widths:
     def at(self, features: Features) -> Floats:
         """Widths at contexts, (q, parts)."""
         near = features.near
-        square = self._noise(near) + self._alone(near)
+        added = np.zeros((len(near), self.error.shape[1]))
         for r, levels in self._levels.items():
-            gap = features.gap[:, [r]] ** 2
-            left_out = np.maximum(self._mean_near(near, levels.gap, levels.count), LEAST_WIDTH**2)
-            step = levels.constant + (1.0 - levels.constant) * gap / left_out
-            excess = np.maximum(self._excess(near, levels), 0.0)
-            square += np.where(features.new[:, [r]], excess * step, 0.0)
-        return np.sqrt(square + _SHRINKAGE * square.mean(axis=1, keepdims=True)) + LEAST_WIDTH
+            added += np.where(features.new[:, [r]], self._added(features, r, levels), 0.0)
+        return np.sqrt(self._total(self._noise(near) + self._alone(near), added)) + LEAST_WIDTH
+
+    def _added(self, features: Features, resource: int, levels: "_Levels") -> Floats:
+        """Additional square error at a new level of a resource, (q, parts)."""
+        excess = self._mean_near(features.near, levels.every_excess, levels.count)
+        return np.maximum(excess, 0.0) * self._step(features, resource, levels)
+
+    def _step(self, features: Features, resource: int, levels: "_Levels") -> Floats:
+        """Squared gap of the resource's level over that of the left-out levels, (q, 1)."""
+        left_out = self._mean_near(features.near, levels.gap, levels.count)
+        return features.gap[:, [resource]] ** 2 / np.maximum(left_out, LEAST_WIDTH**2)
+
+    def _total(self, alone: Floats, added: Floats) -> Floats:
+        """Squared width, (q, parts), of the part at known levels and that which new levels add."""
+        return alone + added
 
     @cached_property
     def scores(self) -> Floats:
@@ -111,10 +124,6 @@ class Widths:
         near = near * weight
         mean = weight @ values / weight.sum()
         return (near @ values + _ALL * mean) / (near.sum(axis=1, keepdims=True) + _ALL)
-
-    def _excess(self, near: Floats, levels: "_Levels") -> Floats:
-        """Additional square error at a level that was left out, (q, parts)."""
-        return self._mean_near(near, levels.every_excess, levels.count)
 
     @cached_property
     def _levels(self) -> dict[int, "_Levels"]:
@@ -187,16 +196,19 @@ class BandWidths(Widths):
 
     A band over all parts of a run uses the largest score of any part.  A part in which the known
     contexts happened to agree has a small width, hence large scores, and would widen the band of
-    all parts.  Each mean square is therefore shrunk towards the mean over parts.
+    all parts.  Each mean square is therefore shrunk towards the mean over parts: that of left-out
+    levels more, since they are few.
 
-    Few levels were left out.  The error of a new one is therefore the largest of theirs, or their
-    mean where the new level is counted as one more.  A known context at an end of a resource's
-    range stands for half as many new contexts as one between: left out alone, it is extrapolated.
+    For the same reason, the error of a new level that does not grow with the gap is the mean of
+    theirs where it is counted as one more.  That which grows may be far larger at one level than at
+    the others, and is the largest of theirs.  A known context at an end of a resource's range
+    stands for half as many new contexts as one between: left out alone, it is extrapolated.
     """
 
     # (pairs, parts): log of measured over predicted amounts of each part with its neighbours
     smooth: Floats
-    # resources of which a count may change at an unknown place between two levels: the error of a
+    growth: dict[int, Growth]  # by resource, where neighbouring levels could be left out together
+    # resources of which the count may change at an unknown place between two levels: the error of a
     # left-out level says nothing on smaller gaps
     cliffs: frozenset[int] = frozenset()
 
@@ -208,11 +220,20 @@ class BandWidths(Widths):
         """See :class:`Widths`; contexts that are far from all others get the mean of all."""
         return self._mean(near * (weight > 0), values, weight)
 
-    def _excess(self, near: Floats, levels: "_Levels") -> Floats:
-        pairs = zip(levels.excess, levels.counts)
-        largest = np.max([self._mean_near(near, own, count) for own, count in pairs], axis=0)
+    def _total(self, alone: Floats, added: Floats) -> Floats:
+        return _shrunk(alone, _SHRINKAGE) + _shrunk(added, _LEVEL_SHRINKAGE)
+
+    def _added(self, features: Features, resource: int, levels: "_Levels") -> Floats:
+        near, each = features.near, zip(levels.excess, levels.counts)
         mean = self._mean_near(near, levels.every_excess, levels.count)
-        return np.maximum(largest, (1.0 + 1.0 / len(levels.excess)) * mean)
+        mean = np.maximum((1.0 + 1.0 / len(levels.counts)) * mean, 0.0)
+        largest = np.maximum(
+            np.max([self._mean_near(near, own, count) for own, count in each], axis=0), mean
+        )
+        if resource in self.cliffs:
+            return largest
+        step, constant = self._step(features, resource, levels), levels.constant
+        return constant * mean + (1.0 - constant) * largest * step
 
     def _constant(self, resource: int, levels: list[Indices], excess: Floats, gap: Floats) -> float:
         """Share of the additional errors that do not depend on the gap.
@@ -220,9 +241,10 @@ class BandWidths(Widths):
         Errors at the ends of sampling intervals cancel between neighbouring parts.  The share is
         therefore at most that of the errors that cancel over three parts.  Below, it is found by
         the growth of the errors of left-out levels with their gaps.  A large share is preferred,
-        since three levels tell little: it may fit worse by as much as it is larger.
+        since three levels tell little: it may fit worse by as much as it is larger.  It is at most
+        that which neighbouring levels show that are left out together.
         """
-        if len(levels) == 1 or resource in self.cliffs:
+        if len(levels) == 1:
             return 1.0
         every, square = np.concatenate(levels), self._beside_noise
         smooth = np.minimum(self._left_out_mean(self.smooth)[every] ** 2, square[every])
@@ -234,7 +256,8 @@ class BandWidths(Widths):
         alone, total = max(alone.mean(), _TINY), np.maximum(more + alone, _TINY)
         fitted = _FACTORS[:, None, None] * more.mean() * steps + alone
         misfit = (np.log(fitted / total) ** 2).sum(axis=2).min(axis=0)
-        return float(shares[np.argmin(misfit - shares)])
+        share = float(shares[np.argmin(misfit - shares)])
+        return min(share, self.growth[resource].constant) if resource in self.growth else share
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +266,7 @@ class _Levels:
 
     excess: list[Floats]  # of each level: square errors beyond those alone, (n_known, parts)
     counts: list[Floats]  # of each level: number of left-out predictions, (n_known,)
-    gap: Floats  # (n_known, 1): squared gaps
+    gap: Floats  # (n_known, 1): sum of the squared gaps
     constant: float  # share of the errors that do not depend on the gap
 
     @cached_property
@@ -255,6 +278,11 @@ class _Levels:
     def every_excess(self) -> Floats:
         """Sum over the levels, (n_known, parts)."""
         return np.sum(self.excess, axis=0)
+
+
+def _shrunk(square: Floats, share: float) -> Floats:
+    """Mean squares (q, parts), each with a share of their mean over the parts."""
+    return square + share * square.mean(axis=1, keepdims=True)
 
 
 def _sums(index: NDArray[np.int64], values: Floats, count: int) -> Floats:

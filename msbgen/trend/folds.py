@@ -38,6 +38,11 @@ class Folds:
         return cls._of(n, [])
 
     @classmethod
+    def of_levels(cls, levels: list[tuple[int, NDArray[np.intp]]]) -> Folds:
+        """Folds of groups of contexts alone, each with the resource whose levels they have."""
+        return cls._of(0, levels)
+
+    @classmethod
     def _of(cls, singles: int, levels: list[tuple[int, NDArray[np.intp]]]) -> Folds:
         sizes = [len(rows) for _, rows in levels]
         parts = [np.full(singles, 1.0 / max(singles, 1))]

@@ -193,6 +193,17 @@ def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid
     assert np.all(held.left_out_rows.gap[level, 0] == 0)
 
 
+def test_levels_weigh_twice_as_much_as_contexts_alone_among_those_like_new(calibration, grid):
+    held = calibration.held_out
+    measured, share = held.like_new(1)
+    alone = held.alone[held.row[measured]]
+    assert share[~alone].sum() == pytest.approx(2 / 3)
+    context = held.context[held.row[measured]][alone]
+    ends = ((grid == grid.min(axis=0)) | (grid == grid.max(axis=0))).sum(axis=1)
+    weight = share[alone] / share[alone].max()
+    np.testing.assert_allclose(weight, 0.5 ** ends[context])
+
+
 WAYS = (1.0, 2.0, 4.0, 8.0)
 GRID = [(w, f) for w in WAYS for f in (1.0, 1.5, 2.3)]
 FOURTHS = [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
