@@ -16,8 +16,6 @@ from hypothesis import settings  # noqa: E402
 from browsing import browser  # noqa: E402
 from msbgen.core.machine import available_cores  # noqa: E402
 from msbgen.data.schema import make_profiles  # noqa: E402
-from msbgen.data.shipped import shipped_file  # noqa: E402
-from msbgen.data.store import read_profiles, write_profiles  # noqa: E402
 from msbgen.generate.fit import DEFAULT  # noqa: E402
 from msbgen.platform.trace import make_trace  # noqa: E402
 
@@ -176,18 +174,6 @@ def coarse():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vars(DEFAULT), "bins", 50)
         yield
-
-
-@pytest.fixture
-def thinned(tmp_path):
-    """A folder like ``profiles/`` with a part of gzip: all known contexts, few runs, few unseen."""
-    folder = tmp_path / "profiles"
-    folder.mkdir()
-    train = read_profiles(shipped_file("gzip.nc")).isel(run=slice(0, 2))
-    truth = read_profiles(shipped_file("gzip-truth.nc")).isel(context=slice(0, None, 10))
-    write_profiles(train, folder / "gzip.nc")
-    write_profiles(truth, folder / "gzip-truth.nc")
-    return folder
 
 
 @pytest.fixture(scope="session")

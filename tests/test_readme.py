@@ -33,17 +33,26 @@ def name(page):
 COMMANDS = [line for text in blocks("sh") for line in text.splitlines() if line]
 
 
-@pytest.fixture
-def few(thinned):
-    """A folder with a thinner ``profiles/``, and what else the README's commands expect there."""
-    whole = msbgen.read_profiles(thinned / "gzip.nc")
+@pytest.fixture(scope="module")
+def thinned(tmp_path_factory):
+    """A folder like ``profiles/`` with a part of gzip: every other level, few runs, few unseen."""
+    folder = tmp_path_factory.mktemp("thinned")
+    whole = msbgen.read_profiles(msbgen.shipped_file("gzip.nc"))
     columns = msbgen.context_table(whole).T
     kept = np.all([np.isin(column, np.unique(column)[::2]) for column in columns], axis=0)
-    part = whole.isel(context=kept)
-    msbgen.write_profiles(part, thinned / "gzip.nc", overwrite=True)
-    (thinned / "traces").symlink_to(msbgen.shipped_file("traces/gzip.nc").parent)
-    shutil.copy(README, thinned.parent)
-    return thinned.parent
+    msbgen.write_profiles(whole.isel(context=kept, run=slice(0, 2)), folder / "gzip.nc")
+    truth = msbgen.read_profiles(msbgen.shipped_file("gzip-truth.nc"))
+    msbgen.write_profiles(truth.isel(context=slice(0, None, 10)), folder / "gzip-truth.nc")
+    return folder
+
+
+@pytest.fixture
+def few(thinned, tmp_path):
+    """A folder with a thinner ``profiles/``, and what else the README's commands expect there."""
+    shutil.copytree(thinned, tmp_path / "profiles")
+    (tmp_path / "profiles" / "traces").symlink_to(msbgen.shipped_file("traces/gzip.nc").parent)
+    shutil.copy(README, tmp_path)
+    return tmp_path
 
 
 def test_the_readmes_commands_run_one_after_another(few, monkeypatch):

@@ -160,8 +160,8 @@ def test_markdown_is_short_and_escapes_names():
     assert "<img" not in text
 
 
-@pytest.fixture
-def page(tmp_path):
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
     resources = [
         {"name": "<b>ways" + "x" * 60, "units": "<i>", "labels": ["<s>", "two"]},
         {"name": "frequency", "units": "GHz", "labels": []},
@@ -172,8 +172,9 @@ def page(tmp_path):
         changes=[change({"time": ratio(1.047)}), change({}, "inserted", old=[0.7, 0.7])],
         notes=["<script>alert(2)</script>"],
     )  # fmt: skip
-    write_page(tmp_path / "page.html", found)
-    return tmp_path / "page.html"
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(path, found)
+    return path
 
 
 def test_a_page_is_one_small_file_without_scripts_and_its_bytes_repeat(page, tmp_path):
