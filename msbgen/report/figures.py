@@ -37,6 +37,7 @@ _STYLE = {
     "svg.fonttype": "none",
     "font.size": _TYPE,
     "axes.edgecolor": _COLOURS["muted"],
+    "axes.facecolor": "none",
     "axes.labelcolor": _COLOURS["fg"],
     "axes.linewidth": 1.0,
     "axes.spines.top": False,
@@ -44,6 +45,7 @@ _STYLE = {
     "axes.formatter.useoffset": False,
     "axes.formatter.limits": (-4, 5),
     "axes.formatter.use_mathtext": False,
+    "figure.facecolor": "none",
     "grid.color": _COLOURS["rule"],
     "text.color": _COLOURS["fg"],
     "text.parse_math": False,
@@ -336,7 +338,7 @@ def _panel(name: str, draw: Callable[[Axes], None]) -> str:
     style: dict[Any, Any] = {**_STYLE, "svg.hashsalt": name}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(WIDTH / 72, HEIGHT / 72), layout="constrained")
-        FigureCanvasSVG(figure)
+        canvas = FigureCanvasSVG(figure)
         axes = figure.subplots()
         axes.grid(axis="y", linewidth=0.8)
         axes.set_axisbelow(True)
@@ -344,7 +346,12 @@ def _panel(name: str, draw: Callable[[Axes], None]) -> str:
         draw(axes)
         text = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+        # as `savefig`, which draws everything once more before
+        layout = figure.get_layout_engine()
+        assert layout is not None
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+        canvas.print_svg(text, metadata=nothing)
     return tidied(text.getvalue(), name)
 
 
