@@ -370,8 +370,8 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
             )
             break
     violations = Violations(ds)
-    for rows in _context_blocks(ds):
-        _check_values(ds.isel(context=rows), violations.of(rows.start))
+    for begin, part in _context_blocks(ds):
+        _check_values(part, violations.of(begin))
     yield from violations.sentences()
     yield from partial.clock_errors(ds)
 
@@ -445,11 +445,13 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     found("no run at all PLACE: drop the context.", ~present.any(axis=1))
 
 
-def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
-    """Slices of contexts of at most so many counts that their copies fit into the caches."""
+def _context_blocks(ds: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
+    """Blocks of contexts, after the number of their first, whose copies fit into the caches."""
     n = ds.sizes["context"]
     step = max(_CHECKED_AT_ONCE // (ds.sizes["time"] * ds.sizes.get(replicate_dim(ds), 1)), 1)
-    return (slice(first, min(first + step, n)) for first in range(0, n, step))
+    if n <= step:
+        return iter([(0, ds)])
+    return ((first, ds.isel(context=slice(first, first + step))) for first in range(0, n, step))
 
 
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -517,12 +519,11 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
                 f"resource '{name}' was measured at {level} only, one of {several} levels: "
                 f"every other value of it is beyond what was measured."
             )
-    for rows in _context_blocks(ds):
-        part = ds.isel(context=rows)
+    for begin, part in _context_blocks(ds):
         for parts, whole in _subset_pairs(counter_names(ds)):
             more, most = (part[n].transpose("context", ..., "time").values for n in (parts, whole))
             bad = more > most * (1 + _ROUNDING) + 1
-            violations.of(rows.start)(
+            violations.of(begin)(
                 f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
                 bad if bad.ndim == 3 else bad[:, None],
             )

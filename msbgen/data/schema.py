@@ -137,7 +137,7 @@ def labels_of(attrs: Mapping[str, Any]) -> tuple[str, ...]:
 
 def level_labels(dataset: xr.Dataset) -> dict[str, tuple[str, ...]]:
     """Words of the levels 1, 2, … of each resource; empty where levels are numbers."""
-    return {name: labels_of(dataset[name].attrs) for name in resource_names(dataset)}
+    return {name: labels_of(dataset.variables[name].attrs) for name in resource_names(dataset)}
 
 
 def unordered_resources(dataset: xr.Dataset) -> list[str]:
@@ -162,7 +162,8 @@ def level_text(value: float, labels: Sequence[str] = ()) -> str:
 def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Contexts of the dataset, (n_contexts, n_resources), each column in its resource's unit."""
     check_datasets(dataset)
-    columns = [np.asarray(dataset[name].values, dtype=float) for name in resource_names(dataset)]
+    names = resource_names(dataset)
+    columns = [np.asarray(dataset.variables[name].values, dtype=float) for name in names]
     if not columns:
         raise ProfileError(f"{file_of(dataset)}: no resource found: give them role='resource'.")
     return np.stack(columns, axis=1)
@@ -252,7 +253,8 @@ def missing_array(
 
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Execution times [s], (n_contexts, n_runs), NaN where a run is missing."""
-    duration = dataset["duration"].transpose(*counter_dims(dataset)[:-1]).values
+    # not of the DataArray, whose coordinates would be transposed, too
+    duration = dataset.variables["duration"].transpose(*counter_dims(dataset)[:-1]).values
     return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
 
 
@@ -262,13 +264,13 @@ def complete_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
     if COMPLETE not in dataset:
         return np.ones(shape, dtype=bool)
     dims = ("context", replicate_dim(dataset))
-    return np.asarray(dataset[COMPLETE].transpose(*dims).values != 0).reshape(shape)
+    return np.asarray(dataset.variables[COMPLETE].transpose(*dims).values != 0).reshape(shape)
 
 
 def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """When runs began [s], (n_contexts, n_runs), since a time that all share; NaN if not known."""
     shape, dims = duration_array(dataset).shape, ("context", replicate_dim(dataset))
-    held = dataset.get(STARTED)
+    held = dataset.variables.get(STARTED)
     if held is None or set(held.dims) != set(dims) or held.dtype.kind not in "fiu":
         return np.full(shape, np.nan)
     return np.asarray(held.transpose(*dims).values, dtype=float).reshape(shape)

@@ -116,8 +116,8 @@ def _of_kind(
             f"{place}: kind '{kind}' has no counter '{MISSES}', which the energy of misses needs; "
             f"profiles with it are wanted."
         )
-    seconds = 1.0 / table["speed"].transpose(*order).values.astype(float)
-    misses = table[MISSES].transpose(*order).values.astype(float) * seconds
+    seconds = 1.0 / table.variables["speed"].transpose(*order).values.astype(float)
+    misses = table.variables[MISSES].transpose(*order).values.astype(float) * seconds
     levels = {name: np.array(grid.resource(name).levels) for name in (WAYS, BANDWIDTH, clock)}
     inverse = 1.0 / levels[clock]
     centred = inverse - inverse.mean()

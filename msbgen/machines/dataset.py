@@ -198,7 +198,7 @@ def machines_of(dataset: xr.Dataset) -> list[str]:
 
 def runtimes_of(dataset: xr.Dataset) -> Floats:
     """Time of every run on every machine [s], (n, n_machines), NaN where it did not run."""
-    return dataset["runtime"].transpose("run", "machine").values.astype(float)
+    return dataset.variables["runtime"].transpose("run", "machine").values.astype(float)
 
 
 def words_of(dataset: xr.Dataset, name: str) -> NDArray[np.str_]:

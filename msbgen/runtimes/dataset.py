@@ -182,4 +182,4 @@ def features_of(dataset: xr.Dataset, dim: str) -> NDArray[np.float64]:
     name = f"{dim}_features"
     if name not in dataset:
         return np.empty((dataset.sizes[dim], 0))
-    return dataset[name].transpose(dim, ...).values.astype(float)
+    return dataset.variables[name].transpose(dim, ...).values.astype(float)
