@@ -2,7 +2,8 @@
 
 Conformal bounds are calibrated on these.  Each row is one known context, predicted from the
 contexts outside the group that it was left out with: by the trend and the local mean of the context
-residuals, as in a model without the group.  The *deviation* of a row is the standard deviation of
+residuals, as in a model without the group.  Counts at a left-out level are those of
+:mod:`msbgen.bounds.levels`.  The *deviation* of a row is the standard deviation of
 the trend's Gaussian process there: a distance to the other contexts in the learned metric.  Its
 *gap* is the distance of its level of one resource to theirs.
 """
