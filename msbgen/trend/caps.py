@@ -51,9 +51,9 @@ _CAP_SAVES, _FEW_LEVELS = 0.25, 3
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
 # A rate above this share of a cap's rate is at the cap.
 NEAR_RATE = 0.85
-# Bins accumulate at a rate if the time within this share of it is so many times that spent at rates
-# below, within twice that share.
-_AT, _ACCUMULATION = 0.1, 1.25
+# Bins accumulate at a rate if they spend more time within this share of it than at rates below,
+# within twice that share: more by this share, which falls with the root of the levels, too.
+_AT, _MORE = 0.1, 0.25
 # Share of the contexts at the lowest levels of a resource, where a cap binds first.  At a cap the
 # spread of a counter between bins is at least this many times the spread of its rate.
 _LOWEST, _STEADY = 0.2, 5.0
@@ -151,11 +151,13 @@ def find_cap(
         if np.ptp(level) == 0 or level.min() <= 0:
             continue
         levels = max(segments.folds.resources.count(r), _FEW_LEVELS)
-        wanted = 1.0 - _CAP_SAVES * np.sqrt(_FEW_LEVELS / levels)
+        doubt = float(np.sqrt(_FEW_LEVELS / levels))
+        wanted = 1.0 - _CAP_SAVES * doubt
         for k in range(1, problem.amounts.shape[2]):
             ratio = problem.amounts[..., k] / time / level[:, None]
             rate = _saturation_rate(ratio, weight)
-            starts = _starts(k, r, rate, parameters) if _accumulates(ratio, time, rate) else []
+            is_cap = _accumulates(ratio, time, rate, 1.0 + _MORE * doubt)
+            starts = _starts(k, r, rate, parameters) if is_cap else []
             if starts and (gain := coarse.best(starts)[0]) <= min(wanted, least):
                 least, best_starts = gain, starts
     if not best_starts:
@@ -407,8 +409,8 @@ def _saturation_rate(ratio: Floats, weight: Floats) -> float:
     return 0.0
 
 
-def _accumulates(ratio: Floats, time: Floats, rate: float) -> bool:
-    """Whether bins (n, bins) accumulate at a rate: more run within a tenth of it than below.
+def _accumulates(ratio: Floats, time: Floats, rate: float, times: float) -> bool:
+    """Whether bins (n, bins) accumulate at a rate: `times` as many within a tenth of it as below.
 
     The highest rate of a few contexts is no cap if as many bins run at somewhat lower rates.
     Contexts have equal weights.  Rates of whole runs, a single bin, are means, and need not.
@@ -418,7 +420,7 @@ def _accumulates(ratio: Floats, time: Floats, rate: float) -> bool:
     share, relative = time / time.sum(axis=1, keepdims=True), ratio / rate
     at = share[np.abs(relative - 1.0) <= _AT].sum()
     below = share[(relative >= 1.0 - 3.0 * _AT) & (relative < 1.0 - _AT)].sum()
-    return bool(at > _ACCUMULATION * below)
+    return bool(at > times * below)
 
 
 def _saturation_rate_at_low_levels(counter: Floats, time: Floats, level: Floats) -> float:

@@ -141,14 +141,17 @@ def test_the_highest_of_spread_rates_is_no_cap_whatever_it_predicts(monkeypatch)
     assert len(found(np.stack([time, 100.0 * rates * time * level.min() / level], axis=2))) == 1
 
 
-@pytest.mark.parametrize(("at", "accepted"), [(22, 0), (27, 1)])
-def test_a_quarter_more_bins_at_a_rate_than_below_make_a_cap(monkeypatch, at, accepted):
+@pytest.mark.parametrize(
+    ("levels", "at", "accepted"), [(3, 24, 0), (3, 27, 1), (14, 22, 0), (14, 23, 1)]
+)
+def test_more_bins_at_a_rate_than_below_make_a_cap(monkeypatch, levels, at, accepted):
     monkeypatch.setattr(caps._Trials, "best", lambda self, tried: (0.1, tried[0]))
-    level, clock = KNOWN[:, :1], KNOWN[:, 1:]
+    known = grid(np.geomspace(1.0, 16.0, levels), [1.0, 1.5, 2.0])
+    level, clock = known[:, :1], known[:, 1:]
     rates = np.concatenate([np.linspace(0.71, 0.88, 20), np.ones(at)])
-    time = np.ones((len(KNOWN), 20 + at)) / clock
+    time = np.ones((len(known), 20 + at)) / clock
     states = np.stack([time, 100.0 * rates * time * level.min() / level], axis=2)
-    assert len(found(states)) == accepted
+    assert len(found(states, known)) == accepted
 
 
 def test_no_cap_is_searched_for_levels_or_times_of_zero():
