@@ -20,6 +20,7 @@ from msbgen.core.contexts import are_many, gaussian_log_weights, near_weights, s
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
+from msbgen.generate.single_runs import noise_probability
 from msbgen.trend.coordinates import COORDINATES
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
@@ -59,6 +60,8 @@ class Centre:
     # (n_known, k): factor on the context residuals in the local mean: 1; for a context with one
     # run, whose residual may be noise, the share that the neighbours predict
     shrinkage: Floats
+    # probability that durations depart from the trend by noise alone; 0 if few have single runs
+    noise: float = 0.0
 
     @classmethod
     def fit(
@@ -93,7 +96,7 @@ class Centre:
             factor = predicted_share(scaled, context_residual, single[:, None] * means / size)
             shrinkage = np.where(single, factor, shrinkage)
         imputed = np.asarray(measurements.time_imputed, dtype=bool)
-        return cls(
+        centre = cls(
             runs.clock,
             segments,
             bandwidth,
@@ -105,6 +108,11 @@ class Centre:
             context_residual,
             shrinkage,
         )
+        if runs.clock == 0 or 2 * single.sum() <= len(single) or are_many(trend.contexts):
+            return centre
+        residual = centre._residual_of_sums[:, 0, 0]
+        noise = noise_probability(trend.scaled(trend.contexts), residual, centre.n_runs)
+        return replace(centre, noise=noise)
 
     @cached_property
     def n_runs(self) -> Indices:
@@ -134,9 +142,16 @@ class Centre:
     @cached_property
     def _shrunk_sums(self) -> Floats:
         """Context residuals of the sums over bins after shrinkage, (n_known, 1, k)."""
+        shrunk = self._residual_of_sums * self.shrinkage[:, None]
+        if self.clock != 0:
+            shrunk[..., 0] *= 1.0 - self.noise
+        return shrunk
+
+    @property
+    def _residual_of_sums(self) -> Floats:
+        """Context residuals of the sums over bins, (n_known, 1, k)."""
         states = self.known_states(), self._fitted
-        sums = log_ratio(*(amounts.sum(axis=1, keepdims=True) for amounts in states))
-        return sums * self.shrinkage[:, None]
+        return log_ratio(*(amounts.sum(axis=1, keepdims=True) for amounts in states))
 
     @cached_property
     def _fitted(self) -> Floats:
@@ -248,6 +263,7 @@ class Centre:
             **({"guessed": (("known",), imputed.astype(float))} if imputed.any() else {}),
             "context_residual": (("known", "bin", "quantity"), self.context_residual),
             "trust": (("known", "quantity"), self.shrinkage),
+            **({"noise": ((), self.noise)} if self.noise else {}),
             **_with_dims("trend_", self.trend),
             **_with_dims("clock_", self.total_trend),
         }
@@ -278,6 +294,7 @@ class Centre:
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
+        has_noise = "noise" in stored.arrays
         return cls(
             clock,
             segments,
@@ -289,6 +306,7 @@ class Centre:
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
             stored.numbers("context_residual", (n, bins, k), within=LOGARITHMS),
             stored.numbers("trust", (n, k), within=(0.0, 1.0)),
+            noise=float(stored.numbers("noise", (), within=(0.0, 1.0))) if has_noise else 0.0,
         )
 
 

@@ -279,8 +279,14 @@ class ProgressDistribution:
         q, query = len(query), in_tiles(query)
         log_weight = self.centre.log_weights(query)
         active, run_weight = self._active_runs(log_weight[:q])
-        amounts = self.centre.amounts(query, log_weight)[:q]
-        return amounts, self.centre.totals(query)[:q], active, run_weight
+        amounts, totals = self.centre.amounts(query, log_weight)[:q], self.centre.totals(query)[:q]
+        if self.centre.noise > 0.0:
+            # the mean residual of a few single runs is noise with this probability
+            weight = np.exp(run_weight)
+            mean = (weight * self._run_durations(amounts, totals, active)).sum(axis=1)
+            noise = amounts[..., 0].sum(axis=1) * weight.sum(axis=1) / mean
+            amounts[..., 0] *= (noise**self.centre.noise)[:, None]
+        return amounts, totals, active, run_weight
 
     def _active_runs(self, log_weight: Floats) -> tuple[Indices, Floats]:
         """Runs that are used for each context, and their log weights: (n_query, n_active)."""
