@@ -193,7 +193,7 @@ def _own_lag(_distribution: Any, _centre: Floats, _end: Any, amounts: Floats) ->
 _IN_LINEAR = _fit_with(coordinates="linear")
 _WITHOUT_CAPS = _fit_with(find_caps=False)
 _LOCAL = "msbgen.generate.centre._local_mean"
-_NO_TIME_MODEL = {"msbgen.generate.deconvolution._clearly_better": lambda joined, trend: False}
+_NO_TIME_MODEL = {"msbgen.generate.deconvolution._is_better": lambda *errors_and_gain: False}
 
 
 def _trends(fit: Any) -> dict[str, Any]:

@@ -63,6 +63,9 @@ class DeconvolutionSettings:
     # error of left-out intervals over that of the trend, below which the time model is used: a
     # smaller gain may be chance
     time_model_gain: float = 0.95
+    # the same for few single runs over several resources: to leave out one of three levels takes
+    # more from the time model, whose parts are all fitted to the rest, than from the trend
+    time_model_gain_of_few: float = 2.0
     time_contexts: int = 1000  # contexts that a time model of many is fitted to
     negligible: float = 1e-12  # amounts below this share of their mean are rounding
 
@@ -84,10 +87,10 @@ def deconvolved_trend(
     times with the trend as the prior, and the trend is fitted again; `step` is called after each
     fit.
 
-    The time model is used if it predicts time clearly better.  `counters` is for measurements in
-    which more runs have times than counts: errors of time alone favour the trend there.  The time
-    model is then also used if it is better for time, and clearly better for all quantities
-    together.
+    The time model is used if it predicts time clearly better; for few single runs over several
+    resources, if it is not twice as bad.  `counters` is for measurements in which more runs have
+    times than counts: errors of time alone favour the trend there.  The time model is then also
+    used if it is better for time, and clearly better for all quantities together.
 
     Of many contexts, representative ones decide on the form of the trend, its parameters, caps and
     time model.  All contexts are then deconvolved and fitted with these, step by step once more.
@@ -108,10 +111,11 @@ def deconvolved_trend(
         return trend, state
     with_model, model_state = trend_with_time_model(runs, even)
     time = [left_out_error(runs, one, [0]) for one in (trend, with_model)]
-    better = _clearly_better(time[1], time[0])
+    gain = _SETTINGS.time_model_gain_of_few if _are_few(runs) else _SETTINGS.time_model_gain
+    better = _is_better(time[1], time[0], gain)
     if counters and not better and time[1] < time[0]:
         every = [left_out_error(runs, one, range(state.shape[2])) for one in (trend, with_model)]
-        better = _clearly_better(every[1], every[0])
+        better = _is_better(every[1], every[0], _SETTINGS.time_model_gain)
     return (with_model, model_state) if better else (trend, state)
 
 
@@ -185,9 +189,16 @@ def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _clearly_better(time_model: float, trend: float) -> bool:
-    """Whether the error of the time model is clearly below that of the trend."""
-    return time_model < _SETTINGS.time_model_gain * trend
+def _are_few(runs: Runs) -> bool:
+    """Whether runs are few single ones over several resources."""
+    n, m = runs.contexts.shape
+    several = (np.ptp(runs.contexts, axis=0) > 0).sum() > 1
+    return bool(several and n < 2 * (m + 3) and runs.n_runs.max() == 1)
+
+
+def _is_better(time_model: float, trend: float, gain: float) -> bool:
+    """Whether the error of the time model is below `gain` times that of the trend."""
+    return time_model < gain * trend
 
 
 def trend_with_time_model(

@@ -111,6 +111,27 @@ def test_left_out_intervals_decide_whether_one_model_of_all_is_used(runs, counte
     assert state.shape == runs.state.shape
 
 
+@pytest.mark.parametrize(
+    ("rows", "n_runs", "error", "used"),
+    [
+        (slice(9), 1, 1.9, True),
+        (slice(9), 1, 2.1, False),
+        (slice(9), 2, 1.9, False),
+        (slice(12), 1, 1.9, False),  # not few
+        ([4, 5, 6, 7, 12, 13], 1, 1.9, False),  # one resource
+    ],
+)
+def test_few_single_runs_over_several_resources_take_the_model_unless_it_is_far_worse(
+    rows, n_runs, error, used
+):
+    known = np.concatenate([CONTEXTS, [[4.0, 1.1], [4.0, 1.8]]])[rows]
+    few = runs_of(*task(known, n_runs, interval=LONG), known, LONG, BINS)
+    given = iter([1.0, error])
+    with patch.object(Windows, "error", lambda *_: next(given)):
+        trend, _ = deconvolved_trend(few, 8, 1, lambda: None)
+    assert len(trend.time_model) == used
+
+
 def test_windows_of_a_counter_are_of_the_runs_that_hold_it(partial):
     windows = interval_windows(partial, 1)
     held = np.isfinite(partial.state[:, 0, 1])
