@@ -294,7 +294,10 @@ class Centre:
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
-        has_noise = "noise" in stored.arrays
+        noise = 0.0
+        if "noise" in stored.arrays:
+            noise = float(stored.numbers("noise", (), within=(0.0, 1.0)))
+            stored.want(clock != 0, stored.named("noise"), noise, "0 where time measures progress")
         return cls(
             clock,
             segments,
@@ -306,7 +309,7 @@ class Centre:
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
             stored.numbers("context_residual", (n, bins, k), within=LOGARITHMS),
             stored.numbers("trust", (n, k), within=(0.0, 1.0)),
-            noise=float(stored.numbers("noise", (), within=(0.0, 1.0))) if has_noise else 0.0,
+            noise=noise,
         )
 
 

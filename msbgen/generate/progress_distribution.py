@@ -283,9 +283,9 @@ class ProgressDistribution:
         if self.centre.noise > 0.0:
             # the mean residual of a few single runs is noise with this probability
             weight = np.exp(run_weight)
-            mean = (weight * self._run_durations(amounts, totals, active)).sum(axis=1)
-            noise = amounts[..., 0].sum(axis=1) * weight.sum(axis=1) / mean
-            amounts[..., 0] *= (noise**self.centre.noise)[:, None]
+            sums = (weight * self._run_durations(amounts, totals, active)).sum(axis=1)
+            residual = sums / (weight.sum(axis=1) * amounts[..., 0].sum(axis=1))
+            amounts[..., 0] *= (residual**-self.centre.noise)[:, None]
         return amounts, totals, active, run_weight
 
     def _active_runs(self, log_weight: Floats) -> tuple[Indices, Floats]:

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.errors import ProfileError
+from msbgen.generate.centre import Centre
 from msbgen.generate.single_runs import noise_probability
-from tasks import answer, fit_distribution, task
+from tasks import INSTRUCTIONS, answer, fit_distribution, task
 
 POINTS = np.array([(w, f) for w in np.linspace(0, 1, 6) for f in np.linspace(0, 1, 6)])
 CONTEXTS = np.stack([np.geomspace(2, 16, 6)[(5 * POINTS[:, 0]).round().astype(int)],
@@ -50,7 +53,24 @@ def test_durations_of_noisy_single_runs_are_those_of_the_trend():
         found = replace(fitted, centre=replace(fitted.centre, noise=noise))
         return np.abs(np.log(answer(found, query, "mean")[1] / trend))
 
+    stored = {name: array for name, (_, array) in fitted.centre.to_arrays().items()}
+    again = read_again(stored, fitted)
+    assert again.noise == fitted.centre.noise
+    np.testing.assert_array_equal(again.held_out, fitted.centre.held_out)
+    for clock, noise, sentence in ((1, 1.5, "numbers from 0"), (0, 0.5, "where time measures")):
+        with pytest.raises(ProfileError, match=sentence):
+            read_again({**stored, "noise": np.array(noise)}, fitted, clock)
     none, half, all_of_it = map(departure, (0.0, 0.5, 1.0))
     np.testing.assert_allclose(all_of_it, 0.0, atol=1e-6)
     assert none.max() > 0.001
     assert np.all(half <= none)
+
+
+def read_again(stored, fitted, clock=INSTRUCTIONS):
+    """The centre of a distribution from stored arrays."""
+    own = fitted.settings
+    return Centre.from_arrays(
+        StoredArrays("model", {name: np.asarray(array) for name, array in stored.items()}),
+        fitted.contexts, fitted.duration, clock=clock,
+        bins=own.bins, segments=own.segments, bandwidth=own.bandwidth,
+    )  # fmt: skip
