@@ -263,7 +263,7 @@ class Centre:
             **({"guessed": (("known",), imputed.astype(float))} if imputed.any() else {}),
             "context_residual": (("known", "bin", "quantity"), self.context_residual),
             "trust": (("known", "quantity"), self.shrinkage),
-            **({"noise": ((), self.noise)} if self.noise else {}),
+            "noise": ((), self.noise),
             **_with_dims("trend_", self.trend),
             **_with_dims("clock_", self.total_trend),
         }
@@ -294,10 +294,9 @@ class Centre:
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
-        noise = 0.0
-        if "noise" in stored.arrays:
-            noise = float(stored.numbers("noise", (), within=(0.0, 1.0)))
-            stored.want(clock != 0, stored.named("noise"), noise, "0 where time measures progress")
+        noise = float(stored.numbers("noise", (), within=(0.0, 1.0)))
+        good = clock != 0 or noise == 0.0
+        stored.want(good, stored.named("noise"), noise, "0 where time measures progress")
         return cls(
             clock,
             segments,
@@ -379,6 +378,8 @@ def _stored_trend(
             bool((contexts[:, parts[:m].any(axis=1)] > 0).all()),
             time_model.named("parts"), "of a level of 0", "levels > 0",
         )  # fmt: skip
+        timed = bool(parts.any(axis=0).all())
+        stored.want(timed, time_model.named("parts"), "0 in some bin", "a positive part")
         arrays["joint_parts"] = parts
         arrays["joint_width"] = time_model.numbers("width", (bins,), within=POSITIVE)
         arrays["joint_common"] = time_model.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
@@ -388,7 +389,10 @@ def _stored_trend(
         parts = of_duration.numbers("parts", (m + 1,), within=NOT_NEGATIVE)
         divided = contexts[:, parts[1:] > 0]
         good = bool(parts.any() and (divided > 0).all())
-        stored.want(good, of_duration.named("parts"), "0, or of a level of 0", "a part, levels > 0")
+        stored.want(
+            good, of_duration.named("parts"), "0 for all parts, or positive for a level of 0",
+            "a positive part, of levels > 0",
+        )  # fmt: skip
         arrays["duration_parts"] = parts
         arrays["duration_share"] = of_duration.numbers("share", (), within=(0.0, 1.0))
     return Trend.from_arrays(arrays)

@@ -492,7 +492,9 @@ def _variance(totals: Floats, held: Bools, means: Floats) -> Floats:
     n_runs = held.sum(axis=1)
     square = np.where(held, (totals - means[:, None]) ** 2, 0.0).sum(axis=1)
     floor = 0.01 * means.mean(axis=0)
-    variance = square / np.maximum(n_runs - 1, 1) / n_runs / np.maximum(means + floor, 1e-300) ** 2
+    # a counter that is always 0 has no variance, and the square of less than this would be 0
+    size = np.maximum(means + floor, 1e-150)
+    variance = square / np.maximum(n_runs - 1, 1) / n_runs / size**2
     return np.where(n_runs > 1, variance, 0.0)
 
 

@@ -43,7 +43,7 @@ from msbgen.generate.words import NUMBERS, WordColumns, outside_hull
 
 Floats = NDArray[np.float64]
 
-MODEL_SCHEMA = "msbgen-model/4"
+MODEL_SCHEMA = "msbgen-model/5"
 
 # Largest share of memory that one context may take: several are generated at a time.
 _MEMORY_SHARE = 0.05

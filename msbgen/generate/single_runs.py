@@ -2,9 +2,9 @@
 
 The logarithm of a measured duration over the trend's is f(β_i) + ε_i in context β_i.  A single run
 does not show how much of it is the run's own deviation ε_i.  Two hypotheses are compared: f is 0,
-or a Gaussian process with a squared exponential covariance over the contexts.  Their marginal
-likelihoods are maximal in the variance of ε_i, and averaged over length scales and over ratios of
-both variances (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, eq. 5.8).
+or a Gaussian process with a squared exponential covariance over the contexts.  Marginal likelihoods
+(Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, eq. 5.8) are maximal in the
+variance of ε_i.  They are averaged over length scales, and over ratios of both variances.
 """
 
 from itertools import product
@@ -16,8 +16,8 @@ from msbgen.core.contexts import squared_distances
 
 Floats = NDArray[np.float64]
 
-# Length scales of a resource, in ranges of the known contexts: of up to three resources that vary,
-# of more, and one of all together for many.
+# Length scales in ranges of the known contexts.  All combinations are tried for up to three
+# resources that vary, those of fewer scales for up to six, and equal scales for more.
 _LENGTHS, _FEW_LENGTHS, _SEVERAL, _MOST = (0.15, 0.5, 1.5), (0.3, 1.5), 3, 6
 # Variances of the process over that of a run.
 _RATIOS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -28,7 +28,8 @@ _ROUNDING, _LEAST_SQUARE = 1e-6, 1e-300
 def noise_probability(points: Floats, residual: Floats, n_runs: NDArray[np.int64]) -> float:
     """Probability that residuals (n,) at points (n, m) are noise, of variance inverse to the runs.
 
-    Both hypotheses are equally probable before.  Points are in any unit of each resource.
+    Residuals are logarithms of ratios, of contexts with `n_runs` (n,) runs.  Both hypotheses are
+    equally probable before.  Points are in any unit of each resource.
 
     Examples
     --------

@@ -91,6 +91,15 @@ def test_exchanged_single_runs_are_no_stretches(three_runs):
     assert places(found(single)) == {("exchanged", 2, 16)}
 
 
+def test_a_counter_that_is_always_zero_hides_no_fault(three_runs):
+    spoiled = spoilt(three_runs.isel(run=slice(0, 2)), exchanged=[(2, 16)])
+    silent = spoiled["cache_misses"].copy(
+        data=np.where(spoiled["cache_misses"].isnull(), np.nan, 0.0)
+    )
+    with np.errstate(divide="raise", invalid="raise"):
+        assert places(found(spoiled.assign(silent=silent))) == {("exchanged", 2, 16)}
+
+
 def test_the_time_of_a_stretch_is_predicted_and_the_rest_of_the_run_kept(three_runs):
     single = three_runs.isel(run=[0])
     slowed = spoilt(single, stretched=[(5, 0, 2.5, 0.4, 0.6)])

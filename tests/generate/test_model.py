@@ -181,9 +181,9 @@ def test_a_model_of_few_contexts_keeps_its_fit_of_the_duration(tmp_path):
 
 def test_a_profile_file_is_no_model(measured, tmp_path):
     measured.to_netcdf(tmp_path / "profiles.nc")
-    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/4'"):
+    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/5'"):
         ProfileModel.load(tmp_path / "profiles.nc")
-    xr.Dataset(attrs={"schema": "msbgen-model/4"}).to_netcdf(tmp_path / "half.nc")
+    xr.Dataset(attrs={"schema": "msbgen-model/5"}).to_netcdf(tmp_path / "half.nc")
     with pytest.raises(ProfileError, match=r"half\.nc: attribute 'labels' is None"):
         ProfileModel.load(tmp_path / "half.nc")
 

@@ -1,4 +1,4 @@
-"""Durations of single runs: noise is told from departures that neighbours share."""
+"""Durations of single runs: noise is distinguished from departures that neighbours share."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_durations_of_noisy_single_runs_are_those_of_the_trend():
     none, half, all_of_it = map(departure, (0.0, 0.5, 1.0))
     np.testing.assert_allclose(all_of_it, 0.0, atol=1e-6)
     assert none.max() > 0.001
-    assert np.all(half <= none)
+    np.testing.assert_allclose(half, 0.5 * none, rtol=0.3)
 
 
 def read_again(stored, fitted, clock=INSTRUCTIONS):
