@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import fidelity_many
 import fidelity_scores as fidelity
 import numpy as np
 from tables import (
@@ -122,6 +123,7 @@ def measure_programs(score: Callable[[str], dict], programs: Sequence[str]) -> d
 
 measure_equal = partial(measure_programs, fidelity.equal, fidelity.UNSEEN_PROGRAMS)
 measure_designs = partial(measure_programs, fidelity.compare_designs, fidelity.PROGRAMS)
+measure_many = partial(measure_programs, fidelity_many.many, fidelity_many.TRACES)
 measure_few = partial(measure_programs, fidelity.few, fidelity.PROGRAMS)
 
 
@@ -279,6 +281,23 @@ def _duration_cells(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return cells
 
 
+def tabulate_many(content: dict[str, Any]) -> Tables:
+    """Scores of both fits, and their ratios (differences of the coverage)."""
+    rows = []
+    for name in fidelity_many.TITLES:
+        cells = [fidelity_many.TITLES[name]]
+        for result in content["programs"].values():
+            own, exact = (result[method][name] for method in fidelity_many.METHODS)
+            if name == "coverage":
+                cells.append(f"{100 * own:.1f} / {100 * exact:.1f} %")
+            elif name == "seconds":
+                cells.append(f"{own:.0f} / {exact:.0f} s")
+            else:
+                cells.append(f"{own:.4f} / {exact:.4f} = {own / exact:.3f}")
+        rows.append(cells)
+    return {"many": markdown(["approximated / exact", *content["programs"]], rows)}
+
+
 def tabulate_real(content: dict[str, Any]) -> Tables:
     rows = []
     for name, result in content["programs"].items():
@@ -309,6 +328,7 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[dict], Tables], 
     "equal": (measure_equal, tabulate_equal, "fidelity-equal"),
     "designs": (measure_designs, tabulate_designs, "fidelity-designs"),
     "few": (measure_few, tabulate_few, "fidelity-few"),
+    "many": (measure_many, tabulate_many, "fidelity-many"),
     "real": (measure_real, tabulate_real, "real"),
 }
 
