@@ -45,6 +45,9 @@ Indices = NDArray[np.int64]
 _RADIUS = 1.5
 # Weight of far contexts in a neighbourhood: where no context is near, all have equal weights.
 _FAR = 1e-6
+# Levels of at most this share of the contexts have few of the runs by which the counts of others
+# are deconvolved.  Designs that visit every level have dozens, each as slow as a large one.
+_SMALL_LEVEL = 0.1
 # Of many contexts, so many are predicted and scored.
 _MOST_SCORED = 1000
 
@@ -486,14 +489,15 @@ def leave_out(
     predicted, state, n_bins = [], [], means.shape[1]
     ahead = _left_out_of_many(centre, scored) if many else None
     # of many contexts, levels are close
-    exact = folds is None and not many and any(len(group) > 1 for group in groups)
+    large = [len(group) > max(1, _SMALL_LEVEL * n) for group in groups]
+    exact = folds is None and not many and any(large)
     levels = OtherLevels.of(distribution, counts, used) if exact else None
     for done, group in enumerate(groups):
         if ahead is not None:
             prior = next(ahead)
         else:
             prior = left_out_prediction(distribution, means, group, anew=folds is not None)
-        if levels is not None and len(group) > 1:
+        if levels is not None and large[done]:
             prior = levels.predicted(group, prior)
         predicted.append(in_segments(prior, centre.segments))
         member, run = np.nonzero(used[group])

@@ -7,6 +7,7 @@ import pytest
 
 import partials
 from held import WithStates
+from msbgen.bounds import heldout
 from msbgen.bounds.heldout import leave_out
 from msbgen.data.schema import count_array
 from msbgen.generate.fit import fit_profiles
@@ -72,3 +73,20 @@ def test_a_counter_that_some_runs_lack_is_deconvolved_with_the_others(task, mode
     amounts, _ = predicted(fit_profiles(grouped, quick).distribution, count_array(grouped), level)
     whole, _ = predicted(model.distribution, count_array(task), level)
     np.testing.assert_allclose(amounts, whole, rtol=0.05)
+
+
+def test_levels_of_few_contexts_are_not_deconvolved_again(task, distribution, monkeypatch):
+    """A design that visits every level has dozens of them."""
+    counts, left = count_array(task), []
+
+    def note(others, group, prior):
+        left.append(len(group))
+        return prior
+
+    monkeypatch.setattr(heldout.OtherLevels, "predicted", note)
+    leave_out(distribution, counts)
+    assert left
+    assert min(left) > 0.1 * len(counts)
+    monkeypatch.setattr(heldout, "_SMALL_LEVEL", 0.99)
+    monkeypatch.setattr(heldout.OtherLevels, "of", None)  # not even prepared
+    leave_out(distribution, counts)
