@@ -63,8 +63,9 @@ class DeconvolutionSettings:
     # error of left-out intervals over that of the trend, below which the time model is used: a
     # smaller gain may be chance
     time_model_gain: float = 0.95
-    # the same for few single runs over several resources: to leave out one of three levels takes
-    # more from the time model, whose parts are all fitted to the rest, than from the trend
+    # the same for few single runs over several resources: without one of three levels, the parts of
+    # the time model are hardly determined.  Where its error is more than twice the trend's, as in
+    # eight contexts over three resources, it is indeed the worse one.
     time_model_gain_of_few: float = 2.0
     time_contexts: int = 1000  # contexts that a time model of many is fitted to
     negligible: float = 1e-12  # amounts below this share of their mean are rounding
