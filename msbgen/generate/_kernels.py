@@ -8,6 +8,9 @@ from numba import njit
 
 from msbgen.core.compiled import cached
 
+# Smallest amount that a prior may expect in an interval: its reciprocal must be finite.
+_LEAST_EXPECTED = 1e-300
+
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile at the first call; cache on disk where that is possible."""
@@ -61,11 +64,12 @@ def rebin_in_proportion(position, amounts, edges, prior, row, out):
     """As :func:`rebin`, in proportion to a prior instead of to the overlap.
 
     The prior of run r is prior[row[r]] of (m, bins, k).  Within a bin it is uniform; where it is
-    zero throughout an interval, the overlap decides.
+    (almost) zero throughout an interval, the overlap decides.
     """
     n, intervals, k = amounts.shape
     end = out.shape[1] - 1
     expected = np.empty(k)
+    part = np.empty(out.shape[1])  # of each bin, that an interval overlaps
     for r in range(n):
         out_r = out[r]
         prior_r = prior[row[r]]
@@ -89,20 +93,22 @@ def rebin_in_proportion(position, amounts, edges, prior, row, out):
                 expected[:] = 0.0
                 for b in range(j, last + 1):
                     overlap = min(stop, edges[b + 1]) - max(start, edges[b])
+                    part[b] = overlap / (edges[b + 1] - edges[b]) if overlap > 0.0 else 0.0
                     if overlap > 0.0:
-                        own = edges[b + 1] - edges[b]
                         for q in range(k):
-                            expected[q] += prior_r[b, q] * overlap / own
-                for b in range(j, last + 1):
-                    overlap = min(stop, edges[b + 1]) - max(start, edges[b])
-                    if overlap > 0.0:
-                        own, share = edges[b + 1] - edges[b], overlap / width
-                        for q in range(k):
-                            if expected[q] > 0.0:
-                                share_q = prior_r[b, q] * overlap / own / expected[q]
-                            else:
-                                share_q = share
-                            out_r[b, q] += amounts[r, i, q] * share_q
+                            expected[q] += prior_r[b, q] * part[b]
+                for q in range(k):
+                    amount = amounts[r, i, q]
+                    if expected[q] > _LEAST_EXPECTED:
+                        inverse = 1.0 / expected[q]
+                        for b in range(j, last + 1):
+                            if part[b] > 0.0:
+                                out_r[b, q] += amount * (prior_r[b, q] * part[b] * inverse)
+                    else:
+                        for b in range(j, last + 1):
+                            if part[b] > 0.0:
+                                overlap = part[b] * (edges[b + 1] - edges[b])
+                                out_r[b, q] += amount * (overlap / width)
                 j = last
             else:
                 for q in range(k):

@@ -259,9 +259,8 @@ def trend_of_counts(runs: Runs, like: Trend, deconvolutions: int) -> Trend:
 
 
 def everywhere(trend: Trend) -> list[Floats]:
-    """Equal weights of the known contexts for each counter: (n, n), or one row for all of many."""
-    n, many = len(trend.contexts), are_many(trend.contexts)
-    return [np.ones((1 if many else n, n))] * (len(trend.lengths) - 1)
+    """Equal weights of the known contexts for each counter: one row for all of them, (1, n)."""
+    return [np.ones((1, len(trend.contexts)))] * (len(trend.lengths) - 1)
 
 
 def neighbours(trend: Trend) -> list[Floats] | list[csr_array]:
@@ -278,41 +277,49 @@ def deconvolved_counts(
 ) -> Floats:
     """Amounts of the counters in each bin of the runs, NaN where not measured, (n, bins, k − 1).
 
-    `prior` (n_known, bins, k − 1) is a first estimate of the amounts; each of the k − 1
-    `kernels` (n_known, n_known) has the weights of the contexts in each other's corrections.
+    `prior` (n_known, bins, k − 1) is a first estimate of the amounts; each of the k − 1 `kernels`,
+    (n_known, n_known) or (1, n_known), has the weights of the contexts in each other's corrections.
     """
     position, amounts = runs.intervals
     amounts = np.ascontiguousarray(amounts[..., 1:])
     knots, missing = uniform_knots(prior.shape[1]), np.isnan(runs.state[..., 1:])
-    weight = runs.n_finite(runs.state)[..., 1:].astype(float)
     factors = runs.time_factors(runs.state, time_resolved=False)
     floor = np.maximum(_SETTINGS.negligible * prior.mean(axis=(0, 1)), 1e-300)
 
-    at = last = np.log(prior + floor)
-    last_step = np.zeros_like(at)
+    # a counter after the other, each contiguous: steps are products of matrices
+    weight = _counters_first(runs.n_finite(runs.state)[..., 1:].astype(float))
+    least = np.log(floor)[:, None, None] - 20.0
+    at = last = _counters_first(np.log(prior + floor))
+    step, last_step = np.empty_like(at), np.zeros_like(at)
     for _ in range(steps):
         expected = np.exp(at)
-        sums, step = np.zeros_like(at), np.empty_like(at)
-        _kernels.sum_in_proportion(position, amounts, knots, expected, runs.context, missing, sums)
+        sums = np.zeros_like(prior)
+        by_bin = np.ascontiguousarray(np.moveaxis(expected, 0, 2))
+        _kernels.sum_in_proportion(position, amounts, knots, by_bin, runs.context, missing, sums)
         for k, factor in factors.items():
             sums[..., k - 1] *= factor
-        for k, kernel in enumerate(kernels):
-            before = kernel @ (weight[..., k] * expected[..., k])
-            ratio = np.divide(
-                kernel @ sums[..., k], before, out=np.ones_like(before), where=before > 0
-            )
-            step[..., k] = np.log(np.maximum(ratio, _SETTINGS.least_ratio))
+        expected *= weight
+        for k, (kernel, after) in enumerate(zip(kernels, _counters_first(sums))):
+            before = kernel @ expected[k]
+            ratio = np.divide(kernel @ after, before, out=np.ones_like(before), where=before > 0)
+            step[k] = np.log(np.maximum(ratio, _SETTINGS.least_ratio))
         reached = at + step
         size = np.exp(reached) * last_step
-        along = (size * step).sum(axis=(0, 1))
-        along /= np.maximum((size * last_step).sum(axis=(0, 1)), 1e-300)
-        momentum = np.clip(along, 0.0, _SETTINGS.most_momentum)
-        at = np.maximum(reached + momentum * (reached - last), np.log(floor) - 20.0)
-        last, last_step = reached, step
+        along = np.einsum("knb,knb->k", size, step)
+        along /= np.maximum(np.einsum("knb,knb->k", size, last_step), 1e-300)
+        momentum = np.clip(along, 0.0, _SETTINGS.most_momentum)[:, None, None]
+        at = np.maximum(reached + momentum * (reached - last), least)
+        last, last_step, step = reached, step, last_step
+    last = np.ascontiguousarray(np.moveaxis(last, 0, 2))
     out = np.empty((len(amounts), *prior.shape[1:]))
     _kernels.rebin_in_proportion(position, amounts, knots, np.exp(last), runs.context, out)
     out[missing] = np.nan
     return out
+
+
+def _counters_first(values: Floats) -> Floats:
+    """The same values (n, bins, k), as a contiguous array (k, n, bins)."""
+    return np.ascontiguousarray(np.moveaxis(values, 2, 0))
 
 
 def interval_windows(runs: Runs, quantity: int = 0) -> Windows:
