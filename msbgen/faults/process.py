@@ -139,8 +139,8 @@ class ProcessSearch:
         ratio = square / variance
         amplitude = float(median(ratio)) / 0.455
         for _ in range(_STEPS):
-            z = ratio / max(amplitude, 1e-14)
-            amplitude *= float(((_FREEDOM + 1) * z / (_FREEDOM + z)).sum()) / len(z)
+            weighted = ratio / (_FREEDOM * max(amplitude, 1e-14) + ratio)
+            amplitude *= (_FREEDOM + 1) * float(weighted.sum()) / len(ratio)
         amplitude = max(amplitude, 1e-14)
         total = amplitude * variance + LEAST_SPREAD**2 * scale
         fit = np.log(total) + (_FREEDOM + 1) * np.log1p(square / total / _FREEDOM)

@@ -40,7 +40,8 @@ _MOST_FAULTS, _MOST_WITHDRAWN = 0.25, 12
 _ROUNDS, _EXEMPTIONS = 4, 3
 # Next best hypotheses that are tried with the noise fitted without their contexts.
 _NEXT = 3
-# Searches for processes that are kept for the next fit without the same contexts.
+# The last fits are kept for others under the same hypotheses, and the last searches for processes
+# for others without the same contexts.
 _LAST = 4
 # Counts below this share of their mean are treated additively.
 _FLOOR = 0.01
@@ -109,6 +110,16 @@ class _Fitted:
         return cls(likelihood, model, explanation, raised)
 
 
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """The noise of all quantities, time first, fitted without the contexts of some hypotheses."""
+
+    processes: tuple[Process, ...]
+    tables: tuple[Floats, ...]  # (n, n) each: as of `FaultModel`
+    times: Floats  # (n,): logarithms, centred
+    untimely: Bools  # (n,): contexts whose times the noise is fitted without
+
+
 class _Search:
     """One search; arguments as of `find_faulty_contexts`."""
 
@@ -133,7 +144,7 @@ class _Search:
         self._neighbours = _direct_neighbours(
             np.column_stack([rank / max(rank.max(), 1) for rank in ranks])
         )
-        self._model = self._fit((), np.arange(len(time)), raised=True)
+        self._fits: dict[frozenset[Hypothesis], _Fit] = {}
 
     def best(self, suspected: tuple[Hypothesis, ...] = ()) -> Explanation:
         """The likeliest explanation, searched from none and from the suspected hypotheses."""
@@ -169,7 +180,7 @@ class _Search:
 
     def _with(self, hypotheses: tuple[Hypothesis, ...], *, raised: bool) -> _Fitted:
         """These hypotheses, with the noise fitted without their contexts."""
-        model = self._fit(hypotheses, _sources(hypotheses, len(self._time)), raised=raised)
+        model = self._fitted_model(hypotheses, raised=raised)
         return _Fitted.of(model, _accepted(model, list(hypotheses)), raised)
 
     def _settle(self, hypotheses: tuple[Hypothesis, ...], *, raised: bool) -> _Fitted:
@@ -177,7 +188,7 @@ class _Search:
         best: _Fitted | None = None
         visited = set[frozenset[Hypothesis]]()
         for _ in range(_ROUNDS):
-            model = self._fit(hypotheses, _sources(hypotheses, len(self._time)), raised=raised)
+            model = self._fitted_model(hypotheses, raised=raised)
             fitted = _Fitted.of(model, _beam_search(model), raised)
             if best is None or fitted.likelihood > best.likelihood:
                 best = fitted
@@ -188,16 +199,28 @@ class _Search:
         assert best is not None
         return best
 
-    def _fit(
-        self, hypotheses: tuple[Hypothesis, ...], source: Indices, *, raised: bool
-    ) -> FaultModel:
+    def _fitted_model(self, hypotheses: tuple[Hypothesis, ...], *, raised: bool) -> FaultModel:
         """The model whose noise is fitted to the contexts without a fault."""
+        key = frozenset(hypotheses)
+        if key not in self._fits:
+            if len(self._fits) == _LAST:
+                del self._fits[next(iter(self._fits))]
+            self._fits[key] = self._fit(hypotheses)
+        fit = self._fits[key]
+        of_time, *of_counts = fit.processes
+        if raised:
+            of_time = raise_noise(of_time, self._neighbourhoods, fit.times, fit.untimely)
+        return FaultModel((of_time, *of_counts), fit.tables, self._neighbours, self._exempt)
+
+    def _fit(self, hypotheses: tuple[Hypothesis, ...]) -> _Fit:
+        """The noise of all quantities, raised for counts where neighbours deviate together."""
         n = len(self._time)
         slow, bad = np.zeros((2, n), dtype=bool)
         for one in hypotheses:
             if one.kind != "exchanged":
                 (slow if one.kind == "slow" else bad)[one.contexts[0]] = True
-        used = ~(slow | bad)
+        source, untimely = _sources(hypotheses, n), bad | slow
+        used = ~untimely
         rows, columns = np.flatnonzero(used), source[used]
         regression = TimeRegression.fit(
             self._contexts[rows],
@@ -210,21 +233,22 @@ class _Search:
         logs = np.log(self._counts + np.where(floor > 0, floor, 1.0))
         tables = [np.log(self._time) - np.log(predicted)]
         tables += [np.broadcast_to(column, (n, n)) for column in logs.T]
-        processes, centred = [], []
-        of_counts, of_time = self._without(bad.tobytes()), self._without((bad | slow).tobytes())
+        processes, centred, of_contexts = [], [], []
+        of_counts, of_time = self._without(bad.tobytes()), self._without(untimely.tobytes())
         for k, table in enumerate(tables):
-            skipped, search = (bad | slow, of_time) if k == 0 else (bad, of_counts)
+            skipped, search = (untimely, of_time) if k == 0 else (bad, of_counts)
             values = table[np.arange(n), source]
             middle = np.median(values[~skipped])
             values = values - middle
             process = search.fit(values)
             noise = np.maximum(process.noise, self._variance[:, k])
             process = Process(process.smooth, noise)
-            if raised or k > 0:
+            if k > 0:
                 process = raise_noise(process, self._neighbourhoods, values, skipped)
             processes.append(process)
             centred.append(table - middle)
-        return FaultModel(tuple(processes), tuple(centred), self._neighbours, self._exempt)
+            of_contexts.append(values)
+        return _Fit(tuple(processes), tuple(centred), of_contexts[0], untimely)
 
     def _corners(self, found: Explanation) -> Bools:
         """Contexts that would be faulty together with those around them."""

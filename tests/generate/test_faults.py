@@ -193,6 +193,7 @@ def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
     assert again.duration_bound(query, 0.2) == pytest.approx(model.duration_bound(query, 0.2))
 
 
+@pytest.mark.usefixtures("coarse")
 def test_every_run_is_kept_where_all_are_trusted(slow_in_one, tmp_path, capsys):
     """By the library and by the verbs, which name a single fault in full."""
     slow, repaired = slow_in_one
@@ -216,6 +217,7 @@ def test_every_run_is_kept_where_all_are_trusted(slow_in_one, tmp_path, capsys):
     assert "--keep-all needs the measured profiles" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("coarse")
 def test_comparisons_and_reports_trust_every_run_where_all_are_kept(
     slow_in_one, clean, tmp_path, capsys, monkeypatch
 ):
@@ -238,6 +240,7 @@ def test_comparisons_and_reports_trust_every_run_where_all_are_kept(
     assert fitted == [0, 1]
 
 
+@pytest.mark.usefixtures("coarse")
 def test_a_batch_trusts_every_run_where_all_are_kept(slow_in_one, tmp_path):
     msbgen.write_profiles(slow_in_one[0], tmp_path / "slow.nc")
     (tmp_path / "tasks.toml").write_text(
