@@ -76,7 +76,7 @@ def faults(page):
 
 
 def violations(page, *, colours=True):
-    """What axe finds wrong; contrasts, which take most of the time, only where `colours` is true."""
+    """What axe finds wrong, with the contrasts of `colours`, which take most of the time."""
     import axe_playwright_python
 
     folder = Path(axe_playwright_python.__file__).parent

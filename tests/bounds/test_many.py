@@ -21,21 +21,29 @@ def many():
     return synthetic_task(MANY, n_runs=3)
 
 
-@pytest.fixture
-def few_are_many(monkeypatch):
-    """More than 30 contexts are many, 20 choose the form of a fit."""
-    monkeypatch.setattr(contexts, "MOST_EXACT", 30)
-    monkeypatch.setattr("msbgen.trend.fit._CHOOSING", 20)
-
-
 @pytest.fixture(scope="module")
 def exact(many, quick):
     return calibrate_model(fit_profiles(many, quick), many)
 
 
-def test_many_contexts_are_fitted_as_few(few_are_many, many, quick, exact, between, tmp_path):
+@pytest.fixture(scope="module")
+def few_are_many(exact):
+    """More than 30 contexts are many, 20 choose the form of a fit, from the exact one on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contexts, "MOST_EXACT", 30)
+        patch.setattr("msbgen.trend.fit._CHOOSING", 20)
+        yield
+
+
+@pytest.fixture(scope="module")
+def low_rank(few_are_many, many, quick):
+    """A model of many contexts, and the steps of its fit."""
     seen = []
-    model = fit_profiles(many, quick, progress=lambda *step: seen.append(step))
+    return fit_profiles(many, quick, progress=lambda *step: seen.append(step)), seen
+
+
+def test_many_contexts_are_fitted_as_few(low_rank, many, exact, between, tmp_path):
+    model, seen = low_rank
     assert seen == [(k, len(seen)) for k in range(1, len(seen) + 1)]
     assert "LowRank" in type(model.distribution.centre.trend._smoother).__name__
     found, wanted = (m.generate(between, kind="mean") for m in (model, exact))
@@ -54,8 +62,8 @@ def test_many_contexts_are_fitted_as_few(few_are_many, many, quick, exact, betwe
     )
 
 
-def test_some_of_many_contexts_are_scored(few_are_many, many, quick, monkeypatch):
-    model = fit_profiles(many, quick)
+def test_some_of_many_contexts_are_scored(low_rank, many, monkeypatch):
+    model, _ = low_rank
     every = leave_out(model.distribution, count_array(many))
     monkeypatch.setattr("msbgen.bounds.heldout._MOST_SCORED", 24)
     some = leave_out(model.distribution, count_array(many))

@@ -13,7 +13,7 @@ from held import grid_groups, held_out
 from msbgen.bounds.growth import Growth, level_growth
 from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
 
-few = settings(max_examples=20)
+few = settings(max_examples=10)
 
 # Growth of errors of which half does not depend on the gap.
 HALF = Growth(errors=2.0, gaps=3.0)

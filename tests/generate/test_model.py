@@ -191,7 +191,7 @@ def test_a_profile_file_is_no_model(measured, tmp_path):
 def test_damaged_models_are_refused_in_a_sentence_or_generate(settings):
     ds, rng = fitted(settings)._as_dataset().copy(deep=True), np.random.default_rng(0)
     refused = 0
-    for _ in range(100):
+    for _ in range(60):
         model = refusal = None
         try:
             model = ProfileModel._from_dataset(damaged(ds, rng), "broken.nc")
@@ -205,7 +205,7 @@ def test_damaged_models_are_refused_in_a_sentence_or_generate(settings):
         for kind in KINDS:
             generated = model.generate([[3.0, 1.1], [8.0, 2.0]], kind=kind, n_samples=2)
             assert inspect_profiles(generated).errors == []
-    assert refused > 50
+    assert refused > 30
 
 
 def test_runs_that_end_long_after_the_last_snapshot_are_refused():
