@@ -45,6 +45,9 @@ _NEXT = 3
 _LAST = 4
 # Counts below this share of their mean are treated additively.
 _FLOOR = 0.01
+# Totals of a counter are limited to this multiple of the largest one without this share of the
+# contexts: a few far above all others are errors of reading, or properties of these contexts.
+_MOST_TIMES, _ABOVE = 8.0, 0.05
 # A line of at least so many contexts, of which this share is faulty, is a corner.
 _LINE, _FAULTY_SHARE = 3, 0.75
 # Nearest contexts among which direct neighbours are sought.
@@ -85,7 +88,12 @@ def find_faulty_contexts(
     order = np.lexsort(contexts.T[::-1])  # ties are broken by the levels, not by the file's order
     pairs = np.ix_(order, order)
     search = _Search(
-        contexts[order], time[order], counts[order], variance[order], exempt[order], excess[pairs]
+        contexts[order],
+        time[order],
+        _limited(counts[order]),
+        variance[order],
+        exempt[order],
+        excess[pairs],
     )
     place = np.argsort(order)
     found = search.best(tuple(_renumbered(one, place) for one in suspected))
@@ -284,6 +292,12 @@ class _Search:
             left = max(1.0 / precision[i, i] - process.noise[i] - 0.49, 0.0)
             weight[i] = process.noise[i] / (process.noise[i] + left)
         return factor, weight
+
+
+def _limited(counts: Floats) -> Floats:
+    """Totals (n, k) without those far above all others, by which no label can be recognised."""
+    largest = np.sort(counts, axis=0)[-1 - max(1, int(_ABOVE * len(counts)))]
+    return np.minimum(counts, _MOST_TIMES * largest)
 
 
 def _renumbered(hypothesis: Hypothesis, numbers: Indices) -> Hypothesis:

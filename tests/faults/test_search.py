@@ -84,6 +84,14 @@ def test_an_exchange_that_only_counts_show_is_found():
     assert one.kind == "exchanged"
 
 
+@pytest.mark.parametrize("place", [7, 13, 20])
+def test_misses_in_one_context_alone_are_no_exchange(place):
+    contexts = machine()
+    time, counts = task(contexts)
+    counts[np.arange(len(counts)) != place, 1] = 0.0
+    assert found(contexts, time, counts) == set()
+
+
 @pytest.mark.parametrize("seed", [0, 12])
 def test_two_runs_alike_by_chance_do_not_hide_the_noise(seed):
     levels = np.meshgrid([2.0, 6, 11], np.linspace(70.0, 1400, 5), np.linspace(1.2, 2.2, 5))
