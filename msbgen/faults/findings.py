@@ -124,13 +124,21 @@ class WrongCount(Fault):
     kind = "count"
     place = (("run", int), ("interval", int), ("counter", int))
 
-    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
-        """See :meth:`Fault.sentence`."""
+    @property
+    def of_run(self) -> tuple[int, int, int]:
+        """Context, run and counter."""
+        return self.contexts[0], self.run, self.counter
+
+    def sentence(
+        self, describe: Callable[[int], str], counters: Sequence[str], more: int = 0
+    ) -> str:
+        """See :meth:`Fault.sentence`; `more` counts of the run and counter are wrong, too."""
+        others = f" and {more} more of this run" if more else ""
         return (
             f"counter '{counters[self.counter]}' is {self.factor:.3g} times the most that other "
             f"runs have, in {describe(self.contexts[0])}, run {self.run}, interval "
-            f"{self.interval}: it was read wrongly; the mean of its neighbours is taken: measure "
-            f"that run again."
+            f"{self.interval}{others}: it was read wrongly; the mean of its neighbours is taken: "
+            f"measure that run again."
         )
 
 
@@ -195,8 +203,15 @@ class Findings:
         return list(dict.fromkeys(level for fault in order for level in fault.levels))
 
     def sentences(self, describe: Callable[[int], str], counters: Sequence[str]) -> list[str]:
-        """One sentence per fault; see :meth:`Fault.sentence`."""
-        return [fault.sentence(describe, counters) for fault in self.faults]
+        """One sentence per fault, see :meth:`Fault.sentence`; one for all wrong counts of a run."""
+        of_runs = Counter(fault.of_run for fault in self.faults if isinstance(fault, WrongCount))
+        found = []
+        for fault in self.faults:
+            if not isinstance(fault, WrongCount):
+                found.append(fault.sentence(describe, counters))
+            elif number := of_runs.pop(fault.of_run, 0):
+                found.append(fault.sentence(describe, counters, number - 1))
+        return found
 
     def numbers(self) -> str:
         """Number of faults of each kind in words: ``2 slow contexts, 1 impossible count``."""

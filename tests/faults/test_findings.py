@@ -84,6 +84,17 @@ def test_a_sentence_names_the_place_and_a_remedy(fault):
     assert text.count("\n") == 0
 
 
+def test_wrong_counts_of_a_run_are_one_sentence():
+    counts = [replace(COUNT, interval=interval) for interval in (3, 4, 9)]
+    other = replace(COUNT, run=1)
+    sentences = Findings((*counts, SLOW, other)).sentences(
+        "context {}".format, ["instructions", "misses"]
+    )
+    assert len(sentences) == 3
+    assert "run 0, interval 3 and 2 more of this run: it was read wrongly" in sentences[0]
+    assert "run 1, interval 3: it was read wrongly" in sentences[2]
+
+
 def test_the_sentence_names_a_drift_that_turned_back():
     turned = MachineDrift(terms=(0.005, -0.1), factor=1.01, log_odds=9.0)
     text = turned.sentence(str, [])
