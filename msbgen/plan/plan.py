@@ -82,8 +82,7 @@ class Plan:
     contexts : ndarray, (rows, n_resources)
     runs : ndarray of int, (rows,)
     seconds : ndarray, (rows,)
-        Predicted cost of each row: its runs, and the preparation of the context [s].  Without
-        measurements and without `run_seconds`: in units of a run at the highest levels.
+        Predicted cost of each row: its runs, and the preparation of the context [s].
     error : ndarray, (1 + rows,)
         Expected error before the first and after each row, dimensionless.  It is the error of the
         predicted counts of an interval at equal progress over each counter's largest count, root
@@ -107,6 +106,9 @@ class Plan:
         Time of one run of each context measured before [s].
     rest : tuple of Rest
         The rows that follow within the budget and are not worth their time; none or one.
+    timed : bool
+        Whether the time of a run is known.  Else, without measurements and without `run_seconds`,
+        a run at the highest levels is taken to last 1 s.
     """
 
     resources: tuple[str, ...]
@@ -122,6 +124,7 @@ class Plan:
     labels: tuple[tuple[str, ...], ...] = ()
     spent: float = 0.0
     rest: tuple[Rest, ...] = ()
+    timed: bool = True
 
     @property
     def pays(self) -> int:
@@ -167,6 +170,8 @@ class Plan:
         contexts = number_of(len(self.runs), "context")
         runs = number_of(int(self.runs.sum()), "run")
         lines = [f"{contexts}, {runs}, about {total:.4g} s"]
+        if not self.timed:
+            lines[0] += " if a run at the highest levels takes 1 s (--run-seconds, run_seconds)"
         if self.advice:
             lines.append(self.advice)
         if self.again:
@@ -218,6 +223,7 @@ class Plan:
             "contexts": self.contexts.tolist(),
             "runs": self.runs.tolist(),
             "seconds": self.seconds.tolist(),
+            "timed": self.timed,
             "error": self.error.tolist(),
             "noise": self.noise,
             "calibrated": self.calibrated,
@@ -404,6 +410,7 @@ def plan_contexts(
         if isinstance(source, ProfileModel)
         else (),
         spent,
+        timed=isinstance(source, ProfileModel) or run_seconds is not None,
     )
     return _ended(plan) if prior.calibrated and not whole_budget else plan
 

@@ -43,6 +43,13 @@ def test_plans_without_measurements_are_prefixes_of_one_order(little, much):
     assert costs[min(costs)] > costs[max(costs)]
 
 
+def test_a_plan_says_by_which_time_of_a_run_it_goes():
+    for run_seconds, told in ((None, True), (1.0, False)):
+        plan = plan_contexts(LEVELS, 4, run_seconds=run_seconds)
+        assert ("if a run at the highest levels takes 1 s" in plan.describe()) is told
+        assert plan.as_dict()["timed"] is not told
+
+
 def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
     trace, model = gzip
     assert plan_contexts(model, "10s").advice.startswith("stop: ")  # the noise is much larger
