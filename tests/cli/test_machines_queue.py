@@ -1,6 +1,7 @@
 """``msbgen machines queue``: table, JSON and picture of every placement."""
 
 import csv
+import importlib.util
 import json
 
 import pytest
@@ -24,6 +25,15 @@ def scenario(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def without_matplotlib(monkeypatch):
+    """No picture is drawn: it takes longer than all the rest."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "matplotlib" else find(name)
+    )
+
+
 def test_table_json_and_picture(msbgen, scenario):
     done = msbgen(*ASKED)
     assert done.returncode == 0, done.stderr
@@ -43,7 +53,7 @@ def test_table_json_and_picture(msbgen, scenario):
     assert f"{wanted[0]['makespan_over_bound']:.3f}" in done.stdout
 
 
-def test_what_became_of_every_job_as_logs(msbgen, scenario):
+def test_what_became_of_every_job_as_logs(msbgen, scenario, without_matplotlib):
     done = msbgen(*ASKED, "--swf", "--seed", 3)
     assert done.returncode == 0, done.stderr
     logs = sorted((scenario / "out").glob("*.swf"))
@@ -56,7 +66,7 @@ def test_what_became_of_every_job_as_logs(msbgen, scenario):
     assert float(end.max()) == pytest.approx(row["makespan"])
 
 
-def test_seeds_and_existing_files(msbgen, refused, scenario):
+def test_seeds_and_existing_files(msbgen, refused, scenario, without_matplotlib):
     assert msbgen(*ASKED).returncode == 0
     before = (scenario / "out" / "queue.csv").read_bytes()
     refused(2, "exists already", *ASKED)
@@ -98,11 +108,7 @@ def test_an_output_that_is_an_input_is_refused(refused, scenario):
     refused(2, "is the input 'out/queue.csv', too; name another output", *ASKED, "--force")
 
 
-def test_without_matplotlib_there_is_no_picture(msbgen, scenario, monkeypatch):
-    find = __import__("importlib.util").util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "matplotlib" else find(name)
-    )
+def test_without_matplotlib_there_is_no_picture(msbgen, scenario, without_matplotlib):
     done = msbgen(*ASKED)
     assert done.returncode == 0
     assert "no picture: matplotlib is not installed" in done.stderr
