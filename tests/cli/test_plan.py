@@ -13,14 +13,11 @@ from msbgen.cli.plan import _hint_at_groups, _show
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan
+from msbgen.generate.fit import fit_profiles
+from msbgen.generate.progress_distribution import ProgressSettings
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 RESOURCES = ["cache_ways", "bandwidth", "frequency"]
-
-
-@pytest.fixture(scope="module")
-def coarse():
-    """Where a plan ends depends on the bins: these tests keep those of users."""
 
 
 def test_measure_plan_measure(tmp_path, msbgen):
@@ -37,12 +34,13 @@ def test_measure_plan_measure(tmp_path, msbgen):
     assert "expected error of profiles" in done.stdout
     planned = read_plan(tmp_path / "next.csv", RESOURCES).contexts
     assert not {tuple(r) for r in planned} & {tuple(r) for r in context_table(measured)}
-    done = msbgen("plan", "measured.nc", "--budget", "1h", "-o", "-", "--json", "plan.json")
+    fit_profiles(measured, ProgressSettings()).save(tmp_path / "model.nc")  # bins as of users
+    done = msbgen("plan", "model.nc", "--budget", "1h", "-o", "-", "--json", "plan.json")
     assert done.returncode == 0, done.stderr
     stop = json.loads((tmp_path / "plan.json").read_text())["stop"]
     assert stop["sentence"].startswith("stop after the first ")
     assert stop["sentence"] in done.stderr
-    every = msbgen("plan", "measured.nc", "--budget", "3min", "--whole-budget", "-o", "every.csv")
+    every = msbgen("plan", "model.nc", "--budget", "3min", "--whole-budget", "-o", "every.csv")
     assert every.returncode == 0, every.stderr
     whole = read_plan(tmp_path / "every.csv", RESOURCES)
     assert len(whole.contexts) >= done.stdout.count("\n") - 1
