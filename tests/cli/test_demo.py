@@ -13,15 +13,13 @@ from msbgen.data.store import read_profiles
 from msbgen.evaluate import scores
 from msbgen.evaluate.scores import METHODS, score_methods
 from msbgen.platform import platform_contexts
-from msbgen.report import figures
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch, unlaid):
     sizes = {"PLANNED": 27, "RUNS": 2, "HELD_BACK": 8, "TRUTH_RUNS": 5}
     for name, value in sizes.items():
         monkeypatch.setattr(demo, name, value)
-    monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")  # they take long
 
 
 def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msbgen, refused):
