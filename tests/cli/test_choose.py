@@ -117,30 +117,36 @@ def test_answers_of_a_saved_model_import_only_what_they_need(saved, folder):
     rest = ["--contexts", "all", *RATE]
     choice = ["choose", "m.nc", "--deadline", "150ms", "--cost", COST, *RATE, "--untested"]
     plan = ["plan", "m.nc", "--budget", 3, "-o", "p.csv"]
-    answers, loaded = imported([["bound", "m.nc", *rest], choice, plan], folder)
-    assert len(answers) > 12
-    assert answers[0].startswith("cache_ways,frequency,duration_bound")
-    assert loaded & {"numba", "scipy", "dask"} == set()
     writing = [
         ["bound", "m.nc", *rest, "-o", "b.nc"],
         ["generate", "m.nc", "--contexts", "all", "-o", "g.nc"],
     ]
-    answers, loaded = imported(writing, folder)
-    assert [line.partition(":")[0] for line in answers[:2]] == ["b.nc", "g.nc"]
-    assert loaded & {"dask", "distributed", "scipy.stats"} == set()
+    (answers, loaded), (written, more) = imported(
+        [[["bound", "m.nc", *rest], choice, plan], writing], folder
+    )
+    assert len(answers) > 12
+    assert answers[0].startswith("cache_ways,frequency,duration_bound")
+    assert "netCDF4" in loaded
+    assert loaded & {"numba", "scipy", "dask"} == set()
+    assert [line.partition(":")[0] for line in written[:2]] == ["b.nc", "g.nc"]
+    assert more & {"dask", "distributed", "scipy.stats"} == set()
 
 
-def imported(commands, folder):
-    """Lines that commands print in one process, and the modules and packages that it imports."""
+def imported(steps, folder):
+    """What commands print in one process, in lines, and what it has imported by then, by steps."""
     code = "import sys\nfrom msbgen.cli.main import main\n"
-    code += "".join(f"assert not main({[*map(str, each)]})\n" for each in commands)
-    code += "print(*sys.modules)"
+    for commands in steps:
+        code += "".join(f"assert not main({[*map(str, each)]})\n" for each in commands)
+        code += "print('modules', *sys.modules)\n"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
     )
-    *answers, loaded = done.stdout.splitlines()
-    assert "netCDF4" in loaded.split()
-    return answers, set(loaded.split())
+    lines = iter(done.stdout.splitlines())
+    for _ in steps:
+        answers = []
+        while not (line := next(lines)).startswith("modules "):
+            answers.append(line)
+        yield answers, set(line.split())
 
 
 def test_a_cheaper_context_that_only_its_bound_refuses_is_named_to_be_measured(
