@@ -1,12 +1,16 @@
 """``msbgen graph fit`` and ``predict``: files in, a model and a table out, or a sentence."""
 
+import contextlib
 import csv
+import io
 import shutil
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 
 from forks import anew
+from msbgen.cli.main import main
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
 from msbgen.graphs.devices import shipped_device
@@ -41,6 +45,14 @@ def folder(tmp_path_factory):
 FIT = ("--graphs", "graphs", "--profiles", "profiles", "--device", "tx2")
 
 
+@pytest.fixture(scope="module")
+def fitted(folder):
+    """The model of these runs, m.nc in the folder, and what the command printed."""
+    with contextlib.chdir(folder), redirect_stdout(io.StringIO()) as out:
+        assert main(["graph", "fit", "runs.csv", *FIT, "-o", "m.nc", "--folds", "3"]) == 0
+    return out.getvalue()
+
+
 @pytest.fixture
 def here(folder, tmp_path):
     """A copy of it, where the command works."""
@@ -48,10 +60,8 @@ def here(folder, tmp_path):
     return tmp_path
 
 
-def test_a_model_answers_in_every_context(msbgen, here):
-    done = msbgen("graph", "fit", "runs.csv", *FIT, "-o", "m.nc", "--folds", "3")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
+def test_a_model_answers_in_every_context(msbgen, fitted, here):
+    assert fitted == (
         "m.nc: 120 runs on tx2; intervals at a miscoverage of 0.1429 or more, from 6 families\n"
     )
     graph = f"graphs/{SOME[0]}.json"
@@ -119,8 +129,8 @@ def test_parts_of_a_device_are_joined_and_their_order_is_learned_with(here, msbg
     refused(3, "started in the order arrival, and the predictor's is heft", *requested)
 
 
-def test_a_sheet_that_is_not_the_fitted_one_is_named(here, msbgen, refused):
-    assert msbgen("graph", "fit", "runs.nc", *FIT, "-o", "m.nc", "--schedule-only").returncode == 0
+@pytest.mark.usefixtures("fitted")
+def test_a_sheet_that_is_not_the_fitted_one_is_named(here, refused):
     text = shipped_file("devices/tx2.toml").read_text()
     (here / "mine.toml").write_text(text.replace("base_power = 5.6", "base_power = 4.6"))
     requested = ("m.nc", f"graphs/{SOME[0]}.json", "--device", "mine.toml", "--contexts", "all")
@@ -133,9 +143,9 @@ def test_a_sheet_that_is_not_the_fitted_one_is_named(here, msbgen, refused):
     )
 
 
-def test_predict_needs_no_torch(here, msbgen):
-    assert msbgen("graph", "fit", "runs.nc", *FIT, "-o", "t.nc", "--folds", "3").returncode == 0
-    requested = ["graph", "predict", "t.nc", f"graphs/{SOME[0]}.json", "--device", "tx2"]
+@pytest.mark.usefixtures("fitted")
+def test_predict_needs_no_torch(here):
+    requested = ["graph", "predict", "m.nc", f"graphs/{SOME[0]}.json", "--device", "tx2"]
     requested += ["--contexts", "grid:2x2x2x2x2x2", "--miscoverage", "0.2"]
     code = f"import os\nfrom msbgen.cli.main import main\nos.chdir({str(here)!r})\n"
     lines = anew(f"{code}print(main({requested}))", missing=("torch",))
