@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from dataclasses import replace
 
 # a worker a core: teams of threads inside the linear algebra would fight over the cores
 for library in ("OPENBLAS", "MKL", "OMP"):
@@ -174,6 +175,24 @@ def coarse():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vars(DEFAULT), "bins", 50)
         yield
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    """Predictors of runtimes and of machines learn for less long, for tests of their use."""
+    from machines import QUICK
+    from msbgen.machines import predictor as relative
+    from msbgen.runtimes.predictor import RuntimePredictor
+
+    settings = RuntimePredictor._settings
+
+    def fewer_steps(predictor):
+        towers = settings(predictor)
+        return replace(towers, steps=min(towers.steps, 60))
+
+    monkeypatch.setattr(RuntimePredictor, "_settings", fewer_steps)
+    monkeypatch.setattr(relative, "KrigingSettings", lambda: QUICK["kriging"])
+    monkeypatch.setattr(relative, "TreesSettings", lambda: QUICK["trees"])
 
 
 @pytest.fixture(scope="session")

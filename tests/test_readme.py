@@ -7,23 +7,18 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 import msbgen
-from machines import QUICK
 from msbgen.cli.main import main
 from msbgen.data.tables import read_plan
-from msbgen.machines import predictor as relative
 from msbgen.platform import record
-from msbgen.runtimes import predictor as completion
-from msbgen.runtimes.towers import TowerSettings
 from pages import OTHERS, PAGES, README, ROOT, STUDIES, blocks
 
-pytestmark = pytest.mark.usefixtures("coarse")
+pytestmark = pytest.mark.usefixtures("coarse", "brief")
 
 
 def name(page):
@@ -85,19 +80,10 @@ def can_record():
     return True
 
 
-@dataclass(frozen=True)
-class BriefTowers(TowerSettings):
-    """Towers that learn for less long."""
-
-    steps: int = 60
-
-
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks("python", p)], ids=name)
 def test_the_examples_of_a_page_run(page, few, monkeypatch):
     """All Python of a page in a row, as a reader would type it, on thinner data."""
     monkeypatch.chdir(few)
-    monkeypatch.setattr(completion, "TowerSettings", BriefTowers)
-    monkeypatch.setattr(relative, "KrigingSettings", lambda: QUICK["kriging"])
     find = msbgen.shipped_file
     thin = {"gzip.nc", "gzip-truth.nc"}
 
