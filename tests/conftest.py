@@ -3,11 +3,15 @@
 import gc
 import os
 import signal
+import sys
 from dataclasses import replace
 
 # a worker a core: teams of threads inside the linear algebra would fight over the cores
 for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+# where bytecode is not kept, each process that tests start would compile a hundred modules
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -71,6 +75,7 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 10)
     gc.enable()
 
 
