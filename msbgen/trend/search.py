@@ -30,6 +30,8 @@ _COORDINATE_GAIN = 0.8
 _FAINT = 1e-5
 # Bins in a search where their noise differs.
 _SOME_BINS = 40
+# Contexts from which on threads are faster: below, they wait for the interpreter.
+_MANY = 200
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class ParameterSearch:
             return _descend(smoother, self._folds, *job[0], varies, job[1])
 
         jobs = zip(self._columns, start.points)
+        if len(z) < _MANY:
+            return ParameterChoice(start.names, start.form, tuple(map(one, jobs)))
         with ThreadPoolExecutor(available_cores()) as pool:  # quantities are independent
             return ParameterChoice(start.names, start.form, tuple(pool.map(one, jobs)))
 
