@@ -12,6 +12,9 @@ for library in ("OPENBLAS", "MKL", "OMP"):
 # where bytecode is not kept, each process that tests start would compile a hundred modules
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# the peer of some tests would import these, for seconds, and is given arrays of numpy only
+for library in ("PYTORCH", "JAX", "CUPY", "TENSORFLOW"):
+    os.environ.setdefault(f"POT_BACKEND_DISABLE_{library}", "1")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

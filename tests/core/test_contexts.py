@@ -40,7 +40,7 @@ def in_hull(known, query):
     return found.fun
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 9])
 )

@@ -321,16 +321,18 @@ def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind
 
 
 EVERY_WAY = """
+from dataclasses import replace
 from msbgen import PRESETS, ProfileModel, fit_profiles, read_profiles
 from msbgen.bridge import _kernels
 def compiled():
     return {{n: len(getattr(f, "signatures", [])) for n, f in vars(_kernels).items()}}
 measured = read_profiles({path!r})
-model = fit_profiles(measured)
+presets = PRESETS | {{"default": replace(PRESETS["default"], bins=50)}}
+model = fit_profiles(measured, presets["default"])
 model.generate([[3.0, 1.1]], kind="mean")
 model.distribution.durations(model.distribution.contexts)
 print(sum(compiled().values()))
-for name, settings in PRESETS.items():
+for name, settings in presets.items():
     model = fit_profiles(measured, settings)
     model.save({path!r} + name)
     for model in (model, ProfileModel.load({path!r} + name)):
