@@ -345,17 +345,20 @@ def _wait(state, machine, job, now):
 
 
 @_kernel
-def simulate_queues(jobs, sets, columns, sizes, how, out):
-    """Simulate all jobs; ``how`` is (placement, whether all machines share one queue)."""
-    placement, one = how
+def simulate_queues(state, one, touched):
+    """Simulate all jobs from a new state; `one` is whether all machines share one queue.
+
+    `touched` (machines,) is overwritten.  It and the state are made by the caller: code that
+    makes arrays takes a quarter of the time of the compilation.
+    """
+    jobs, out, placement = state.jobs, state.out, state.placement
     n = len(jobs.submission)
-    state = _new_state(jobs, sets, columns, sizes, how, out)
-    touched = np.zeros(len(sizes), dtype=np.bool_)
     # typed numbers: a literal would have a function compiled once more for its own type
     arrived, head = np.int64(0), np.int64(0)
     while arrived < n or state.heap.count[0]:
         # invariant: all ends and submissions before `now` have been processed
-        touched[:] = False
+        for machine in range(len(touched)):
+            touched[machine] = False
         ends = state.heap.times[0] if state.heap.count[0] else np.inf
         if arrived == n or ends <= jobs.submission[arrived]:
             now = ends
@@ -375,45 +378,9 @@ def simulate_queues(jobs, sets, columns, sizes, how, out):
         if one:
             head = _serve_all(state, head, arrived, now)
             continue
-        for machine in range(len(sizes)):
+        for machine in range(len(touched)):
             if touched[machine]:
                 _serve(state, machine, now)
-
-
-@_kernel
-def _new_state(jobs, sets, columns, sizes, how, out):
-    n, m = jobs.estimate.shape
-    most = min(np.max(sizes), n)
-    running = Running(
-        sizes.copy(),
-        np.zeros(m, dtype=np.int64),
-        np.empty((m, most)),
-        np.empty((m, most), dtype=np.int64),
-    )
-    heap = Heap(np.empty(n), np.empty(n, dtype=np.int64), np.zeros(1, dtype=np.int64))
-    leaves = 1
-    while leaves < n:
-        leaves *= 2
-    trees = np.full((len(columns.machine), 2 * leaves, 3), np.inf)
-    trees[:, :, WORK] = 0.0
-    queued = np.zeros(len(columns.machine), dtype=np.int64)
-    turns = np.zeros(len(sets.first) - 1, dtype=np.int64)
-    placement, one = how
-    placed_at_start = one and placement in (ROUND_ROBIN, GREEDY)
-    return QueueState(
-        jobs,
-        sets,
-        columns,
-        sizes,
-        placement,
-        placed_at_start,
-        out,
-        running,
-        heap,
-        trees,
-        queued,
-        turns,
-    )
 
 
 @_kernel

@@ -134,18 +134,38 @@ def simulate_queue(
         machine[:] = sets.machines[sets.first[sets.set_of_job] + position]
     start, planned = np.full(n, np.nan), np.empty(n)
     times = jobs.submission, jobs.nodes, jobs.runtime, jobs.estimate
-    _kernels.simulate_queues(
+    sizes = check_machines(jobs, machines)
+    state = _kernels.QueueState(
         _kernels.JobArrays(*(np.ascontiguousarray(values[order]) for values in times)),
         sets,
         tree_columns,
-        check_machines(jobs, machines),
-        (_CODES[placement], queue == "one"),
+        sizes,
+        _CODES[placement],
+        placed_at_start,
         _kernels.JobResults(start, planned, machine),
+        **_idle(n, sets, len(tree_columns.machine), sizes),
     )
+    _kernels.simulate_queues(state, queue == "one", np.zeros(m, dtype=np.bool_))
     rank = np.empty(n, dtype=np.int64)
     rank[order] = np.arange(n)
     start, machine = start[rank], machine[rank]
     return Schedule(start, start + jobs.runtime[np.arange(n), machine], machine)
+
+
+def _idle(n: int, sets: _kernels.MachineSets, columns: int, sizes: Indices) -> dict[str, Any]:
+    """State of machines without jobs: what runs, ends and waits, for `n` jobs."""
+    shape = len(sizes), min(int(sizes.max()), n)
+    ends, numbers = np.empty(shape), np.empty(shape, dtype=np.int64)
+    free, counts = sizes.copy(), np.zeros(len(sizes), dtype=np.int64)
+    trees = np.full((columns, 2 << (n - 1).bit_length(), 3), np.inf)
+    trees[:, :, _kernels.WORK] = 0.0
+    return {
+        "running": _kernels.Running(free, counts, ends, numbers),
+        "heap": _kernels.Heap(np.empty(n), np.empty(n, dtype=np.int64), np.zeros(1, np.int64)),
+        "trees": trees,
+        "queued": np.zeros(columns, dtype=np.int64),
+        "turns": np.zeros(len(sets.first) - 1, dtype=np.int64),
+    }
 
 
 def _sets(allowed: NDArray[np.bool_]) -> _kernels.MachineSets:
