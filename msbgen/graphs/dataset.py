@@ -73,9 +73,8 @@ def _problems(graph: xr.Dataset) -> Iterator[str]:
     yield from edges
     if edges:
         return
-    derived = _with_paths(graph)
-    for name in _DERIVED:
-        if not np.array_equal(graph[name].values, derived[name].values):
+    for name, values in _paths(graph).items():
+        if not np.array_equal(graph[name].values, values):
             yield f"variable '{name}' does not follow from the edges; make the graph again."
 
 
@@ -187,6 +186,11 @@ def make(
 
 def _with_paths(graph: xr.Dataset) -> xr.Dataset:
     """The graph with the variables that follow from its edges, works and times, computed anew."""
+    return graph.assign({k: SCHEMA[k].entry(v, units="1") for k, v in _paths(graph).items()})
+
+
+def _paths(graph: xr.Dataset) -> dict[str, NDArray[Any]]:
+    """Values of the variables that follow from the edges, works and times, by name."""
     weight = graph["time" if "time" in graph else "work"].values.astype(float)
     pairs = edges_of(graph)
     n = len(weight)
@@ -198,10 +202,7 @@ def _with_paths(graph: xr.Dataset) -> xr.Dataset:
     through = before[pairs[:, 0]] + weight[pairs[:, 0]] + after[pairs[:, 1]]
     longest = float(np.max(before + after, initial=0.0))
     critical = through >= longest * (1.0 - _ROUNDING)
-    derived = (depth, sink, critical, np.diff(depth[pairs], axis=1)[:, 0])
-    return graph.assign(
-        {name: SCHEMA[name].entry(v, units="1") for name, v in zip(_DERIVED, derived)}
-    )
+    return dict(zip(_DERIVED, (depth, sink, critical, np.diff(depth[pairs], axis=1)[:, 0])))
 
 
 def longest_paths(order: Indices, pairs: Indices, weight: Floats) -> Floats:

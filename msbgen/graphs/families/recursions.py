@@ -82,13 +82,25 @@ def queens(p: GraphBuilder, n: int) -> None:
 
 def _visited(n: int, placed: tuple[int, ...]) -> int:
     """Boards that a search visits below some queens placed in the first rows; up to six rows."""
-    if len(placed) >= min(n, 6):
-        return 1
-    row = len(placed)
-    free = [
-        c for c in range(n) if all(c != q and abs(c - q) != row - r for r, q in enumerate(placed))
-    ]
-    return 1 + sum(_visited(n, (*placed, column)) for column in free)
+    columns = left = right = 0  # attacked columns of the next row, a bit each
+    for column in placed:
+        columns, left, right = _attacked(1 << column, columns, left, right)
+    return _below(min(n, 6) - len(placed), (1 << n) - 1, columns, left, right)
+
+
+def _attacked(queen: int, columns: int, left: int, right: int) -> tuple[int, int, int]:
+    """Columns of the row below that are attacked straight and along both diagonals."""
+    return columns | queen, (left | queen) << 1, (right | queen) >> 1
+
+
+def _below(rows: int, board: int, columns: int, left: int, right: int) -> int:
+    """Boards that a search of so many more rows visits, this one included."""
+    count, free = 1, board & ~(columns | left | right) if rows > 0 else 0
+    while free:
+        queen = free & -free
+        free ^= queen
+        count += _below(rows - 1, board, *_attacked(queen, columns, left, right))
+    return count
 
 
 def tree_search(p: GraphBuilder, n: int) -> None:

@@ -3,6 +3,8 @@
 Edges follow the data that tasks read and write in the tiled or blocked algorithm of that name.
 """
 
+import numpy as np
+
 from msbgen.graphs.families.builder import GraphBuilder
 
 
@@ -250,9 +252,11 @@ def k_means(p: GraphBuilder, n: int) -> None:
 def page_rank(p: GraphBuilder, n: int) -> None:
     """Three rounds over n parts of a graph whose parts link each other at random."""
     links: list[list[int]] = []
+    count = 0
     for i in range(n):
-        p.check_edges(3 * sum(map(len, links)))
-        links.append([j for j in range(n) if j == i or p.rng.random() < 0.3])
+        p.check_edges(3 * count)
+        links.append(np.flatnonzero(np.insert(p.rng.random(n - 1) < 0.3, i, True)).tolist())
+        count += len(links[-1])
     parts = [p.add(f"load-{i}") for i in range(n)]
     for t in range(3):
         parts = [p.add(f"rank-{t}-{i}", [parts[j] for j in links[i]]) for i in range(n)]
