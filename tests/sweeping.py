@@ -25,8 +25,14 @@ RUN = {
     "outcome": "done", "wall": 0.5, "cpu": 0.4, "achieved": {"cache_ways": 2.0}, "load": 0.1,
     "steal": 0.0, "digest": "d",
 }  # fmt: skip
-# About 30 ms of a core, page faults all along.
-WORK = ("/bin/sh", "-c", "i=0; while [ $i -lt 12000 ]; do i=$((i+1)); done")
+
+
+def work(loops):
+    """A program of about 2.5 ms of a core for 1,000 loops, page faults all along."""
+    return "/bin/sh", "-c", f"i=0; while [ $i -lt {loops} ]; do i=$((i+1)); done"
+
+
+WORK = work(4000)
 WAYS = ResourceSpec("cache_ways", "ways", (2.0, 4.0, 8.0))
 
 

@@ -12,7 +12,7 @@ from msbgen.measure.actuators.pressure import Stressors
 from msbgen.measure.sweep import probe as probing
 from msbgen.measure.sweep.probe import Probe, equivalent_level, probe, slowdown_at
 from msbgen.measure.sweep.spec import ResourceSpec
-from sweeping import processes, spec
+from sweeping import processes, spec, work
 
 two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 PRESSURE = ResourceSpec("p", "pressure", (0.0, 50.0), target="bandwidth")
@@ -63,7 +63,7 @@ def test_a_program_is_probed_and_nothing_is_left(monkeypatch):
     monkeypatch.setattr(probing, "_SECONDS", 0.02)
     monkeypatch.setattr(Stressors, "_verify", lambda self: None)
     seen = []
-    one = spec(resources=(PRESSURE,), runs=1)
+    one = spec(*work(12000), resources=(PRESSURE,), runs=1)  # long enough for the reporter
     found = probe(one, lambda done, total: seen.append((done, total)))
     assert seen == [(1, 1)]
     assert found.slowdowns.shape == (1, 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import msbgen
 from msbgen.core.errors import ProfileError
 from msbgen.measure.sweep.spec import ResourceSpec, Spec, read_spec
-from sweeping import spec
+from sweeping import spec, work
 
 LEAST = 'command = ["xz", "-k", "f"]\n[resources.cpu_share]\nby = "quota"\nlevels = [100, 25]\n'
 
@@ -263,7 +263,8 @@ def test_digests_tell_specs_apart_by_what_changes_a_run(write):
 
 def test_journals_of_before_there_were_groups_and_cut_runs_are_gone_on_with():
     """The digest of a plain spec is what it was."""
-    one = spec(resources=(ResourceSpec("cache_ways", "ways", (2.0, 4.0)),), timeout=3.0)
+    ways = ResourceSpec("cache_ways", "ways", (2.0, 4.0))
+    one = spec(*work(12000), resources=(ways,), timeout=3.0)
     assert one.digest([[2.0], [4.0]], [1, 2], ((), ())) == "41aa00220d3f411aff0e3eb2e2e6bbd3"
 
 

@@ -20,9 +20,9 @@ from msbgen.measure.sweep.order import run_order
 from msbgen.measure.sweep.spec import Variant, read_spec
 from sweeping import WORK, machine, needs_perf, spec, tree
 
-SCRIPT = "i=0; while [ $i -lt ${WORK:-8000} ]; do i=$((i+1)); done"
+SCRIPT = "i=0; while [ $i -lt ${WORK:-3000} ]; do i=$((i+1)); done"
 OLD = Variant("old", ("/bin/sh", "-c", SCRIPT), ".", "/dev/null", {})
-TWO = spec(variants=(OLD, replace(OLD, name="new", environment={"WORK": "24000"})))
+TWO = spec(variants=(OLD, replace(OLD, name="new", environment={"WORK": "12000"})))
 TOML = """
 command = ["./work", "{n}"]
 environment = {A = "1", B = "1"}
