@@ -34,6 +34,8 @@ from msbgen.bridge import _kernels
 from msbgen.bridge.solve import SolverConfig, Status, solve_bridge
 
 TARGET = 1e-6
+# Iterations of a peer on a hard pair.
+HARD_ITERATIONS = 1000
 
 
 def squared_distances(x, y):
@@ -418,8 +420,10 @@ def bench_hard(n, epsilons, with_peers, rng):
             }
             if with_peers:
                 for method in ("sinkhorn", "sinkhorn_log"):
-                    plan, _ = pot(x, y, a, b, epsilon, method, iterations=1000)()
-                    row[f"pot {method}, 1000 iterations, l1_error"] = l1_error(plan, a, b)
+                    plan, _ = pot(x, y, a, b, epsilon, method, iterations=HARD_ITERATIONS)()
+                    row[f"pot {method}, {HARD_ITERATIONS} iterations, l1_error"] = l1_error(
+                        plan, a, b
+                    )
             rows.append(row)
     return rows
 

@@ -39,6 +39,8 @@ SERVERS = {"Skylake": "hc-12", "Zen 3": "hc-10", "Zen 2": "hc-13", "Haswell": "h
 FOLDS = 10
 # Folds of intervals; each calibrates anew, on 99 programs or more.
 INTERVAL_FOLDS = 10
+# Starts of the command, of which the fastest counts.
+STARTS = 5
 RATES = (0.1, 0.01)
 # Goals by split: error at most, same order at least [%].
 TARGETS = {
@@ -257,7 +259,7 @@ def timing() -> dict[str, float]:
         msbgen.machines.save(predictor, Path(folder) / "model.nc")
         size = (Path(folder) / "model.nc").stat().st_size
     help_command = ["-m", "msbgen", "machines", "--help"]
-    starts = [run_python(help_command).seconds for _ in range(5)]
+    starts = [run_python(help_command).seconds for _ in range(STARTS)]
     return {
         "fit_seconds": fit,
         "calibrate_seconds": calibrate,

@@ -1,5 +1,6 @@
 """What the benchmarks make of their figures; the figures themselves are no test's business."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -41,6 +42,7 @@ from timing import replaced, run_python, standing_in
 import msbgen
 from conftest import synthetic_task
 from msbgen import platform
+from msbgen.cli.main import main
 from msbgen.data.schema import count_array, duration_array
 from msbgen.measure import parse_perf
 from msbgen.phases import phase_table
@@ -49,6 +51,8 @@ from msbgen.runtimes import embeddings, towers
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.towers import TowerSettings
+
+pytestmark = pytest.mark.usefixtures("coarse")  # no test here is one of the models' accuracy
 
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 PAIR = {"n": 1000, "epsilon": 0.1, "notes": {"pot sinkhorn": "does not reach the target"}}
@@ -177,7 +181,8 @@ def test_a_function_is_replaced_in_every_module_for_a_while():
 # ------------------------------------------------------------------- each benchmark, in small
 
 
-def test_the_bridge_is_as_accurate_as_its_peers():
+def test_the_bridge_is_as_accurate_as_its_peers(monkeypatch):
+    monkeypatch.setattr(bench_bridge, "HARD_ITERATIONS", 10)
     rng = np.random.default_rng(0)
     pair = bench_bridge.bench_pair(30, 0.1, 1, rng)
     assert all(error <= 1.1e-6 for error in pair["l1_error"].values())
@@ -275,7 +280,6 @@ def originals(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for slow in ("_make_graphs", "make_runtimes"):
             patch.setattr(mutate_originals, slow, lambda: None)
-        patch.setitem(vars(msbgen.DEFAULT), "bins", mutate.BINS)
         mutate.make_originals(folder)
     return folder
 
@@ -320,10 +324,11 @@ def test_what_a_command_must_not_do_is_a_failure(originals, monkeypatch, deed, w
         exec(f"import numpy, os, sys\n{deed}", names)
         return names["code"]
 
+    first = mutate.every_reader()[:1]
     monkeypatch.setattr(mutate, "SECONDS", 0)
     monkeypatch.setattr(mutate, "MEMORY", 2**30)
     monkeypatch.setattr(mutate, "command", misbehave)
-    monkeypatch.setattr(mutate, "every_reader", lambda: mutate.readers()[:1])
+    monkeypatch.setattr(mutate, "every_reader", lambda: first)
     trial = mutate.try_one(originals, 0, 0)
     assert trial.verdict == mutate.FAILED
     assert wanted in trial.why
@@ -336,8 +341,11 @@ def test_a_forged_model_is_refused_for_what_it_holds(originals, tmp_path):
         try:
             msbgen.kernels.load(tmp_path / "m.nc")
         except msbgen.ProfileError as error:
-            messages.add(str(error))
-    assert sum("was changed since" not in message for message in messages) > 5
+            if "was changed since" not in str(error):
+                messages.add(str(error))
+        if len(messages) > 5:
+            break
+    assert len(messages) > 5
 
 
 def test_a_negative_or_infinite_figure_is_a_failure(measured):
@@ -460,7 +468,7 @@ def test_all_methods_for_runtimes_are_scored_on_the_same_splits(tmp_path, monkey
         monkeypatch.setattr(module, "BATCH", 128)
     monkeypatch.setattr(runtimes_peers, "STEPS", 500)
     monkeypatch.setattr(runtimes_peers, "MOST_TREES", 30)
-    quick = TowerSettings(rank=8, hidden=16, steps=300, decay=0.0)
+    quick = TowerSettings(rank=8, hidden=16, steps=150, decay=0.0)
     monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: quick)
     fits, case = Fits(planted_runtimes(), tmp_path), Case("rows", 0.6, 0)
     known = fits.part(case).known
@@ -494,9 +502,9 @@ def test_ablations_replace_the_named_parts_for_a_while():
 
 def test_a_kill_is_tried_and_another_result_is_a_fault(tmp_path):
     verb = kills.Verb("plan --levels a=1/2/4 --budget 2 -o out.csv")
-    (tmp_path / "whole").mkdir()
-    assert kills.Call(verb, tmp_path, tmp_path / "whole").end()[0] == 0
-    wanted = kills.contents(tmp_path / "whole")
+    with contextlib.chdir(tmp_path):
+        assert main(verb.line.split()) == 0
+    wanted = kills.contents(tmp_path)
     assert list(wanted) == ["out.csv"]
     for expected, faults in ((wanted, []), ({}, ["called again, another result"])):
         row = kills.try_kill(verb, "SIGKILL", 0.02, tmp_path, tmp_path, expected)
