@@ -13,9 +13,9 @@ from msbgen.machines.queue import make_jobs
 # Seconds an instruction, and what a share of loads adds to it.
 MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}
 QUICK = {
-    "boosting": BoostingSettings(rounds=30),
-    "kriging": KrigingSettings(tuned=40, steps=10),
-    "trees": TreesSettings(trees=30),
+    "boosting": BoostingSettings(rounds=15, rate=0.15),
+    "kriging": KrigingSettings(tuned=30, steps=6),
+    "trees": TreesSettings(trees=20),
 }
 
 

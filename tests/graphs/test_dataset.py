@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs import all_paths, longest_path, small_graphs
@@ -22,6 +22,7 @@ def diamond(**given):
 
 
 @given(small_graphs())
+@settings(max_examples=25)
 def test_depths_distances_and_critical_edges_are_those_of_all_paths(drawn):
     n, edges, works = drawn
     graph = make_graph(["k"] * n, works, edges)

@@ -2,7 +2,7 @@
 
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs import small_graphs
@@ -68,6 +68,7 @@ def test_words_in_any_case_joined_texts_and_html():
 
 
 @given(small_graphs(), st.data())
+@settings(max_examples=25)
 def test_what_is_written_is_read_back(drawn, data):
     n, edges, works = drawn
     text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import soc
@@ -54,6 +54,7 @@ def contexts(draw):
     st.sampled_from([25.0, 45.0, 49.9, 55.0]),
     st.sampled_from([*QUICK_TO_HEAT]),
 )
+@settings(max_examples=25)
 def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
     simulator = QUICK_TO_HEAT[shared]
     device = simulator.device
@@ -73,6 +74,7 @@ def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
 
 
 @given(programs(), contexts(), st.sampled_from([28.0, 48.0]))
+@settings(max_examples=25)
 def test_energy_is_the_integral_of_power_and_heat_follows_it(graph, context, start):
     simulator = QUICK_TO_HEAT["cluster", "renewed"]
     device = simulator.device

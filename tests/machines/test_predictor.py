@@ -126,13 +126,13 @@ def test_importances_are_shares_of_the_gain(fitted):
 def test_cross_predictions_do_not_use_the_left_out_program():
     runs = made_runs(12)
     predictor = RelativePredictor(**QUICK)
-    predicted = cross_predict(runs, predictor, folds=4)
+    predicted = cross_predict(runs, predictor, folds=2)
     assert predicted.shape == (24, 3, 3)
     np.testing.assert_array_equal(predicted[:, [0, 1, 2], [0, 1, 2]], runtimes_of(runs))
     # the times of a program that is held back on other machines do not matter to it
     other = runs.copy(deep=True)
     other["runtime"][:2, 1:] = 1.0
-    again = cross_predict(other, predictor, folds=4)
+    again = cross_predict(other, predictor, folds=2)
     np.testing.assert_array_equal(again[:2, 0], predicted[:2, 0])
 
 
@@ -141,7 +141,7 @@ def test_caution_adds_more_where_predictions_miss_more():
     rng = np.random.default_rng(3)
     runs["runtime"][:, 2] *= np.exp(0.5 * rng.standard_normal(80))  # unpredictable
     plain, careful, more = (
-        cross_predict(runs, RelativePredictor(**QUICK), folds=4, caution=c) for c in (0, 1, 2)
+        cross_predict(runs, RelativePredictor(**QUICK), folds=2, caution=c) for c in (0, 1, 2)
     )
     added = np.log(careful / plain)
     np.testing.assert_array_equal(added[:, [0, 1, 2], [0, 1, 2]], 0.0)

@@ -142,7 +142,7 @@ def test_a_network_trains_the_same_for_the_same_seed_and_better_than_chance():
     torch.set_num_threads(1)
     world = episodes.world()
     actions = AgentPerCore(world)
-    settings = TrainingSettings(episodes=60, batch=16, imagined=5)
+    settings = TrainingSettings(episodes=30, batch=16, imagined=5)
     agents = []
     for _ in range(2):
         agent = D3QN(len(OBSERVED), actions.branches, D3QNSettings(width=16, rate=3e-3))

@@ -16,7 +16,7 @@ from toy_board import GRAPHS, device_of, runs_of
 
 pytest.importorskip("torch")
 SMALL = NetworkSettings(width=16, layers=1, heads=2)
-BRIEF = NetworkTraining(epochs=30, evidential_epochs=2, rate=5e-3)
+BRIEF = NetworkTraining(epochs=15, evidential_epochs=2, rate=1e-2)
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,10 @@ def fitted(device, kinds, profiles):
 
 
 def test_predictions_follow_the_runs_and_intervals_contain_them(fitted, device, kinds):
-    runs = runs_of(device, kinds, 40, seed=5)
+    runs = runs_of(device, kinds, 20, seed=5)
     contexts = np.column_stack([runs[column].values for column in device.columns])
     errors = []
-    for i in range(40):
+    for i in range(20):
         graph = GRAPHS[str(runs["graph"].values[i])]
         start = float(runs["start_temperature"].values[i])
         predicted = fitted.predict(graph, device, contexts[[i]], temperature=start)

@@ -106,7 +106,7 @@ def sampled(count, noise, seed=5):
 
 def test_noise_of_measurements_misleads_no_choice():
     """Less regret than the mean curve of the others, which noise bends too."""
-    truth, seen = sampled(12, 0.1)
+    truth, seen = sampled(8, 0.1)
     known, regret, mean = [0, 14, 29], [], []
     for i, energy in enumerate(truth.energy):
         one = seen.take([i]).only(known)

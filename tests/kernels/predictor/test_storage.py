@@ -29,7 +29,7 @@ def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
         monkeypatch.setattr(law_and_residual, "_SHARES", (0.5,))
     runs = made_kernels(noise=0.01)
     predictor = KernelPredictor(random_state=3, parts=ModelParts(trees=trees)).fit(runs)
-    predictor.calibrate(runs, folds=3)
+    predictor.calibrate(runs, folds=2)
     assert (predictor.kinds_["matmul"].runtime.model.share > 0) == trees
     save(predictor, tmp_path / "m.nc")
     again = load(tmp_path / "m.nc")

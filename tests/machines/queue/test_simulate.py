@@ -22,7 +22,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def test_every_start_is_that_of_the_oracle():
     waited = backfilled = 0
-    for seed in range(400):
+    for seed in range(150):
         arrays = queues.instance(seed, most=20)
         jobs, machines = queue_of(arrays)
         drawn = np.empty(len(jobs))
@@ -38,8 +38,8 @@ def test_every_start_is_that_of_the_oracle():
             for head in oracle.promises:
                 behind = jobs.submission > jobs.submission[head]
                 backfilled += bool((found.start[behind] < found.start[head]).any())
-    assert waited > 4000  # there are reservations
-    assert backfilled > 1200  # and jobs that start before the head
+    assert waited > 1500  # there are reservations
+    assert backfilled > 450  # and jobs that start before the head
 
 
 # --------------------------------------------------------------------------- worked by hand
