@@ -17,16 +17,16 @@ HEADER = "kind,clock [GHz],runtime [ms],power [W]\n"
 
 @pytest.fixture
 def table(folder):
-    """Ten programs at six clocks, and one that was measured at the highest alone."""
-    drawn = programs(11, seed=3)
+    """Six programs at six clocks, and one that was measured at the highest alone."""
+    drawn = programs(7, seed=0)
     lines = [
         f"{name},{clock},{1e3 * drawn.time[p, c]},{drawn.power[p, c]}\n"
         for p, name in enumerate(drawn.programs)
         for c, clock in enumerate(CLOCKS)
-        if p < 10 or clock == 2.0
+        if p < 6 or clock == 2.0
     ]
     (folder / "t.csv").write_text(HEADER + "".join(lines))
-    return drawn.take([10])
+    return drawn.take([6])
 
 
 def rows(text):
@@ -34,7 +34,7 @@ def rows(text):
 
 
 CHOOSE = ["kernels", "choose", "t.csv", "--resources", "clock"]
-CHOOSE += ["--program", "p10", "--miscoverage", "0.1"]
+CHOOSE += ["--program", "p6", "--miscoverage", "0.2"]
 
 
 def test_a_table_with_other_headers_is_read_by_a_map(folder, msbgen, refused, table):
@@ -64,21 +64,21 @@ def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     limit = 1.1 * table.time[0, -1]
     (row,) = rows(msbgen(*CHOOSE, "--latency", f"{1e3 * limit:.6f}ms").stdout)
     assert float(row["time bound [s]"]) <= limit
-    shortest = float(rows(msbgen(*CHOOSE, "--objective", "time").stdout)[0]["time [s]"])
+    (fastest,) = rows(msbgen(*CHOOSE, "--objective", "time").stdout)
+    assert (fastest["clock [GHz]"], fastest["measured"], fastest["saving"]) == ("2", "1", "0.0000")
+    shortest = float(fastest["time [s]"])
     relative = msbgen(*CHOOSE, "--latency", "1.1x").stdout
     assert relative == msbgen(*CHOOSE, "--latency", f"{1.1 * shortest:.12g}s").stdout
-    (row,) = rows(msbgen(*CHOOSE, "--objective", "time").stdout)
-    assert (row["clock [GHz]"], row["measured"], row["saving"]) == ("2", "1", "0.0000")
     done = msbgen(*CHOOSE, "--miscoverage", "0.05")
     assert (done.returncode, rows(done.stdout)[0]["clock [GHz]"]) == (0, f"{CLOCKS[at]:g}")
-    assert "bounds are for a miscoverage of 0.091, not of 0.05" in done.stderr
+    assert "bounds are for a miscoverage of 0.1429, not of 0.05" in done.stderr
     done = msbgen(*CHOOSE, "-o", "c.csv")
     assert (done.returncode, done.stdout) == (0, "c.csv: 1 row\n")
 
 
 def test_every_program_gets_a_row_and_a_front_several(folder, msbgen, table):
-    done = msbgen("kernels", "choose", "t.csv", "--resources", "clock", "--miscoverage", "0.1")
-    assert [row["program"] for row in rows(done.stdout)] == [f"p{i}" for i in range(11)]
+    done = msbgen("kernels", "choose", "t.csv", "--resources", "clock", "--miscoverage", "0.2")
+    assert [row["program"] for row in rows(done.stdout)] == [f"p{i}" for i in range(7)]
     front = rows(msbgen(*CHOOSE, "--objective", "front").stdout)
     times = [float(row["time [s]"]) for row in front]
     energies = [float(row["energy [J]"]) for row in front]
@@ -88,8 +88,8 @@ def test_every_program_gets_a_row_and_a_front_several(folder, msbgen, table):
 
 
 def test_several_programs_are_named_one_by_one(msbgen, refused, table):
-    done = msbgen(*CHOOSE, "--program", "p3", "--program", "p10")
-    assert [row["program"] for row in rows(done.stdout)] == ["p10", "p3"]
+    done = msbgen(*CHOOSE, "--program", "p3", "--program", "p6")
+    assert [row["program"] for row in rows(done.stdout)] == ["p6", "p3"]
     assert rows(done.stdout)[0] == rows(msbgen(*CHOOSE).stdout)[0]
     measured = [*CHOOSE[:5], "--program", "p1", "--program", "p3"]
     refused(2, "--probes needs one program", *measured, "--probes", "2")
@@ -116,7 +116,10 @@ def test_times_alone_are_enough_to_choose_by_time(folder, msbgen, refused, table
     assert done.returncode == 0, done.stderr
     (row,) = rows(done.stdout)
     assert list(row) == ["program", "clock [GHz]", "time [s]", "time bound [s]", "measured"]
-    assert (row["clock [GHz]"], float(row["time [s]"])) == ("2", pytest.approx(table.time[0, -1]))
+    assert (row["clock [GHz]"], float(row["time [s]"])) == (
+        "2",
+        pytest.approx(table.time[0, -1], rel=1e-5),
+    )
     probes = rows(msbgen(*CHOOSE, "--objective", "time", "--probes", "1").stdout)
     assert list(probes[0]) == ["clock", "runs", "seconds"]
     sentence = "no measurement has a power, so that nothing is known of energy"
@@ -129,9 +132,9 @@ def test_limits_are_kept_at_the_rate_that_few_families_support(folder, msbgen, t
     asked = ("--latency", f"{1e3 * limit:.6f}ms", "--miscoverage")
     done = msbgen(*CHOOSE, *asked, "0.01")
     assert done.returncode == 0, done.stderr
-    assert "bounds are for a miscoverage of 0.091, not of 0.01" in done.stderr
+    assert "bounds are for a miscoverage of 0.1429, not of 0.01" in done.stderr
     assert f"the limit is {limit:.4g} s" in done.stderr
-    assert done.stdout == msbgen(*CHOOSE, *asked, "0.091").stdout
+    assert done.stdout == msbgen(*CHOOSE, *asked, "0.1429").stdout
     refused(2, "'1.1' has no unit; 1.1s or 1.1x is wanted", *CHOOSE, "--latency", "1.1")
 
 
@@ -146,7 +149,7 @@ def test_what_to_measure_next_is_a_list_of_contexts(folder, msbgen, table):
 
 
 ERRORS = [
-    (["--program", "q10"], 2, "program is 'q10'; did you mean 'p10'?"),
+    (["--program", "p66"], 2, "program is 'p66'; did you mean 'p6'?"),
     (["--latency", "1us"], 3, "what the fastest (clock=2 GHz) takes at most"),
     (["--work", "batch"], 2, "work is 'batch'; one of the resources clock is wanted"),
     (["--resources", "volts"], 3, "a column 'volts' is wanted"),
