@@ -98,7 +98,7 @@ def compare_models(
     for i, version in enumerate(versions):
         found = known_faults(version)
         notes += [f"{file_of(version)}: {sentence}" for sentence in describe_faults(version, found)]
-        clean = without_faults(version, found) if found else version
+        clean = without_faults(version, found)
         usable = np.isfinite(mean_duration(clean))
         if usable.sum() < _FEWEST:
             raise MeasurementError(

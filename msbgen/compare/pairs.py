@@ -155,7 +155,7 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
 def _version(
     dataset: xr.Dataset, found: Findings, rows: Indices, counters: tuple[str, ...]
 ) -> VersionRuns:
-    clean = without_faults(dataset, found) if found else dataset
+    clean = without_faults(dataset, found)
     names = counter_names(clean)
     counts = count_array(clean)[rows][..., [names.index(name) for name in counters]]
     ended = complete_array(dataset)[rows]

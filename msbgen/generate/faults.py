@@ -93,6 +93,8 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     Slowed runs and all runs of faulty contexts are NaN; impossible counts are replaced.  The times
     of a machine that drifted stay as measured.
     """
+    if not findings:
+        return dataset
     kept = np.ones(schema.duration_array(dataset).shape, dtype=bool)
     for fault in findings:
         if isinstance(fault, StretchedRun):
