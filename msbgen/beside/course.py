@@ -47,9 +47,12 @@ from msbgen.core.errors import (
     is_number,
     quoted,
 )
+from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import make_profiles
 from msbgen.data.sharing import UNREGULATED, Sharing
+
+special = lazy_module("scipy.special")
 
 _log = logging.getLogger("msbgen")
 
@@ -361,8 +364,6 @@ def duration_bounds(
         found[d] = np.log(ends) + spread * drawn.standard_normal(n)
         if progress:
             progress(d + 1, draws)
-    from scipy.stats import norm  # slow to import
-
     copies: dict[tuple[object, ...], list[int]] = {}
     for i, table in enumerate(tables):
         place = sharing.cache[i], sharing.memory[i], sharing.starts[i]
@@ -371,7 +372,7 @@ def duration_bounds(
     for alike in copies.values():
         middle[alike] = found[:, alike].mean()
         deviation[alike] = found[:, alike].std(ddof=1)
-    quantiles = norm.ppf([(1 - level) / 2, (1 + level) / 2])
+    quantiles = special.ndtri([(1 - level) / 2, (1 + level) / 2])
     return np.exp(middle[:, None] + quantiles * deviation[:, None])
 
 

@@ -90,8 +90,9 @@ def check_limit(comparisons: Mapping[str, Comparison], limit: float | None, stri
 
 
 def _adjusted(p_values: Sequence[float]) -> list[float]:
-    if len(p_values) < 2:
-        return list(p_values)
-    from scipy.stats import false_discovery_control  # here, as its import takes most of a second
-
-    return false_discovery_control(p_values).tolist()
+    """P-values adjusted for the false discovery rate (Benjamini and Hochberg, 1995)."""
+    p, n = np.array(p_values, dtype=float), len(p_values)
+    order = np.argsort(p)
+    scaled = p[order] * (n / np.arange(1, n + 1))  # the largest last
+    p[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    return np.minimum(p, 1.0).tolist()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import false_discovery_control
 
 from conftest import MEASURED, synthetic_task
 from msbgen.compare.comparison import compare_profiles
@@ -39,6 +40,19 @@ def test_false_discoveries_are_held_over_tasks(one):
     assert "slower if it is compared alone" in held[0].notes[-1]
     # with enough true discoveries beside it, it is one
     assert [c.verdict for c in hold_false_discoveries([barely, clearly, clearly])] == ["slower"] * 3
+
+
+def test_the_rate_is_held_as_by_benjamini_and_hochberg(one):
+    rng = np.random.default_rng(0)
+    changed = 0
+    for n in range(2, 12):
+        several = [with_ratio(one, ratio) for ratio in rng.uniform(1.0, 1.04, n)]
+        adjusted = false_discovery_control([task.time.p_value for task in several])
+        held = [task.verdict for task in hold_false_discoveries(several)]
+        wanted = [task.verdict if p <= 0.05 else "undecided" for task, p in zip(several, adjusted)]
+        assert held == wanted
+        changed += wanted != [task.verdict for task in several]
+    assert 2 < changed < 10
 
 
 @pytest.mark.parametrize("value", [1.0, 1.02, 1.035, 1.0405, 1.0415, 1.1])
