@@ -35,9 +35,14 @@ def profiles(task, lines, seconds=0.1, counter="cache_misses", ways=WAYS, clocks
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
+    """Profiles of four programs, and of some that do not go with them."""
     folder = tmp_path_factory.mktemp("beside")
     for name, lines in (("a", 1e5), ("b", 2e5), ("c", 1e4), ("d", 2e4)):
         write_profiles(profiles(name, lines), folder / f"{name}.nc")
+    write_profiles(profiles("slow", 1e5, clocks=(1.0,)), folder / "slow.nc")
+    write_profiles(profiles("other", 1e5, ways=(1.0, 4.0)), folder / "other.nc")
+    write_profiles(profiles("u", 1e5, counter="branches"), folder / "uncounted.nc")
+    write_profiles(profiles("one", 1e5).isel(context=[1]), folder / "one.nc")
     return folder
 
 
@@ -112,10 +117,6 @@ def test_the_best_pairing_is_shown(files, msbgen):
     ],
 )
 def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code, message):
-    write_profiles(profiles("slow", 1e5, clocks=(1.0,)), files / "slow.nc")
-    write_profiles(profiles("other", 1e5, ways=(1.0, 4.0)), files / "other.nc")
-    write_profiles(profiles("u", 1e5, counter="branches"), files / "uncounted.nc")
-    write_profiles(profiles("one", 1e5).isel(context=[1]), files / "one.nc")
     done = msbgen("beside", *arguments)
     assert done.returncode == code
     (line,) = (text for text in done.stderr.splitlines() if message in text)
