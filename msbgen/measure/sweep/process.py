@@ -145,10 +145,11 @@ def kill_leftovers(group: int, tag: str, spared: frozenset[int] | None = None) -
     most = 0
     while True:
         leftovers, adopted = set(tagged_processes(tag)), frozenset[int]()
+        running = _processes()
         if group:
-            leftovers |= {pid for pid, entry in _processes().items() if entry.group == group}
+            leftovers |= {pid for pid, entry in running.items() if entry.group == group}
         if spared is not None:
-            adopted = child_processes() - spared
+            adopted = _children(running) - spared
             leftovers |= adopted
         for pid in leftovers:
             with suppress(ProcessLookupError, PermissionError):
@@ -176,19 +177,27 @@ def _processes() -> dict[int, _ProcessEntry]:
     entries = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            stat = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()
-            if stat[0] not in "ZX":
+            stat = _proc_file(name, "stat").rpartition(b")")[2].split(maxsplit=4)
+            if stat[0] not in b"ZX":
                 entries[int(name)] = _ProcessEntry(*map(int, stat[1:4]))
     return entries
 
 
+def _proc_file(process: str, name: str) -> bytes:
+    """Content of a file of a process; unbuffered, as a sweep reads those of all processes often."""
+    with open(f"/proc/{process}/{name}", "rb", buffering=0) as file:
+        return file.read()
+
+
 def child_processes() -> frozenset[int]:
     """Children of this process in other sessions: paused programs and adopted orphans."""
+    return _children(_processes())
+
+
+def _children(running: Mapping[int, _ProcessEntry]) -> frozenset[int]:
     parent, session = os.getpid(), os.getsid(0)
     return frozenset(
-        pid
-        for pid, entry in _processes().items()
-        if entry.parent == parent and entry.session != session
+        pid for pid, entry in running.items() if entry.parent == parent and entry.session != session
     )
 
 
@@ -204,7 +213,7 @@ def tagged_processes(tag: str) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
             with suppress(OSError):  # it has ended, or belongs to another user
-                if entry in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                if entry in _proc_file(name, "environ").split(b"\0"):
                     pids.append(int(name))
     return pids
 
