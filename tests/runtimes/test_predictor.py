@@ -110,7 +110,7 @@ def test_features_can_be_learned():
 def test_the_paper_preset_has_quantiles_that_bound():
     runs, runtime, features = planted(np.random.default_rng(7), n=2000, slots=1)
     towers = TowerSettings(
-        rank=8, hidden=32, learned=1, steps=600, rate=3e-3, width=None, decay=0.0,
+        rank=8, hidden=32, learned=1, steps=300, rate=6e-3, width=None, decay=0.0,
         quantiles=(0.8, 0.95), batch=128, infinity_norm=True,
     )  # fmt: skip
     model = RuntimePredictor(*features, preset="paper", towers=towers)

@@ -27,7 +27,7 @@ def errors(predictor, runs, device, answer="predict"):
 
 
 def test_schedules_with_factors_and_residual_predict_new_runs(fitted, two, kinds):
-    new = runs_of(two[0], kinds, 60, seed=9, law=cores_law)
+    new = runs_of(two[0], kinds, 30, seed=9, law=cores_law)
     alone, both = (
         np.sqrt((errors(fitted, new, two[0], how) ** 2).mean(axis=0))
         for how in ("scheduled", "predict")
@@ -72,7 +72,7 @@ def test_runs_of_a_new_device_make_it_known(two, kinds, profiles):
     predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles).calibrate()
     new = device_of("new", base_power=3.0)
     unlike = Factors(-TRUE.values)
-    fresh = runs_of(new, kinds, 60, seed=5, factors=unlike)
+    fresh = runs_of(new, kinds, 25, seed=5, factors=unlike)
     before = np.sqrt((errors(predictor, fresh, new) ** 2).mean())
     some = runs_of(new, kinds, 50, seed=6, factors=unlike)
     predictor.adapt(some, device=new, graphs=GRAPHS)

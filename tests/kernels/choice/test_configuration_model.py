@@ -61,7 +61,7 @@ def test_conditioning_is_that_of_a_gaussian_with_a_flat_prior_of_the_level():
 
 
 def test_an_incomplete_table_can_be_fitted():
-    others, _ = programs(40, noise=0.001)
+    others, _ = programs(25, noise=0.001)
     rng = np.random.default_rng(0)
     gone = rng.random(others.time.shape) < 0.2
     gone[:, 5] = False
