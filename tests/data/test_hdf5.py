@@ -149,16 +149,22 @@ def test_a_large_chunk_takes_no_memory(tmp_path):
 def one_text_many_times(path, texts, kind):
     """A file of texts, each of which is made the longest of them where it is referenced."""
     with netCDF4.Dataset(path, "w") as file:
-        if kind == "attribute":
-            file.setncattr_string("words", texts)
+        if kind == "attribute":  # alone: netCDF4 pads the texts of an attribute
+            file.setncattr_string("longest", texts[:1])
+            file.setncattr_string("words", ["first word", *texts[1:]])
         else:
             packing = {"zlib": True, "shuffle": False} if kind == "packed" else {}
             file.createDimension("n", len(texts))
             words = file.createVariable("words", str, ("n",), **packing)
             words[:] = np.array(texts, object)
     found = hdf5.read_texts(path)
-    heap, index = divmod(int(found.place[found.size.argmax()]), 2**16)
-    reference = struct.pack("<IQI", found.longest, heap, index)
+
+    def reference_to(text):
+        heap, index = divmod(int(found.place[text]), 2**16)
+        return struct.pack("<IQI", int(found.size[text]), heap, index)
+
+    *_, second, longest = np.argsort(found.size)
+    reference = reference_to(longest)
     if kind == "packed":
         chunk = zlib.compress(reference * len(texts))
 
@@ -171,7 +177,8 @@ def one_text_many_times(path, texts, kind):
         structure(path, change)
         return
     with path.open("rb+") as file:
-        file.seek(file.read().index(reference))
+        first = reference_to(second) if kind == "attribute" else reference
+        file.seek(file.read().index(first))
         file.write(reference * len(texts))
 
 
