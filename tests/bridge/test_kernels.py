@@ -163,10 +163,10 @@ def test_kernels_compile_without_a_place_for_the_cache(rng):
     # numba finds no place for the cache of code that has no file: as in a read-only installation
     scope = {"__name__": "nowhere"}
     exec(compile(Path(_kernels.__file__).read_text(), "<nowhere>", "exec"), scope)
-    x, y = rng.random((3, 2)), rng.random((4, 2))
-    out = np.empty(3)
-    scope["nearest"]((x, np.ascontiguousarray(y.T), NO_COST), np.zeros(4), out)
-    np.testing.assert_allclose(out, ((x[:, None] - y) ** 2).sum(-1).min(1))
+    kernel, left, right = rng.random((3, 4)), rng.random(3), rng.random(4)
+    wanted = (left[:, None] * kernel * right) ** 4
+    scope["quarter_epsilon"](kernel, left, right)  # one of the fastest to compile
+    np.testing.assert_allclose(kernel, wanted)
 
 
 UNCOMPILED = """

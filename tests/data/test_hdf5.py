@@ -200,7 +200,7 @@ def test_texts_of_a_sound_file_are_read(tmp_path, monkeypatch, packed):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("msbgen.data.store._ALWAYS", 2**19)
     monkeypatch.setattr("msbgen.data.store._TEXTS_AT_ONCE", 2**18)
-    words = ["x" * 100_000, *(f"word {k}" for k in range(999))]
+    words = ["x" * 100_000, *(f"word {k}" for k in range(99))]
     with netCDF4.Dataset("texts.nc", "w") as file:
         file.createDimension("n", len(words))
         file.createVariable("words", str, ("n",), zlib=packed)[:] = np.array(words, object)

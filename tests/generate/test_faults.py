@@ -79,10 +79,10 @@ def test_every_fault_at_once_is_named(findings):
     assert places(findings) == NAMED
 
 
-@settings(max_examples=2)
-@given(order=st.permutations(range(20)), runs=st.permutations(range(3)))
-def test_the_order_of_contexts_and_runs_does_not_matter(faulty, order, runs):
-    shuffled = faulty.isel(context=list(order), run=list(runs))
+def test_the_order_of_contexts_and_runs_does_not_matter(faulty):
+    rng = np.random.default_rng(0)
+    order, runs = rng.permutation(20), rng.permutation(3)
+    shuffled = faulty.isel(context=order, run=runs)
     assert places(found(shuffled), order, runs) == NAMED
 
 

@@ -240,6 +240,7 @@ def test_impossible_plans_are_refused(source, budget, options, message):
         plan_contexts(source, budget, **options)
 
 
+@pytest.mark.usefixtures("coarse")
 def test_models_without_levels_or_of_the_paper_are_refused(measured):
     with pytest.raises(ArgumentError, match="paper's preset"):
         plan_contexts(fit_profiles(measured, PAPER), 3)

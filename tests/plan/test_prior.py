@@ -79,6 +79,7 @@ def test_a_prior_of_a_law_has_its_runs_costs_and_noise(gzip):
 BINS = 40
 
 
+@pytest.mark.usefixtures("coarse")
 def test_a_trend_without_finite_errors_is_refused(measured):
     distribution = fit_profiles(measured).distribution
     axes = [np.array([2.0, 8.0]), np.array([1.0, 2.0])]
