@@ -9,6 +9,7 @@ from msbgen.data.shipped import shipped_folder
 from msbgen.graphs.dataset import edges_of
 from msbgen.graphs.families.builder import GraphBuilder, TaskTemplate
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.graphs.families.recursions import queens
 
 TRACES = {path.stem for path in (shipped_folder() / "traces").glob("*.nc")}
 
@@ -159,6 +160,31 @@ def test_trees_have_the_nodes_of_trees(n):
 def test_a_fibonacci_number_of_calls():
     calls = [operations(family_graph("fibonacci", n)).count("call") for n in range(1, 9)]
     assert calls[2:] == [calls[i] + calls[i + 1] + 1 for i in range(6)]
+
+
+def boards(n, placed):
+    """Boards that a search visits below some queens, one by one, in up to six rows."""
+    if len(placed) == min(n, 6):
+        return 1
+    free = [
+        c
+        for c in range(n)
+        if all(c != q and abs(c - q) != len(placed) - row for row, q in enumerate(placed))
+    ]
+    return 1 + sum(boards(n, [*placed, column]) for column in free)
+
+
+@pytest.mark.parametrize("n", [4, 5, 7])
+def test_the_work_of_a_board_is_what_a_search_below_it_visits(n):
+    alike = TaskTemplate("gzip", 1.0, 1)
+    p = GraphBuilder(
+        dict.fromkeys(("start", "row", "board", "count"), alike), np.random.default_rng(0), 99
+    )
+    queens(p, n)
+    works = {name: work for name, work in zip(p.names, p.works) if name.startswith("board")}
+    pairs = [(i, j) for i in range(n) for j in range(n) if abs(i - j) > 1]
+    visited = {f"board-{i}-{j}": boards(n, [i, j]) for i, j in pairs}
+    assert works == {name: count / max(visited.values()) for name, count in visited.items()}
 
 
 @pytest.mark.parametrize("family", ["quick-sort", "tree-search", "floorplan", "knapsack", "layers"])
