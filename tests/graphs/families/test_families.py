@@ -176,10 +176,8 @@ def boards(n, placed):
 
 @pytest.mark.parametrize("n", [4, 5, 7])
 def test_the_work_of_a_board_is_what_a_search_below_it_visits(n):
-    alike = TaskTemplate("gzip", 1.0, 1)
-    p = GraphBuilder(
-        dict.fromkeys(("start", "row", "board", "count"), alike), np.random.default_rng(0), 99
-    )
+    alike = dict.fromkeys(("start", "row", "board", "count"), TaskTemplate("gzip", 1.0, 1))
+    p = GraphBuilder(alike, np.random.default_rng(0), 99)
     queens(p, n)
     works = {name: work for name, work in zip(p.names, p.works) if name.startswith("board")}
     pairs = [(i, j) for i in range(n) for j in range(n) if abs(i - j) > 1]
