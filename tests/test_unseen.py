@@ -14,6 +14,9 @@ from msbgen.evaluate.scores import METHODS, leave_contexts_out, methods, score_m
 from msbgen.generate.fit import PRESETS, fit_profiles
 
 
+pytestmark = pytest.mark.usefixtures("coarse")  # nothing here is of accuracy
+
+
 def another(dataset, contexts=slice(None)):
     """The same contexts and runs with other counts and durations, and one run missing."""
     changed = dataset.copy(deep=True)

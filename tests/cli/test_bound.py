@@ -29,7 +29,7 @@ def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
     np.testing.assert_allclose(found, [float(row["duration_bound"]) for row in rows], rtol=1e-5)
     model = CalibratedModel.load(folder / "model.nc")
     np.testing.assert_array_equal(model.duration_bound([[3, 1.5], [8, 2], [9, 1]], 0.2), found)
-    done = msbgen(*arguments, "-o", "b.csv")
+    done = msbgen("bound", "model.nc", *arguments[2:], "-o", "b.csv")
     assert done.returncode == 0, done.stderr
     assert list(csv.DictReader((folder / "b.csv").open())) == rows
     assert not (folder / "-").exists()
