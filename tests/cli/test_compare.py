@@ -5,11 +5,14 @@ import json
 import re
 import shlex
 import shutil
+from functools import partial
 
 import pytest
 
+import msbgen.compare.comparison  # noqa: F401 - what is first imported later would keep the patch
 from conftest import MEASURED, synthetic_task
 from msbgen.cli.main import command_line
+from msbgen.compare.results import CompareSettings
 from msbgen.data.store import write_profiles
 from pages import ROOT, blocks
 
@@ -20,6 +23,13 @@ def slower(dataset, factor):
     out = dataset.assign_coords(time=dataset["time"] * factor)
     out["duration"] = dataset["duration"] * factor
     return out.assign_attrs(interval=dataset.attrs["interval"] * factor)
+
+
+@pytest.fixture(autouse=True)
+def _few_permutations(monkeypatch):
+    """No test here is of the stretches of the work that changed, which take most of the time."""
+    few = partial(CompareSettings, permutations=99)
+    monkeypatch.setattr("msbgen.compare.results.CompareSettings", few)
 
 
 @pytest.fixture(scope="session")
