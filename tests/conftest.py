@@ -22,10 +22,11 @@ import xarray as xr  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from browsing import browser  # noqa: E402
-from msbgen.core.machine import available_cores  # noqa: E402
+from msbgen.core.machine import available_cores, load_library  # noqa: E402
 from msbgen.data.schema import make_profiles  # noqa: E402
 from msbgen.generate.fit import DEFAULT  # noqa: E402
 from msbgen.platform.trace import make_trace  # noqa: E402
+from msbgen.report import figures  # noqa: E402
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
@@ -201,6 +202,17 @@ def brief(monkeypatch):
     monkeypatch.setattr(RuntimePredictor, "_settings", fewer_steps)
     monkeypatch.setattr(relative, "KrigingSettings", lambda: QUICK["kriging"])
     monkeypatch.setattr(relative, "TreesSettings", lambda: QUICK["trees"])
+
+
+@pytest.fixture
+def unlaid(monkeypatch):
+    """Panels of reports are drawn, but neither laid out nor written as SVG, which takes longer."""
+
+    def panel(name, draw):
+        draw(load_library("matplotlib.figure", "report", "reports").Figure().subplots())
+        return "<svg></svg>"
+
+    monkeypatch.setattr(figures, "_panel", panel)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from msbgen.data.schema import context_table, count_array, counter_names, durati
 from msbgen.evaluate.scores import METHODS, leave_contexts_out, methods, score_methods
 from msbgen.generate.fit import PRESETS, fit_profiles
 
-
 pytestmark = pytest.mark.usefixtures("coarse")  # nothing here is of accuracy
 
 

@@ -17,7 +17,6 @@ from msbgen.data.store import load_netcdf, read_profiles, write_profiles
 from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
 from msbgen.generate.fit import fit_profiles
 from msbgen.plan.plan import plan_contexts
-from msbgen.report import figures
 from msbgen.report.summary import WORDS
 
 SETTINGS = TaskSettings(
@@ -108,8 +107,8 @@ def test_a_plan_is_that_of_the_model(job):
     assert (job.folder / "plan.csv").read_text() == (job.out / "wanted.csv").read_text()
 
 
-def test_a_report_is_of_the_same_task_and_the_same_bytes(job, monkeypatch):
-    monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")  # they take long
+@pytest.mark.usefixtures("unlaid")
+def test_a_report_is_of_the_same_task_and_the_same_bytes(job):
     found = steps.report(job)
     assert sorted(found.files) == ["report.html", "report.json"]
     page = (job.folder / "report.html").read_bytes()

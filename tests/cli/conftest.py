@@ -12,10 +12,8 @@ import pytest
 
 from conftest import MEASURED, UNSEEN, synthetic_task
 from msbgen.cli.main import main
-from msbgen.core.machine import load_library
 from msbgen.data.store import write_profiles
 from msbgen.phases.phases import phase_table, write_phases
-from msbgen.report import figures
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,17 +45,6 @@ def started(tmp_path):
         )  # fmt: skip
 
     return run
-
-
-@pytest.fixture
-def unlaid(monkeypatch):
-    """Panels of reports are drawn, but neither laid out nor written as SVG, which takes longer."""
-
-    def panel(name, draw):
-        draw(load_library("matplotlib.figure", "report", "reports").Figure().subplots())
-        return "<svg></svg>"
-
-    monkeypatch.setattr(figures, "_panel", panel)
 
 
 @pytest.fixture(scope="session")
