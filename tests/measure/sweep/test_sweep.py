@@ -297,7 +297,7 @@ def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(
     counters = "task_clock page_faults; task_clock context_switches"
     plan.write_text(f"cache_ways,runs,counters\n2,2,{counters}\n8,2,{counters}\n")
     one = spec(
-        "/bin/sh", "-c", script, contexts=str(plan), timeout=0.4, keep_cut=True,
+        "/bin/sh", "-c", script, contexts=str(plan), timeout=0.5, keep_cut=True,
         events=("task-clock", "page-faults", "context-switches"),
     )  # fmt: skip
 
