@@ -48,8 +48,10 @@ def saved(model, tmp_path):
     return shutil.copy(model, tmp_path / "m.nc")
 
 
-@pytest.mark.parametrize("trees", ["trees.", "boosting0."])
-def test_forged_trees_are_refused(saved, tmp_path, trees):
+@pytest.mark.parametrize(("part", "trees"), [("trees", "trees."), ("boosting", "boosting0.")])
+def test_forged_trees_are_refused(tmp_path, part, trees):
+    saved = tmp_path / "m.nc"
+    save(RelativePredictor(**QUICK, parts=part).fit(made_runs(8)), saved)
     for name, (value, sentence) in FORGED_TREES.items():
         copy = shutil.copy(saved, tmp_path / "copy.nc")
         forge(copy, changed(f"{trees}{name}", value))
