@@ -34,6 +34,6 @@ def two(device):
 @pytest.fixture(scope="session")
 def fitted(two, kinds, profiles):
     """A calibrated predictor of two devices; tests do not change it."""
-    runs = [runs_of(d, kinds, law=cores_law) for d in two]
+    runs = [runs_of(d, kinds, 200, law=cores_law) for d in two]
     predictor = GraphPredictor(boosting=FEW, folds=3)
     return predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles).calibrate()
