@@ -70,7 +70,7 @@ def test_chunks_change_nothing(source, undisturbed, tmp_path):
     ("step", "limits", "message"),
     [
         (batching.fail, {}, "internal error, ZeroDivisionError: <script>"),
-        (batching.hang, {"timeout": 1.5}, "took longer than 1.5 s (--timeout)."),
+        (batching.hang, {"timeout": 3.0}, "took longer than 3 s (--timeout)."),
         (batching.eat, {"memory": 3e8}, "took more than 0.3 GB of memory (--memory)."),
     ],
 )
