@@ -55,9 +55,9 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     """Sentences about valid, measured profiles that look wrong; none is refused.
 
     They are about counters that wrapped or were shared, late bins, resources that were not set,
-    load and steal.  Others are about totals and durations that spread, outlying runs, recordings
-    taken twice, resources without an effect, and contexts that look as if not set.  Generated
-    profiles and profiles without runs are not checked.
+    load and steal.  Others are about totals and durations that spread, outlying runs, contexts
+    with other work, recordings taken twice, resources without an effect, and contexts that look as
+    if not set.  Generated profiles and profiles without runs are not checked.
     """
     if "kind" in dataset.attrs or "run" not in dataset.dims:
         return []
@@ -197,6 +197,8 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
             f"{remedy}.",
             _spread(own) > _PROGRESS_SPREADS,
         )
+        if clock not in schema.CPU_TIMES:
+            _other_work(ds, clock, own, found)
     found(
         f"durations spread by more than {_DURATION_SPREADS:.0%} between runs PLACE: measure on an "
         f"idle machine, or more runs.",
@@ -211,6 +213,30 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
             "'duration' is far from that of the other runs PLACE: see what happened meanwhile, or "
             "drop the run.",
             several & (apart > _APART * usual) & (apart > _FAR * middle),
+        )
+
+
+def _other_work(ds: xr.Dataset, clock: str, own: Floats, found: Callable[[str, Any], None]) -> None:
+    """Find single contexts whose runs do much more or less work than those of all others.
+
+    `own` (context, run) are the totals of the clock.
+    """
+    work = _by_context(np.median, own)
+    if np.isfinite(work).sum() < _FEW_RUNS:
+        return
+    middle = np.nanmedian(work)
+    apart = np.abs(work - middle)
+    other = (apart > max(_FAR * middle, _APART * _NORMAL * np.nanmedian(apart))) & (middle > 0)
+    table = schema.context_table(ds)
+    # a level with other work in all of its contexts is another program, not another run
+    alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
+    other &= alike.any(axis=1).all(axis=1)
+    if other.any():
+        worst = float(work[other][np.argmax(apart[other])] / middle)
+        found(
+            f"the total of '{clock}' is {worst:.3g} times that of the other contexts PLACE: if "
+            f"runs were cut short, set 'complete' to 0; else give every run the same input.",
+            other,
         )
 
 

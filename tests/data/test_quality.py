@@ -120,6 +120,24 @@ def test_totals_of_the_progress_that_spread(many):
     assert message(misses) == []
 
 
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_context_whose_runs_do_less_work_was_cut_short(runs):
+    cut = synthetic_task(MEASURED, n_runs=runs)
+    counts = cut["instructions"].values
+    counts[4] = np.where(np.arange(counts.shape[-1]) < 6, counts[4], np.nan)
+    cut["duration"][4] = 0.06
+    for name in counter_names(cut)[1:]:
+        cut[name] = cut[name].where(np.isfinite(cut["instructions"]))
+    (found,) = (text for text in message(cut) if "the total of 'instructions' is" in text)
+    assert "times that of the other contexts in context 4 (cache_ways=8, frequency=1 GHz):" in found
+    assert "set 'complete' to 0" in found
+
+
+def test_levels_of_another_work_are_another_program(many):
+    many["instructions"] = many["instructions"] * (1.0 + (many["cache_ways"] == 8.0))
+    assert message(many) == []
+
+
 def test_one_recording_twice(many):
     for name in (*counter_names(many), "duration"):
         many[name][5, 3] = many[name][5, 0]
