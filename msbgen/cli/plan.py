@@ -156,7 +156,7 @@ def _plan_comparison(options: argparse.Namespace) -> None:
     else:
         source = options.levels
     planned = planning.plan_comparison(
-        source, options.compare, noise=options.noise, run_seconds=options.run_seconds or 1.0,
+        source, options.compare, noise=options.noise, run_seconds=options.run_seconds,
         least_runs=max(options.least_runs, 2),
     )  # fmt: skip
     _show(planned, options)

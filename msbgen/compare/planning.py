@@ -52,7 +52,7 @@ from msbgen.generate.faults import known_faults, without_faults
 from msbgen.generate.words import WordColumns
 from msbgen.plan.design import propose_contexts
 from msbgen.plan.plan import platform_axes
-from msbgen.plan.prior import all_points, nearest_index, prior_of_levels
+from msbgen.plan.prior import UNTIMED, all_points, nearest_index, prior_of_levels
 
 Floats = NDArray[np.float64]
 
@@ -253,7 +253,7 @@ def plan_comparison(
     change: float,
     *,
     noise: float | None = None,
-    run_seconds: float = 1.0,
+    run_seconds: float | None = None,
     least_runs: int = 2,
     most_contexts: int | None = None,
 ) -> ComparisonPlan:
@@ -268,8 +268,8 @@ def plan_comparison(
         Relative change of the execution time, such as 0.01.
     noise : float, optional
         Relative deviation of a run; default: that of the measured runs, else 2 %.
-    run_seconds : float
-        Without measurements: time of a run at the highest levels [s].
+    run_seconds : float, optional
+        Without measurements: time of a run at the highest levels [s]; default: 1 s.
     least_runs : int
         Fewest runs of each version in a context, 2 or more.
     most_contexts : int, optional
@@ -301,11 +301,12 @@ def plan_comparison(
         resources = dict.fromkeys(source, ())
         axes = platform_axes(source, tuple(source))
         contexts = all_points(axes)
-        cost = prior_of_levels(axes, run_seconds).cost
+        cost = prior_of_levels(axes, 1.0 if run_seconds is None else run_seconds).cost
+        notes += (f"times are those {UNTIMED}",) * (run_seconds is None)
         found, place = None, np.arange(len(contexts))
     if noise is None and found is None:
         noise = DEFAULT_NOISE
-        notes = (
+        notes += (
             f"the noise is not known, and taken as {noise:.0%} of the execution time: measure two "
             f"runs of a context, or name it (noise; --noise on the command line).",
         )

@@ -32,6 +32,7 @@ from msbgen.plan.design import (
     with_corners,
 )
 from msbgen.plan.prior import (
+    UNTIMED,
     all_points,
     is_on_axes,
     nearest_index,
@@ -171,7 +172,7 @@ class Plan:
         runs = number_of(int(self.runs.sum()), "run")
         lines = [f"{contexts}, {runs}, about {total:.4g} s"]
         if not self.timed:
-            lines[0] += " if a run at the highest levels takes 1 s (--run-seconds, run_seconds)"
+            lines[0] += f" {UNTIMED}"
         if self.advice:
             lines.append(self.advice)
         if self.again:
@@ -309,9 +310,10 @@ def plan_contexts(
     (5, True)
     """
     limit = parse_budget(budget)
-    for name, value in (("overhead", overhead), ("run_seconds", run_seconds or 0.0)):
-        if not 0 <= value < np.inf:
-            raise ArgumentError(f"{name} is {value}; seconds ≥ 0 are wanted.")
+    if not 0 <= overhead < np.inf:
+        raise ArgumentError(f"overhead is {overhead}; seconds ≥ 0 are wanted.")
+    if run_seconds is not None and not 0 < run_seconds < np.inf:
+        raise ArgumentError(f"run_seconds is {run_seconds}; seconds > 0 are wanted.")
     if most_contexts is not None and most_contexts < 1:
         raise ArgumentError(f"most_contexts is {most_contexts}; 1 or more is wanted.")
     if not 1 <= least_runs <= most_runs:
@@ -346,7 +348,7 @@ def plan_contexts(
         if limit.is_time and not run_seconds:
             raise ArgumentError(
                 f"budget is {quoted(budget)} and nothing was measured: say how long a run takes at "
-                f"the highest levels (run_seconds), or give a number of contexts."
+                f"the highest levels (--run-seconds, run_seconds), or give a number of contexts."
             )
         prior = prior_of_levels(axes, run_seconds or 1.0)
     round_runs = max(len(groups), 1)

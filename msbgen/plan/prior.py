@@ -44,6 +44,8 @@ _STEEPNESS = 1.0
 _LEAST_INFORMATION = 0.05
 # Fewest runs, in contexts with several, to estimate the variance within contexts.
 _FEW_RUNS = 6
+# Condition on planned times where neither measurements nor a user gave the time of a run.
+UNTIMED = "if a run at the highest levels takes 1 s (set by --run-seconds, run_seconds)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,12 @@ def test_runs_take_the_least_time_of_all(seed):
         assert all(noise.detectable(n) > change for n in cheaper)
 
 
+@pytest.mark.parametrize(("run_seconds", "is_named"), [(None, True), (2.0, False)])
+def test_a_plan_without_the_time_of_a_run_says_so(run_seconds, is_named):
+    plan = plan_comparison(LEVELS, 0.05, noise=0.01, run_seconds=run_seconds)
+    assert ("if a run at the highest levels takes 1 s" in plan.describe()) is is_named
+
+
 @pytest.mark.parametrize(("change", "noise"), [(0.01, 0.01), (0.005, 0.01), (0.03, 0.01)])
 def test_the_change_is_found_nine_times_in_ten(change, noise, monkeypatch):
     """A fifth of the permuted labels, which show the quantile well enough on average."""

@@ -43,11 +43,11 @@ def test_plans_without_measurements_are_prefixes_of_one_order(little, much):
     assert costs[min(costs)] > costs[max(costs)]
 
 
-def test_a_plan_says_by_which_time_of_a_run_it_goes():
-    for run_seconds, told in ((None, True), (1.0, False)):
+def test_a_plan_without_the_time_of_a_run_says_so():
+    for run_seconds, is_timed in ((None, False), (1.0, True)):
         plan = plan_contexts(LEVELS, 4, run_seconds=run_seconds)
-        assert ("if a run at the highest levels takes 1 s" in plan.describe()) is told
-        assert plan.as_dict()["timed"] is not told
+        assert ("if a run at the highest levels takes 1 s" in plan.describe()) is not is_timed
+        assert plan.as_dict()["timed"] is is_timed
 
 
 def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
@@ -232,6 +232,7 @@ def test_levels_are_ranges_or_lists():
         (LEVELS, 3, {"candidates": [[2.0]]}, "rows × 2 columns"),
         (LEVELS, 3, {"candidates": []}, "rows × 2 columns"),
         (LEVELS, 3, {"run_seconds": -1.0}, "run_seconds is -1"),
+        (LEVELS, 3, {"run_seconds": 0.0}, "run_seconds is 0.0; seconds > 0 are wanted"),
         (LEVELS, 3, {"candidates": [[3.0, 1.0]]}, "which the platform cannot set"),
     ],
 )
