@@ -133,11 +133,11 @@ class WrongCount(Fault):
         self, describe: Callable[[int], str], counters: Sequence[str], more: int = 0
     ) -> str:
         """See :meth:`Fault.sentence`; `more` counts of the run and counter are wrong, too."""
-        others = f" and {more} more of this run" if more else ""
+        others = f" and {more} more of this run: they were" if more else ": it was"
         return (
             f"counter '{counters[self.counter]}' is {self.factor:.3g} times the most that other "
             f"runs have, in {describe(self.contexts[0])}, run {self.run}, interval "
-            f"{self.interval}{others}: it was read wrongly; the mean of its neighbours is taken: "
+            f"{self.interval}{others} read wrongly; the mean of the counts around is taken: "
             f"measure that run again."
         )
 

@@ -40,14 +40,13 @@ _MOST_FAULTS, _MOST_WITHDRAWN = 0.25, 12
 _ROUNDS, _EXEMPTIONS = 4, 3
 # Next best hypotheses that are tried with the noise fitted without their contexts.
 _NEXT = 3
-# The last fits are kept for others under the same hypotheses, and the last searches for processes
-# for others without the same contexts.
+# Number of fits that are kept by their hypotheses, and of searches by the contexts left out.
 _LAST = 4
 # Counts below this share of their mean are treated additively.
 _FLOOR = 0.01
-# Totals of a counter are limited to this multiple of the largest one without this share of the
+# Totals of a counter are limited to this multiple of the largest one outside of this share of the
 # contexts: a few far above all others are errors of reading, or properties of these contexts.
-_MOST_TIMES, _ABOVE = 8.0, 0.05
+_LIMIT, _LIMITED_SHARE = 8.0, 0.05
 # A line of at least so many contexts, of which this share is faulty, is a corner.
 _LINE, _FAULTY_SHARE = 3, 0.75
 # Nearest contexts among which direct neighbours are sought.
@@ -295,9 +294,9 @@ class _Search:
 
 
 def _limited(counts: Floats) -> Floats:
-    """Totals (n, k) without those far above all others, by which no label can be recognised."""
-    largest = np.sort(counts, axis=0)[-1 - max(1, int(_ABOVE * len(counts)))]
-    return np.minimum(counts, _MOST_TIMES * largest)
+    """Totals (n, k), limited where a few are far above all others: they identify no label."""
+    largest = np.sort(counts, axis=0)[-1 - max(1, int(_LIMITED_SHARE * len(counts)))]
+    return np.minimum(counts, _LIMIT * largest)
 
 
 def _renumbered(hypothesis: Hypothesis, numbers: Indices) -> Hypothesis:

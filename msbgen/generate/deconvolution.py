@@ -286,7 +286,7 @@ def deconvolved_counts(
     factors = runs.time_factors(runs.state, time_resolved=False)
     floor = np.maximum(_SETTINGS.negligible * prior.mean(axis=(0, 1)), 1e-300)
 
-    # a counter after the other, each contiguous: steps are products of matrices
+    # counters first, so that the steps of each are products of contiguous matrices
     weight = _counters_first(runs.n_finite(runs.state)[..., 1:].astype(float))
     least = np.log(floor)[:, None, None] - 20.0
     at = last = _counters_first(np.log(prior + floor))

@@ -86,12 +86,12 @@ def test_a_sentence_names_the_place_and_a_remedy(fault):
 
 def test_wrong_counts_of_a_run_are_one_sentence():
     counts = [replace(COUNT, interval=interval) for interval in (3, 4, 9)]
-    other = replace(COUNT, run=1)
-    sentences = Findings((*counts, SLOW, other)).sentences(
+    others = replace(COUNT, run=1), replace(COUNT, counter=0)
+    sentences = Findings((*counts, SLOW, *others)).sentences(
         "context {}".format, ["instructions", "misses"]
     )
-    assert len(sentences) == 3
-    assert "run 0, interval 3 and 2 more of this run: it was read wrongly" in sentences[0]
+    assert len(sentences) == 4
+    assert "run 0, interval 3 and 2 more of this run: they were read wrongly" in sentences[0]
     assert "run 1, interval 3: it was read wrongly" in sentences[2]
 
 
