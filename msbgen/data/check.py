@@ -132,6 +132,9 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
     if isinstance(schema, str) and schema.startswith("msbgen-trace/"):
         yield "it is a trace: replay it first (msbgen platform replay)."
         return
+    if isinstance(schema, str) and schema.startswith("msbgen-model/"):
+        yield "it is a saved model: give the profiles that it was fitted to, or generate some."
+        return
     kind = schema.partition("/")[0] if isinstance(schema, str) else ""
     if kind.startswith("msbgen-") and kind != SCHEMA.partition("/")[0]:
         return  # another kind of file, without the variables of profiles
