@@ -58,6 +58,6 @@ def run(options: argparse.Namespace) -> None:
     made = number_of(len(contexts), "context")
     beyond = int(bounds["extrapolated"].values.sum())
     shared.show(
-        f"{options.out}: {made}, {beyond} of them extrapolated; a new run exceeds its bound with "
-        f"probability {rate:g}"
+        f"{options.out}: {made}, {beyond} of them extrapolated; elsewhere a new run exceeds its "
+        f"bound with probability {rate:g}"
     )
