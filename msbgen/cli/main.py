@@ -101,6 +101,9 @@ def _run(arguments: Sequence[str] | None, parsed: SimpleNamespace) -> int:
     # library would compete with them.
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    # POT gets arrays of numpy only; it would import the other libraries, for seconds
+    for library in ("PYTORCH", "JAX", "CUPY", "TENSORFLOW"):
+        os.environ.setdefault(f"POT_BACKEND_DISABLE_{library}", "1")
     from msbgen.cli import options
 
     try:

@@ -210,7 +210,7 @@ def counters_of(dataset: xr.Dataset, source: str) -> Floats:
     """Counters of every run, as counted on a machine, (n, n_counters); none of them is (n, 0)."""
     if "counters" not in dataset:
         return np.empty((dataset.sizes["run"], 0))
-    counters = dataset.variables["counters"]  # twice as fast as the labelled array
+    counters = dataset.variables["counters"]  # without labels, which take longer
     if "machine" in counters.dims:
         counters = counters.isel(machine=machines_of(dataset).index(source))
     return counters.transpose("run", "counter").values.astype(float)
