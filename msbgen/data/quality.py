@@ -69,7 +69,40 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     _spreads(dataset, totals, breaches)
     _twice(dataset, totals, breaches)
     sentences = [*breaches.sentences(), *_without_effect(dataset, totals), *_not_set(dataset)]
-    return [f"{source}: {text}" for text in sentences]
+    return [f"{source}: {text}" for text in [*sentences, *doubt_work(dataset)]]
+
+
+def doubt_work(dataset: xr.Dataset) -> list[str]:
+    """Sentence about single contexts whose runs do much more or less work than all others.
+
+    A fit would take them for slower or faster.  None about generated profiles, nor with the
+    attribute ``keep_all``.
+    """
+    clock = schema.clock_name(dataset)
+    generated = "kind" in dataset.attrs or "run" not in dataset.dims
+    if generated or clock in (*schema.CPU_TIMES, "time") or dataset.attrs.get(schema.KEEP_ALL):
+        return []
+    own = _totals(dataset)[..., schema.counter_names(dataset).index(clock)]
+    work = _by_context(np.median, np.where(clock_gaps(dataset) > 0, np.nan, own))
+    if np.isfinite(work).sum() < _FEW_RUNS:
+        return []
+    middle = np.nanmedian(work)
+    apart = np.abs(work - middle)
+    other = (apart > max(_FAR * middle, _APART * _NORMAL * np.nanmedian(apart))) & (middle > 0)
+    table = schema.context_table(dataset)
+    # a level with other work in all of its contexts is another program, not another run
+    alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
+    other &= alike.any(axis=1).all(axis=1)
+    if not other.any():
+        return []
+    worst = float(work[other][np.argmax(apart[other])] / middle)
+    breaches = Violations(dataset)
+    breaches.of(0)(
+        f"the total of '{clock}' is {worst:.3g} times that of the other contexts PLACE: if runs "
+        f"were cut short, set 'complete' to 0; else give every run the same input.",
+        other,
+    )
+    return list(breaches.sentences())
 
 
 def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
@@ -197,8 +230,6 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
             f"{remedy}.",
             _spread(own) > _PROGRESS_SPREADS,
         )
-        if clock not in schema.CPU_TIMES:
-            _other_work(ds, clock, own, found)
     found(
         f"durations spread by more than {_DURATION_SPREADS:.0%} between runs PLACE: measure on an "
         f"idle machine, or more runs.",
@@ -213,30 +244,6 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
             "'duration' is far from that of the other runs PLACE: see what happened meanwhile, or "
             "drop the run.",
             several & (apart > _APART * usual) & (apart > _FAR * middle),
-        )
-
-
-def _other_work(ds: xr.Dataset, clock: str, own: Floats, found: Callable[[str, Any], None]) -> None:
-    """Find single contexts whose runs do much more or less work than those of all others.
-
-    `own` (context, run) are the totals of the clock.
-    """
-    work = _by_context(np.median, own)
-    if np.isfinite(work).sum() < _FEW_RUNS:
-        return
-    middle = np.nanmedian(work)
-    apart = np.abs(work - middle)
-    other = (apart > max(_FAR * middle, _APART * _NORMAL * np.nanmedian(apart))) & (middle > 0)
-    table = schema.context_table(ds)
-    # a level with other work in all of its contexts is another program, not another run
-    alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
-    other &= alike.any(axis=1).all(axis=1)
-    if other.any():
-        worst = float(work[other][np.argmax(apart[other])] / middle)
-        found(
-            f"the total of '{clock}' is {worst:.3g} times that of the other contexts PLACE: if "
-            f"runs were cut short, set 'complete' to 0; else give every run the same input.",
-            other,
         )
 
 

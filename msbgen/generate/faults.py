@@ -512,7 +512,7 @@ def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
         _log.warning(
             "%s: %d faults, corrected or left out (%s); msbgen check names each, --keep-all "
             "(keep_all=True) trusts every run.",
-            file, len(sentences), findings.numbers(),
+            file, len(findings.faults), findings.numbers(),
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from msbgen.data.quality import doubt_measurements, note_design
 from msbgen.data.schema import counter_names
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
+from msbgen.generate.fit import fit_profiles
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_totals_of_the_progress_that_spread(many):
 
 
 @pytest.mark.parametrize("runs", [1, 3])
-def test_a_context_whose_runs_do_less_work_was_cut_short(runs):
+def test_a_context_whose_runs_do_less_work_was_cut_short(runs, coarse, caplog):
     cut = synthetic_task(MEASURED, n_runs=runs)
     counts = cut["instructions"].values
     counts[4] = np.where(np.arange(counts.shape[-1]) < 6, counts[4], np.nan)
@@ -131,6 +132,10 @@ def test_a_context_whose_runs_do_less_work_was_cut_short(runs):
     (found,) = (text for text in message(cut) if "the total of 'instructions' is" in text)
     assert "times that of the other contexts in context 4 (cache_ways=8, frequency=1 GHz):" in found
     assert "set 'complete' to 0" in found
+    with caplog.at_level("WARNING", logger="msbgen"):
+        fit_profiles(cut)
+        fit_profiles(cut, keep_all=True)
+    assert [found.removeprefix("task.nc: ") in text for text in caplog.messages].count(True) == 1
 
 
 def test_levels_of_another_work_are_another_program(many):
