@@ -187,8 +187,8 @@ def coarse():
 
 
 @pytest.fixture
-def brief(monkeypatch):
-    """Predictors of runtimes and of machines learn for less long, for tests of their use."""
+def short_training(monkeypatch):
+    """Predictors of runtimes and of machines train for a few steps, for tests of their use."""
     from machines import QUICK
     from msbgen.machines import predictor as relative
     from msbgen.runtimes.predictor import RuntimePredictor
@@ -205,7 +205,7 @@ def brief(monkeypatch):
 
 
 @pytest.fixture
-def unlaid(monkeypatch):
+def panels_without_layout(monkeypatch):
     """Panels of reports are drawn, but neither laid out nor written as SVG, which takes longer."""
 
     def panel(name, draw):

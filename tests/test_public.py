@@ -55,7 +55,7 @@ def test_importing_the_package_imports_nothing():
     assert not {"numpy", "xarray", "numba", "scipy"} & set(run.stdout.split())
 
 
-@pytest.mark.usefixtures("coarse", "brief")
+@pytest.mark.usefixtures("coarse", "short_training")
 def test_the_script_of_all_names_uses_all_names_and_runs(tmp_path):
     used = {
         node.attr

@@ -18,7 +18,7 @@ from msbgen.data.tables import read_plan
 from msbgen.platform import record
 from pages import OTHERS, PAGES, README, ROOT, STUDIES, blocks
 
-pytestmark = pytest.mark.usefixtures("coarse", "brief", "unlaid")
+pytestmark = pytest.mark.usefixtures("coarse", "short_training", "panels_without_layout")
 
 
 def name(page):

@@ -107,7 +107,7 @@ def test_a_plan_is_that_of_the_model(job):
     assert (job.folder / "plan.csv").read_text() == (job.out / "wanted.csv").read_text()
 
 
-@pytest.mark.usefixtures("unlaid")
+@pytest.mark.usefixtures("panels_without_layout")
 def test_a_report_is_of_the_same_task_and_the_same_bytes(job):
     found = steps.report(job)
     assert sorted(found.files) == ["report.html", "report.json"]

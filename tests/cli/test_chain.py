@@ -60,7 +60,7 @@ measured = "x.nc"
 """
 
 
-@pytest.mark.usefixtures("unlaid")
+@pytest.mark.usefixtures("panels_without_layout")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_verb_writes_every_verb_reads(kind, msbgen, tmp_path):
     def succeed(*arguments):

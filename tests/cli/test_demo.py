@@ -16,7 +16,7 @@ from msbgen.platform import platform_contexts
 
 
 @pytest.fixture
-def small(monkeypatch, unlaid):
+def small(monkeypatch, panels_without_layout):
     sizes = {"PLANNED": 27, "RUNS": 2, "HELD_BACK": 8, "TRUTH_RUNS": 5}
     for name, value in sizes.items():
         monkeypatch.setattr(demo, name, value)

@@ -34,7 +34,8 @@ def test_measure_plan_measure(tmp_path, msbgen):
     assert "expected error of profiles" in done.stdout
     planned = read_plan(tmp_path / "next.csv", RESOURCES).contexts
     assert not {tuple(r) for r in planned} & {tuple(r) for r in context_table(measured)}
-    fit_profiles(measured, ProgressSettings()).save(tmp_path / "model.nc")  # bins as of users
+    with_default_bins = ProgressSettings()
+    fit_profiles(measured, with_default_bins).save(tmp_path / "model.nc")
     done = msbgen("plan", "model.nc", "--budget", "1h", "-o", "-", "--json", "plan.json")
     assert done.returncode == 0, done.stderr
     stop = json.loads((tmp_path / "plan.json").read_text())["stop"]

@@ -33,7 +33,7 @@ def test_a_report_and_its_numbers_are_written(files, msbgen, tmp_path):
     assert msbgen(*with_truth, "-o", "r.html").returncode == 2  # exists
 
 
-def test_generated_files_are_judged(files, msbgen, unlaid, tmp_path):
+def test_generated_files_are_judged(files, msbgen, panels_without_layout, tmp_path):
     done = msbgen("generate", "task.nc", "--contexts", "truth.nc", "-o", "all.nc")
     assert done.returncode == 0, done.stderr
     done = msbgen(
@@ -49,7 +49,7 @@ def test_generated_files_are_judged(files, msbgen, unlaid, tmp_path):
 
 
 def test_a_saved_model_is_reported_without_a_fit(
-    files, msbgen, refused, unlaid, tmp_path, monkeypatch
+    files, msbgen, refused, panels_without_layout, tmp_path, monkeypatch
 ):
     bounding = ("bound", "task.nc", "--contexts", "grid:2x2", "--miscoverage", 0.2)
     assert msbgen(*bounding, "--model", "m.nc").returncode == 0

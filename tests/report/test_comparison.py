@@ -196,7 +196,8 @@ def test_a_browser_finds_no_fault(page, chromium, width):
         browsing.open_all(opened)
         for scheme, media in browsing.LOOKS:
             opened.emulate_media(media=media, color_scheme=scheme)
-            assert browsing.violations(opened, colours=width == 390) == []  # they depend on none
+            # colours depend on no width
+            assert browsing.violations(opened, colours=width == 390) == []
             if media == "screen":
                 assert browsing.faults(opened) == []
                 opened.goto(page.as_uri())
