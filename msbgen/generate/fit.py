@@ -37,7 +37,12 @@ from msbgen.data.schema import (
 from msbgen.faults.findings import Findings
 from msbgen.generate.distribution import ProfileDistribution
 from msbgen.generate.elapsed_distribution import ElapsedDistribution, ElapsedSettings
-from msbgen.generate.faults import dataset_faults, describe_faults, log_faults
+from msbgen.generate.faults import (
+    dataset_faults,
+    describe_faults,
+    log_faults,
+    without_absurd_counts,
+)
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.model import ProfileModel
 from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
@@ -141,7 +146,7 @@ def _fit_progress(
     findings = dataset_faults(dataset, clock)
     if not part:
         log_faults(dataset, findings)
-        for sentence in doubt_work(dataset):
+        for sentence in doubt_work(without_absurd_counts(dataset, findings)):
             _log.warning("%s: %s", file_of(dataset), sentence)
     repaired = findings.repair(counts, duration, table, started_array(dataset))
     measurements = Measurements(

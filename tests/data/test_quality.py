@@ -138,6 +138,15 @@ def test_a_context_whose_runs_do_less_work_was_cut_short(runs, coarse, caplog):
     assert [found.removeprefix("task.nc: ") in text for text in caplog.messages].count(True) == 1
 
 
+def test_a_wrong_count_of_the_clock_is_no_other_work(coarse, caplog):
+    wrong = synthetic_task(MEASURED, n_runs=1)
+    wrong["instructions"][4, :, 3] = 2.0**40
+    with caplog.at_level("WARNING", logger="msbgen"):
+        fit_profiles(wrong)
+    assert "it was read wrongly" in caplog.text
+    assert "the total of" not in caplog.text
+
+
 def test_levels_of_another_work_are_another_program(many):
     many["instructions"] = many["instructions"] * (1.0 + (many["cache_ways"] == 8.0))
     assert message(many) == []
