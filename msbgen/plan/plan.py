@@ -170,9 +170,8 @@ class Plan:
         total = float(self.seconds.sum())
         contexts = number_of(len(self.runs), "context")
         runs = number_of(int(self.runs.sum()), "run")
-        lines = [f"{contexts}, {runs}, about {total:.4g} s"]
-        if not self.timed:
-            lines[0] += f" {UNTIMED}"
+        condition = "" if self.timed else f" {UNTIMED}"
+        lines = [f"{contexts}, {runs}, about {total:.4g} s{condition}"]
         if self.advice:
             lines.append(self.advice)
         if self.again:

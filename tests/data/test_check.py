@@ -177,3 +177,6 @@ def test_another_file_of_ours_has_one_thing_wrong():
         "k.nc: attribute 'schema' is 'msbgen-kernels/1'; a profile file says 'msbgen-profile/1'."
     )
     assert list(refused.value.problems) == [message]
+    with pytest.raises(ProfileError) as refused:
+        validate_profiles(runs.assign_attrs(schema="msbgen-model/5"))
+    assert "it is a saved model: give the profiles" in refused.value.problems[1]
