@@ -1,8 +1,9 @@
 """The measured program's process: started paused, released, and killed in every case.
 
-A shell reads a line and then becomes the program (exec).  So the counts from the release on are
-those of the program and a few hundred microseconds of its loading.  The program also dies when this
-process dies: the kernel kills it (``PR_SET_PDEATHSIG``), and a watchdog kills its children.
+A shell says that it has started, reads a line, and then becomes the program (exec).  So the counts
+from the release on are those of the program and a few hundred microseconds of its loading.  The
+program also dies when this process dies: the kernel kills it (``PR_SET_PDEATHSIG``), and a watchdog
+kills its children.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msbgen.core.processes import die_with_parent
 # Environment variable that marks the processes of a sweep, wherever they have moved.
 TAG = "MSBGEN_SWEEP"
 
-_PAUSE_THEN_EXEC = 'read -r _ && exec "$@" < "$0"'
+_PAUSE_THEN_EXEC = 'echo && read -r _ && exec "$@" < "$0" > /dev/null'
 _KILL_GROUP_AT_END = (
     'group=; while read -r line; do group=$line; done; [ -z "$group" ] || kill -9 "-$group"'
 )
@@ -109,7 +110,7 @@ def paused_process(
         process = subprocess.Popen(
             ["/bin/sh", "-c", _PAUSE_THEN_EXEC, os.fspath(stdin), *command],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=messages,
             cwd=folder,
             env={**os.environ, **environment, TAG: tag},
@@ -117,14 +118,17 @@ def paused_process(
             preexec_fn=die_with_parent(),
             bufsize=0,
         )
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
+        with process.stdout as started:  # what counts from now on does not count the shell's start
+            started.read(1)
         yield PausedProcess(process)
     finally:
         if process.poll() is None:
             kill_process_group(process.pid)
             process.wait()
         with suppress(OSError):
-            assert process.stdin is not None
             process.stdin.close()
 
 

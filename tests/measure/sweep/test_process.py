@@ -8,6 +8,7 @@ import time
 import pytest
 
 from forks import forked, status_of
+from msbgen.measure.sweep import process
 from msbgen.measure.sweep.process import Watchdog, paused_process
 from sweeping import WORK, await_that, processes
 
@@ -27,6 +28,16 @@ def test_nothing_of_the_program_happens_before_its_release(tmp_path):
         ended = child.run(10)
     assert mark.exists()
     assert (ended.status, ended.in_time) == (0, True)
+
+
+def test_it_is_paused_where_its_shell_has_started(tmp_path, monkeypatch):
+    """On a busy machine a shell starts later than what counts it."""
+    mark = tmp_path / "mark"
+    late = f"sleep 0.2; : > {mark}; {process._PAUSE_THEN_EXEC}"
+    monkeypatch.setattr(process, "_PAUSE_THEN_EXEC", late)
+    with hold("/bin/sh", "-c", "exit 3") as child:
+        assert mark.exists()
+        assert child.run(10).status == 3
 
 
 def test_time_and_cpu_time_are_those_of_the_run():
