@@ -170,7 +170,9 @@ def score_left_out(
         def score(i: int) -> _FoldResult:
             unseen, wanted = truth.isel(context=groups[i]), table[groups[i]]
             return _FoldResult(
-                evaluate.score_methods(training[i], unseen, {**_kinds(models[i]), **BASELINES}),
+                evaluate.score_methods(
+                    training[i], unseen, {**_kinds(models[i]), **BASELINES}, part=True
+                ),
                 bounds_of(models[i], training[i], rate)(wanted),
                 _outside(training[i], wanted),
             )

@@ -375,6 +375,7 @@ def _doubts(measured: xr.Dataset, source: str, model: ProfileModel) -> Iterator[
     yield from _lost(measured, model)
     yield from inspect_profiles(measured, source=source).warnings
     sound = without_absurd_counts(measured, model.findings)
+    yield from quality.note_generated(measured, source=source)
     yield from quality.doubt_measurements(sound, source=source)
     runs = np.isfinite(schema.duration_array(measured)).sum(axis=1)
     if runs.max() == 1:

@@ -41,7 +41,7 @@ from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.draws import numbers_of
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data import schema
 from msbgen.generate.model import ProfileModel
@@ -221,10 +221,7 @@ class CalibratedModel(ProfileModel):
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
             columns[schema.ENERGY_BOUND] = (joules, schema.ENERGY_UNITS, f"energy {exceeded}")
-        known, outside = (
-            self.distribution.contexts,
-            "context lies outside the hull of the measured ones",
-        )
+        outside = "context lies outside the hull of the measured ones"
         columns["extrapolated"] = (self.extrapolated(query).astype(np.int8), "1", outside)
         guess = "bound is a guess: nothing that was left out lay as far from the rest"
         columns["beyond"] = (self.beyond(query).astype(np.int8), "1", guess)
@@ -240,7 +237,7 @@ class CalibratedModel(ProfileModel):
             attrs={
                 **self.attrs,
                 "schema": BOUNDS_SCHEMA,
-                "source": f"bounds by msbgen from {len(known)} measured contexts",
+                "source": f"bounds by msbgen from {self.origin}",
                 "miscoverage": miscoverage,
             },
         )
@@ -320,9 +317,9 @@ def calibrate_model(
         A model without a trend or of other contexts; folds that are not 2 to the number of
         contexts.
     MeasurementError
-        Progress is wall time; a single context.
+        Progress is wall time; a single context; generated profiles that are no samples.
     """
-    schema.check_datasets(dataset)
+    check_has_runs(dataset)
     counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:
@@ -337,6 +334,17 @@ def calibrate_model(
     return _calibrated(
         model, leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
     )
+
+
+def check_has_runs(dataset: xr.Dataset) -> None:
+    """Raise MeasurementError for one generated profile per context, which bounds no run."""
+    schema.check_datasets(dataset)
+    if schema.is_generated(dataset) and schema.replicate_dim(dataset) is None:
+        raise MeasurementError(
+            f"{schema.file_of(dataset)}: holds one generated profile per context, which does not "
+            f"show how runs differ; measured runs, or samples (msbgen generate --kind sample), are "
+            f"wanted."
+        )
 
 
 def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:

@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> None:
     )
     contexts = shared.contexts_like(measured, options.contexts)
     if calibrated is None:
+        calibrate.check_has_runs(measured)
         with Progress("fitting") as step:
             model = fitting.fit_profiles(measured, progress=step)
         with Progress("calibrating") as step, shared.errors_from(options.measured.name):

@@ -66,7 +66,10 @@ def run(options: argparse.Namespace) -> None:
         warnings += quality.doubt_measurements(sound, source=options.file.name)
         named = faults.describe_faults(dataset, found)
         warnings += [f"{options.file.name}: {sentence}" for sentence in named]
-        notes = quality.note_design(dataset, source=options.file.name)
+        notes = [
+            note for of in (quality.note_generated, quality.note_design)
+            for note in of(dataset, source=options.file.name)
+        ]  # fmt: skip
     for sentence in warnings:
         show(f"warning: {sentence}")
     for sentence in notes:

@@ -222,8 +222,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
 
     from msbgen.bounds import model as calibrate
     from msbgen.choose.costs import context_costs
-    from msbgen.core.errors import ProfileError
-    from msbgen.data.schema import array_variable, context_table, replicate_dim, same_level
+    from msbgen.data.schema import array_variable, context_table, same_level
     from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
@@ -232,11 +231,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     contexts = shared.contexts_like(measured, options.contexts)
     context_costs(measured, options.cost)  # refuses unknown resources before a fit
     if calibrated is None:
-        if replicate_dim(measured) is None:
-            raise ProfileError(
-                f"{path.name}: holds one profile per context, which does not show how runs "
-                f"differ; measured runs, or samples (msbgen generate --kind sample), are wanted."
-            )
+        calibrate.check_has_runs(measured)
         with Progress("fitting") as step:
             model = fitting.fit_profiles(measured, progress=step)
         with Progress("calibrating") as step, shared.errors_from(path.name):

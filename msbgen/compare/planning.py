@@ -35,6 +35,7 @@ from msbgen.compare.usual import PRIOR_FREEDOM, usual_noise
 from msbgen.compare.variances import KNOWN, shrink, shrink_alike
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.words import number_of
+from msbgen.data.quality import warn_of_generated
 from msbgen.data.schema import (
     DETECTABLE_COLUMN,
     complete_array,
@@ -292,6 +293,7 @@ def plan_comparison(
         raise ArgumentError(f"most_contexts is {most_contexts}; 1 or more is wanted.")
     notes: tuple[str, ...] = ()
     if isinstance(source, xr.Dataset):
+        warn_of_generated(source)
         names = resource_names(source)
         resources = {name: labels_of(source[name].attrs) for name in names}
         contexts, cost, found = _measured(source)

@@ -27,6 +27,7 @@ from msbgen.data.schema import (
     counter_names,
     describe_context,
     duration_array,
+    is_generated,
     labels_of,
     level_text,
     other_unit,
@@ -96,11 +97,11 @@ def inspect_profiles(
     """Find every problem of a profile dataset without raising.
 
     The layout is checked first; values are checked only where the layout holds.  Checks for errors
-    of measurement are left out for generated datasets (attribute ``kind``) and for parts; warnings
+    of measurement are left out for generated datasets and for parts; warnings
     about values are left out where values are wrong.
     """
     check_datasets(dataset)
-    whole = not part and "kind" not in dataset.attrs
+    whole = not part and not is_generated(dataset)
     wrong = list(_name_errors(dataset)) or list(_layout_errors(dataset))
     errors = [f"{source}: {text}" for text in wrong]
     if errors:

@@ -13,6 +13,7 @@ The checks use the profiles and, where a file has them, these variables over (co
 ===========================  =====================================================================
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,10 +22,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import share_interval
+from msbgen.core.errors import quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
 from msbgen.data.violations import Violations
+
+_log = logging.getLogger("msbgen")
 
 special = lazy_module("scipy.special")
 
@@ -59,7 +63,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     with other work, recordings taken twice, resources without an effect, and contexts that look as
     if not set.  Generated profiles and profiles without runs are not checked.
     """
-    if "kind" in dataset.attrs or "run" not in dataset.dims:
+    if schema.is_generated(dataset) or "run" not in dataset.dims:
         return []
     breaches = Violations(dataset)
     totals = _totals(dataset)
@@ -79,8 +83,8 @@ def doubt_work(dataset: xr.Dataset) -> list[str]:
     attribute ``keep_all``.
     """
     clock = schema.clock_name(dataset)
-    generated = "kind" in dataset.attrs or "run" not in dataset.dims
-    if generated or clock in (*schema.CPU_TIMES, "time") or dataset.attrs.get(schema.KEEP_ALL):
+    without_runs = schema.is_generated(dataset) or "run" not in dataset.dims
+    if without_runs or clock in (*schema.CPU_TIMES, "time") or dataset.attrs.get(schema.KEEP_ALL):
         return []
     own = _totals(dataset)[..., schema.counter_names(dataset).index(clock)]
     work = _by_context(np.median, np.where(clock_gaps(dataset) > 0, np.nan, own))
@@ -105,6 +109,23 @@ def doubt_work(dataset: xr.Dataset) -> list[str]:
     return list(breaches.sentences())
 
 
+def note_generated(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
+    """Sentence about generated profiles where measured ones are wanted."""
+    if not schema.is_generated(dataset):
+        return []
+    kind = quoted(dataset.attrs["kind"])
+    return [
+        f"{source}: holds generated profiles (kind {kind}), no measured runs: what is fitted to "
+        f"them, or scored on them, describes their model, not the program; give the measured file."
+    ]
+
+
+def warn_of_generated(dataset: xr.Dataset) -> None:
+    """Log the sentence of :func:`note_generated`."""
+    for sentence in note_generated(dataset, source=schema.file_of(dataset)):
+        _log.warning("%s", sentence)
+
+
 def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     """Sentence about corners of the platform that were not measured, which are extrapolated.
 
@@ -112,7 +133,7 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     where the levels are not listed.
     """
     names = schema.resource_names(dataset)
-    if "kind" in dataset.attrs or not names or len(names) > 6:
+    if schema.is_generated(dataset) or not names or len(names) > 6:
         return []
     ends = []
     for name in names:

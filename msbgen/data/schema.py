@@ -276,6 +276,11 @@ def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     return np.asarray(held.transpose(*dims).values, dtype=float).reshape(shape)
 
 
+def is_generated(dataset: xr.Dataset) -> bool:
+    """Whether the profiles were generated, not measured."""
+    return "kind" in dataset.attrs
+
+
 def clock_name(dataset: xr.Dataset) -> str:
     """Counter that measures the progress of a run, or ``time``: the file's or the default."""
     progress = dataset.attrs.get("progress")

@@ -17,6 +17,7 @@ from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import ended_counters, held_counters
+from msbgen.data.quality import warn_of_generated
 from msbgen.data.schema import (
     check_datasets,
     complete_array,
@@ -106,6 +107,7 @@ def score_methods(
     methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
     warping: Sequence[Warping] = ("exact",),
+    part: bool = False,
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Score what methods generate from `train` for the contexts of `truth`.
@@ -118,6 +120,8 @@ def score_methods(
     methods : mapping of name to method, or names out of :data:`METHODS`
     warping : sequence of {"exact", "fastdtw"}
         Which forms of DTW to report; fastdtw is slow.
+    part : bool
+        Both are parts of one dataset, about which warnings were logged.
     progress : callable, optional
         Called with (done, total) methods.
 
@@ -140,7 +144,9 @@ def score_methods(
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
     _check_truth(train, truth)
-    _log_truth_warnings(train, truth)
+    if not part:
+        warn_of_generated(truth)
+        _log_truth_warnings(train, truth)
     reference = _Reference.of(truth, train)
     scores = []
     for done, (name, method) in enumerate(chosen.items()):
@@ -202,6 +208,7 @@ def leave_contexts_out(
     """
     chosen = _chosen(methods, part=True)
     check_datasets(dataset)
+    warn_of_generated(dataset)
     findings = known_faults(dataset)
     log_faults(dataset, findings)
     rows, truth = scored_contexts(dataset, findings)
@@ -225,6 +232,7 @@ def leave_contexts_out(
             truth.isel(context=group),
             chosen,
             warping=warping,
+            part=True,
             progress=step,
         )
         scores[:, group] = fold["score"].values

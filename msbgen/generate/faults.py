@@ -80,7 +80,7 @@ def known_faults(dataset: xr.Dataset) -> Findings:
 
     None for generated profiles, and with the attribute ``keep_all``.
     """
-    if "kind" in dataset.attrs:
+    if schema.is_generated(dataset):
         return NOTHING
     clock = schema.clock_name(dataset)
     index = 0 if clock == "time" else 1 + schema.counter_names(dataset).index(clock)

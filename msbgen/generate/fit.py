@@ -15,7 +15,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
-from msbgen.data.quality import doubt_work
+from msbgen.data.quality import doubt_work, warn_of_generated
 from msbgen.data.schema import (
     clock_name,
     complete_array,
@@ -27,6 +27,7 @@ from msbgen.data.schema import (
     duration_array,
     file_of,
     inherited_attrs,
+    is_generated,
     lost_array,
     resource_attrs,
     sampling_interval,
@@ -44,7 +45,7 @@ from msbgen.generate.faults import (
     without_absurd_counts,
 )
 from msbgen.generate.measurements import Measurements
-from msbgen.generate.model import ProfileModel
+from msbgen.generate.model import FITTED_TO, ProfileModel
 from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
 from msbgen.generate.words import WordColumns
 
@@ -85,7 +86,7 @@ def fit_profiles(
         also to the other functions.
     part : bool
         The dataset is a part of measurements whose faults were logged: faults are corrected as
-        always, but not logged again.
+        always, but not logged again; nor is it logged again that profiles are generated ones.
     progress : callable
         Called with (done, total) stages of the fit, or pairs or sweeps of a solver.
 
@@ -111,12 +112,16 @@ def fit_profiles(
     validate_profiles(dataset, part=True)
     if keep_all:
         dataset = trusting(dataset)
+    if not part:
+        warn_of_generated(dataset)
     try:
         distribution, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{file_of(dataset)}: {error}") from None
     partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
     attrs = {**inherited_attrs(dataset), **partial}
+    if is_generated(dataset):
+        attrs[FITTED_TO] = "generated"
     if findings:
         attrs["faults"] = describe_faults(dataset, findings)
     resources = resource_attrs(dataset)

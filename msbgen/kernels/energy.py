@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.energy import energy_counter, scale_energy
+from msbgen.data.quality import warn_of_generated
 from msbgen.data.schema import context_table, mean_duration, resource_names
 from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import costs_of
@@ -45,6 +46,8 @@ class EnergyCorrector:
     @checks_arguments
     def __init__(self, measured: xr.Dataset, others: Sequence[xr.Dataset]):
         energy_counter(measured)
+        for dataset in others:
+            warn_of_generated(dataset)
         self._task, rest = costs_of(measured), costs_of(list(others))
         task_units = dict(zip(self._task.resources, self._task.units))
         for name, units in zip(rest.resources, rest.units):

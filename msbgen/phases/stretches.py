@@ -27,6 +27,7 @@ from msbgen.data.schema import (
     counter_names,
     duration_array,
     file_of,
+    is_generated,
     sampling_interval,
 )
 from msbgen.phases.grid import Grid
@@ -132,7 +133,7 @@ def _whole_runs(
         )
     middle = np.nanmedian(np.where(present, total, np.nan), axis=1, keepdims=True)
     lost = present & (np.abs(total - middle) > _LOST * middle)
-    if "kind" in profiles.attrs or clock_name(profiles) in ("time", *CPU_TIMES):
+    if is_generated(profiles) or clock_name(profiles) in ("time", *CPU_TIMES):
         lost[:] = False  # generated counts are never lost, and slow runs lost none
     if lost.any():
         _log.warning(

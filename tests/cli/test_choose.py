@@ -98,7 +98,7 @@ def test_settings_are_printed_in_the_place_of_the_table(saved, msbgen, folder):
         (("m.nc",), 2, "files need --deadline"),
         (("--deadlines", "bad.csv", "--measure", "o.csv"), 2, "--measure is for one file"),
         (("--deadline", "1s"), 2, "name either files with --deadline, or --deadlines"),
-        (("mean.nc", "--deadline", "1s"), 3, "mean.nc: holds one profile per context"),
+        (("mean.nc", "--deadline", "1s"), 3, "mean.nc: holds one generated profile per"),
         (("--deadlines", "bad.csv"), 3, "bad.csv: line 2 has the deadline '-1'; a positive"),
         (("--deadlines", "odd.csv"), 3, "the deadline has no known unit"),
         (("m.nc", "--deadline", "1s", "--json", "m.nc"), 2, "exists already"),
@@ -106,7 +106,8 @@ def test_settings_are_printed_in_the_place_of_the_table(saved, msbgen, folder):
     ],
 )
 def test_what_cannot_be_chosen_is_refused(folder, saved, refused, arguments, code, sentence):
-    write_profiles(synthetic_task(MEASURED).isel(run=0, drop=True), folder / "mean.nc")
+    mean = synthetic_task(MEASURED).isel(run=0, drop=True).assign_attrs(kind="mean")
+    write_profiles(mean, folder / "mean.nc")
     (folder / "bad.csv").write_text("file,deadline [s]\nm.nc,-1\n")
     (folder / "odd.csv").write_text("file,deadline\nm.nc,1\n")
     refused(code, sentence, "choose", *arguments, "--cost", COST, *RATE)

@@ -7,7 +7,7 @@ import partials
 from conftest import MEASURED, synthetic_task
 from faulty import spoilt
 from msbgen.data.check import inspect_profiles
-from msbgen.data.quality import doubt_measurements, note_design
+from msbgen.data.quality import doubt_measurements, note_design, note_generated
 from msbgen.data.schema import counter_names
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
@@ -45,6 +45,14 @@ def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
     assert doubt_measurements(bad.assign_attrs(kind="sample")) == []
     assert doubt_measurements(many.isel(run=0)) == []
     assert note_design(many.isel(context=[0]).assign_attrs(kind="mean")) == []
+
+
+def test_generated_profiles_are_named_with_their_kind(many):
+    assert note_generated(many) == []
+    assert note_generated(many.isel(run=0)) == []  # measured, one run of each context
+    (sentence,) = note_generated(many.assign_attrs(kind="sample"), source="task.nc")
+    assert sentence.startswith("task.nc: holds generated profiles (kind 'sample'), no measured")
+    assert sentence.endswith("give the measured file.")
 
 
 @pytest.mark.parametrize(

@@ -89,18 +89,28 @@ class Progress:
 
 
 class Messages:
-    """Context in which log records and warnings of libraries are printed as messages."""
+    """Context in which log records and warnings of libraries are printed as messages, once each.
+
+    Several fits of one file give the same warnings of it.
+    """
 
     def __enter__(self) -> None:
         import logging
         import warnings
 
+        printed: set[str] = set()
+
+        def print_once(message: str) -> None:
+            if message not in printed:
+                printed.add(message)
+                print_message(message)
+
         class PrintingHandler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                print_message(f"{record.levelname.lower()}: {record.getMessage()}")
+                print_once(f"{record.levelname.lower()}: {record.getMessage()}")
 
         def show_warning(message: object, *_: object) -> None:
-            print_message(f"warning: {message}")
+            print_once(f"warning: {message}")
 
         self._handler = PrintingHandler(logging.WARNING)
         logging.getLogger().addHandler(self._handler)
