@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from msbgen.choose.context import ContextChoice
 
 _SCHEMA_VERSION = 1
-_FORMS = ("resctrl", "pqos", "goresctrl", "cgroup", "cpufreq")
+_WITH_CACHES = ("resctrl", "pqos", "goresctrl")
+_FORMS = (*_WITH_CACHES, "cgroup", "cpufreq")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def add(verbs: Verbs) -> None:
     text = "print commands or a configuration that set the choice, to review"
     verb.add_argument("--apply", choices=_FORMS, help=text)
     text = "with --apply: numbers of the caches, as in /sys/fs/resctrl/schemata (0)"
-    verb.add_argument("--caches", type=_caches, default=(0,), metavar="N,...", help=text)
+    verb.add_argument("--caches", type=_caches, metavar="N,...", help=text)
     text = "write the chosen context here, for 'msbgen measure SPEC --contexts', and a cheaper one "
     text += "that only its bound refuses; with one FILE"
     verb.add_argument("--measure", type=shared.output, metavar="NEXT.csv", help=text)
@@ -78,6 +79,10 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("files need --deadline; --deadlines has one for each task.")
     if options.measure and len(options.files) != 1:
         raise UsageError("--measure is for one file; choose for one task at a time.")
+    if options.apply not in _WITH_CACHES:
+        shared.refuse_unused(options, "caches", f"is for --apply {' or '.join(_WITH_CACHES)}")
+    if options.apply and not options.out and not options.json:
+        shared.refuse_unused(options, "front", "adds to the table, which --apply needs -o for")
     outputs = [options.out, options.json, options.measure]
     table = [options.deadlines, shared.file_of_contexts(options.contexts)]
     shared.check_files([*options.files, *table], outputs, force=options.force)
@@ -339,7 +344,7 @@ def _settings(
     for each, choice in zip(bounds, choices):
         attrs = {str(name): dict(each[name].attrs) for name in each.coords}
         tasks.append(TaskLevels(choice.task, dict(zip(attrs, choice.context.tolist())), attrs))
-    return apply_text(options.apply, tasks, caches=options.caches).rstrip("\n")
+    return apply_text(options.apply, tasks, caches=options.caches or (0,)).rstrip("\n")
 
 
 def _summary(choices: Sequence[ContextChoice]) -> str:

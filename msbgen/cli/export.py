@@ -32,8 +32,8 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read profiles and write them in another format."""
-    if options.start is not None and options.format != "openmetrics":
-        raise UsageError("--start is for --format openmetrics; drop it.")
+    if options.format != "openmetrics":
+        shared.refuse_unused(options, "start", "is for --format openmetrics")
     names = {path: path.stem for path in options.files}
     if len(set(names.values())) < len(options.files):
         names = {path: str(path) for path in options.files}

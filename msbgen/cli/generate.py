@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+# Random profiles of each context.
+_SAMPLES = 10
+
+
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     verb = shared.new_verb(verbs, "generate", run, "generate profiles of any contexts")
@@ -25,8 +29,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--kind", choices=("max_likelihood", "mean", "sample"), default="max_likelihood"
     )
-    text = "random profiles of each context, for --kind sample (%(default)s)"
-    verb.add_argument("--samples", type=shared.count, default=10, metavar="N", help=text)
+    text = f"random profiles of each context, for --kind sample ({_SAMPLES})"
+    verb.add_argument("--samples", type=shared.count, metavar="N", help=text)
     text = "output interval, such as 10ms or 0.5s (as measured)"
     verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)
     verb.add_argument("--preset", choices=("default", "paper"), help="of the fit (default)")
@@ -51,6 +55,11 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Fit a model to the measurements, or load a saved one, and write generated profiles."""
+    if options.kind != "sample":
+        shared.refuse_unused(options, "samples", "is for --kind sample")
+    if options.kind == "mean" and options.preset != "paper" and not options.model:
+        shared.refuse_unused(options, "epsilon", "does not change means of the default preset")
+    samples = options.samples or _SAMPLES
     inputs = [options.measured, shared.file_of_contexts(options.contexts), *options.power_of]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
@@ -80,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
         len(contexts),
         kind=options.kind,
         times=options.interval,
-        n_samples=options.samples,
+        n_samples=samples,
     )
     shared.check_disk_space(options.out, size)
     fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
@@ -100,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
         model.prepare(options.kind, progress=step)
     with Progress("generating") as step:
         blocks = model.stream(
-            contexts, kind=options.kind, times=options.interval, n_samples=options.samples,
+            contexts, kind=options.kind, times=options.interval, n_samples=samples,
             rng=sample_rng, progress=step,
         )  # fmt: skip
         extrapolated = uncertain = 0

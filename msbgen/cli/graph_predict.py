@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+# Folds of whole families.
+_FOLDS = 5
+
+
 def add(verbs: Verbs) -> None:
     """Add the parts and their options."""
     verb = shared.new_verb(verbs, "fit", run_fit, "fit a predictor to runs of graphs on devices")
@@ -46,7 +50,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--schedule-only", action="store_true", help=text)
     text = "order in which ready tasks started (as in the runs, else arrival)"
     verb.add_argument("--order", choices=("arrival", "heft"), help=text)
-    shared.add_folds(verb, 5, "folds of whole families")
+    text = f"folds of whole families ({_FOLDS})"
+    verb.add_argument("--folds", type=shared.folds, metavar="K", help=text)
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -82,10 +87,11 @@ def run_fit(options: argparse.Namespace) -> None:
 
     network = options.model == "network"
     if network:
-        if options.schedule_only or options.order == "heft":
-            raise UsageError("--model network has no --schedule-only and no --order; drop them.")
+        shared.refuse_unused(options, "schedule_only order folds", "is for --model schedule")
         extras.load_library("torch", "graph", "networks of task graphs")
-    elif not options.schedule_only:
+    elif options.schedule_only:
+        shared.refuse_unused(options, "folds", "has no effect with --schedule-only")
+    else:
         extras.check_libraries()
     sheet_of = {name: graph_options.read_device(name) for name in options.device}
     named = options.device * (len(options.runs) if len(options.device) == 1 else 1)
@@ -117,7 +123,7 @@ def run_fit(options: argparse.Namespace) -> None:
     predictor = graphs.GraphPredictor(
         residual=not options.schedule_only,
         order=order,
-        folds=options.folds,
+        folds=options.folds or _FOLDS,
         random_state=options.seed,
     )
     with Progress("fitting") as step, shared.errors_from(files):

@@ -6,6 +6,9 @@ from pathlib import Path
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
+# Formats with times in whole seconds.
+_WITH_STEP = ("pqos", "pcm")
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
@@ -67,6 +70,10 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("--names is for recordings without --manifest; drop one of the two.")
     if bool(options.cycles) != bool(options.at) or (options.cycles and options.columns):
         raise UsageError("--cycles and --at go together, in the place of --columns.")
+    if options.form != "table":
+        shared.refuse_unused(options, "columns cycles", "is for --form table")
+    if options.form not in _WITH_STEP:
+        shared.refuse_unused(options, "step", f"is for --form {' or '.join(_WITH_STEP)}")
     inputs = [*options.recordings, options.manifest, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 

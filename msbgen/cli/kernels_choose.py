@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from msbgen.kernels.choice.costs import Costs
 
 
+# Probability that a program exceeds its bounds.
+_MISCOVERAGE = 0.05
+
+
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     text = "choose the context with the least energy within limits, or what to measure next"
@@ -60,8 +64,10 @@ def add(verbs: Verbs) -> None:
         help="context whose expected time a relative --latency multiplies: the fastest, or the one "
         "with the highest clock or limit of power (%(default)s)",
     )
-    text = "probability that a program exceeds the bounds of a context; 0.05 takes 19 families of "
-    shared.add_miscoverage(verb, f"{text}other programs, 0.1 takes 9", 0.05)
+    text = (
+        f"probability that a program exceeds the bounds of a context ({_MISCOVERAGE}); 0.05 takes "
+    )
+    shared.add_miscoverage(verb, f"{text}19 families of other programs, 0.1 takes 9")
     verb.add_argument(
         "--work",
         default="",
@@ -89,8 +95,14 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("--relative-to needs a relative limit, such as --latency 1.1x.")
     if options.columns and options.resources:
         raise UsageError("--columns names the resources, too; drop --resources.")
+    if options.bounds:
+        shared.refuse_unused(options, "miscoverage", "is that of the --bounds")
+    if options.miscoverage is None:
+        options.miscoverage = _MISCOVERAGE
     inputs = [*options.table, options.bounds, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
+    if all(path.suffix in (".nc", ".json") for path in options.table):
+        shared.refuse_unused(options, "columns resources", "is for a CSV")
 
     costs, metered = _read(options)
     if options.program is None:

@@ -38,6 +38,9 @@ def run(options: argparse.Namespace) -> None:
     alone = "--template" if options.template else "--restore" if options.restore else ""
     if alone and (options.spec or options.out):
         raise UsageError(f"{alone} takes no SPEC.toml and no -o; drop them.")
+    if alone:
+        others = "contexts onto resume dry_run probe force" + " restore" * options.template
+        shared.refuse_unused(options, others, f"has no effect with {alone}")
     if options.template:
         from msbgen.measure.sweep import template
 
@@ -55,8 +58,9 @@ def run(options: argparse.Namespace) -> None:
         shared.check_files([], [out], force=True)
 
     if options.probe:
-        if options.dry_run or options.resume or options.onto or contexts or out is None:
-            raise UsageError("--probe takes SPEC.toml and -o OUT.csv only; drop the rest.")
+        if out is None:
+            raise UsageError("--probe wants -o OUT.csv.")
+        shared.refuse_unused(options, "dry_run resume onto contexts", "has no effect with --probe")
         _probe(options.spec, out, options.force)
         return
 

@@ -43,9 +43,7 @@ def add(verbs: Verbs) -> None:
     text = "without MEASURED.nc: approximate duration of a run at the highest levels"
     verb.add_argument("--run-seconds", type=shared.duration, metavar="TIME", help=text)
     text = "time to set a context, such as 2s or 500ms (0)"
-    verb.add_argument(
-        "--overhead", type=shared.duration_or_none, default=0.0, metavar="TIME", help=text
-    )
+    verb.add_argument("--overhead", type=shared.duration_or_none, metavar="TIME", help=text)
     text = "fewest runs of a context, or of each group with --at-once (%(default)s)"
     verb.add_argument("--least-runs", type=shared.count, default=1, metavar="R", help=text)
     text = "counters in one run, clock included; groups of counters take turns (all)"
@@ -78,8 +76,16 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("without MEASURED.nc, --at-once needs --counters.")
     if (options.budget is None) == (options.compare is None):
         raise UsageError("one of --budget and --compare is wanted.")
-    if options.noise is not None and options.compare is None:
-        raise UsageError("--noise needs --compare.")
+    if options.compare is None:
+        shared.refuse_unused(options, "noise", "is for --compare")
+    else:
+        others = "at_once counters clock overhead whole_budget json beside"
+        others += " levels" * (options.measured is not None)
+        shared.refuse_unused(options, others, "has no effect with --compare")
+    if options.measured:
+        shared.refuse_unused(options, "run_seconds", "is for plans without measurements")
+    else:
+        shared.refuse_unused(options, "keep_all", "is for measured runs")
     shared.check_files([options.measured], [options.out, options.json], force=options.force)
     if options.compare is not None:
         _plan_comparison(options)
@@ -103,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
                 source = fitting.fit_profiles(measured, progress=step)
     groups = () if options.at_once is None else _groups(options, measured)
     given: dict[str, Any] = dict(
-        overhead=options.overhead, run_seconds=options.run_seconds,
+        overhead=options.overhead or 0.0, run_seconds=options.run_seconds,
         least_runs=options.least_runs, most_runs=max(options.least_runs, 20),
         groups=groups, whole_budget=options.whole_budget,
     )  # fmt: skip
@@ -142,12 +148,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _plan_comparison(options: argparse.Namespace) -> None:
     """Plan the runs of two versions."""
-    others = [
-        "at_once", "counters", "clock", "overhead", "whole_budget", "json", "beside",
-        *(["levels"] if options.measured else []),
-    ]  # fmt: skip
-    if used := [name.replace("_", "-") for name in others if getattr(options, name)]:
-        raise UsageError(f"--compare takes no --{used[0]} here; drop it.")
 
     from msbgen.compare import planning
 

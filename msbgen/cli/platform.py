@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# Runs of each context.
+_RUNS = 10
+
+
 def add(verbs: Verbs) -> None:
     """Add the verb, its two parts and their options."""
     from msbgen.data.sharing import CHANNELS
@@ -26,7 +30,7 @@ def add(verbs: Verbs) -> None:
     replay.add_argument("trace", type=Path, metavar="TRACE.nc")
     shared.add_out(replay, "OUT.nc", "the profile file to write", required=True)
     shared.add_contexts(replay, "the virtual platform")
-    text = "runs of each context (column 'runs' of the CSV, else 10)"
+    text = f"runs of each context (column 'runs' of the CSV, else {_RUNS})"
     replay.add_argument("--runs", type=shared.count, metavar="R", help=text)
     text = "sampling interval, such as 10ms (%(default)s s)"
     replay.add_argument("--interval", type=shared.duration, default=0.01, metavar="TIME", help=text)
@@ -62,14 +66,11 @@ def run_replay(options: argparse.Namespace) -> None:
     if options.beside:
         _replay_beside(options)
         return
-    if options.loop or options.channel:
-        raise UsageError("--loop and --channel need --beside, the streams of other programs.")
-
-    import numpy as np
+    shared.refuse_unused(options, "loop channel", "is for --beside, streams of other programs")
 
     from msbgen import platform
     from msbgen.core.words import number_of
-    from msbgen.data import store, tables
+    from msbgen.data import store
     from msbgen.platform.config import exact_contexts
 
     trace = platform.read_trace(options.trace)
@@ -77,21 +78,16 @@ def run_replay(options: argparse.Namespace) -> None:
     contexts = shared.contexts(options.contexts, config.levels)
     with shared.errors_of_contexts(options.contexts):
         contexts = exact_contexts(contexts, config)
-    runs = np.full(len(contexts), options.runs or 10)
-    again = contexts[:0]
-    if contexts_file and contexts_file.suffix != ".nc":
-        planned = tables.read_plan(contexts_file, platform.RESOURCES, 10)
-        runs, again = runs if options.runs else planned.runs, contexts[planned.again]
+    runs, replaced = _runs_of(options, contexts)
+    again = contexts[replaced]
     with Progress("replaying") as step:
         profiles = platform.replay_trace(
             trace, contexts, runs, options.interval, options.seed, progress=step
         )
-    n, each = len(contexts), number_of(int(runs.sum()), "run")
+    n, each = len(contexts), _runs_text(runs)
     if options.onto:
         profiles = _joined(store.read_profiles(options.onto), profiles, again, options)
         n, each = profiles.sizes["context"], number_of(int(profiles["duration"].count()), "run")
-    elif np.all(runs == runs[0]):
-        each = f"{number_of(runs[0], 'run')} each"
     store.write_profiles(profiles, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {number_of(n, 'context')}, {each}")
 
@@ -113,24 +109,51 @@ def _replay_beside(options: argparse.Namespace) -> None:
     contexts = shared.contexts(options.contexts, config.levels)
     with shared.errors_of_contexts(options.contexts):
         contexts = exact_contexts(contexts, config)
+    runs, _ = _runs_of(options, contexts)
     blocks = []
     with Progress("replaying") as step:
-        for done, (ways, bandwidth, clock) in enumerate(contexts.tolist(), start=1):
+        for row, (ways, bandwidth, clock) in enumerate(contexts.tolist()):
             sharing = shared_by_all(
                 len(streams), ways=ways, bandwidth=bandwidth, frequency=clock,
                 channel=options.channel or CHANNELS[0],
                 afterwards="loop" if options.loop else "idle",
             )  # fmt: skip
-            runs = options.runs or 10
-            found = platform.replay_beside(streams, sharing, runs, options.interval, options.seed)
+            found = platform.replay_beside(
+                streams, sharing, int(runs[row]), options.interval, options.seed
+            )
             blocks.append(found[0].drop_vars("held_ways"))
-            step(done, len(contexts))
+            step(row + 1, len(contexts))
     profiles = join_profiles(blocks)
     if not profiles["prefetched_misses"].sum():  # no file holds a counter that counted nothing
         profiles = profiles.drop_vars("prefetched_misses")
     store.write_profiles(profiles, options.out, overwrite=options.force)
-    each = number_of(options.runs or 10, "run")
-    shared.show(f"{options.out}: {number_of(len(contexts), 'context')}, {each} each")
+    shared.show(f"{options.out}: {number_of(len(contexts), 'context')}, {_runs_text(runs)}")
+
+
+def _runs_of(
+    options: argparse.Namespace, contexts: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Runs of each context, by --runs or else the table of contexts; and which replace old runs."""
+    import numpy as np
+
+    from msbgen import platform
+    from msbgen.data import tables
+
+    runs, again = np.full(len(contexts), options.runs or _RUNS), np.zeros(len(contexts), dtype=bool)
+    file = shared.file_of_contexts(options.contexts)
+    if file and file.suffix != ".nc":
+        planned = tables.read_plan(file, platform.RESOURCES, _RUNS)
+        runs, again = runs if options.runs else planned.runs, planned.again
+    return runs, again
+
+
+def _runs_text(runs: NDArray[np.int64]) -> str:
+    """The runs of all contexts in words."""
+    from msbgen.core.words import number_of
+
+    if (runs == runs[0]).all():
+        return f"{number_of(int(runs[0]), 'run')} each"
+    return number_of(int(runs.sum()), "run")
 
 
 def _joined(

@@ -582,12 +582,13 @@ def make_profiles(
 
 
 def join_profiles(blocks: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Blocks of contexts of one kind as one dataset, as long as the longest of them."""
+    """Blocks of contexts of one kind as one dataset, of the most times and runs of a block."""
     if len(blocks) == 1:
         return blocks[0]
     longest = max(blocks, key=lambda block: block.sizes["time"])
     stops = np.cumsum([block.sizes["context"] for block in blocks]).tolist()
-    sizes = {**longest.sizes, "context": stops[-1]}
+    sizes = {dim: max(block.sizes[dim] for block in blocks) for dim in longest.sizes}
+    sizes["context"] = stops[-1]
 
     def joined(name: Any, model: xr.Variable) -> Any:
         if "context" not in model.dims:

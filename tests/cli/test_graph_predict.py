@@ -88,7 +88,9 @@ def test_a_model_answers_in_every_context(msbgen, fitted, here):
 
 
 def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
-    done = msbgen("graph", "fit", "runs.nc", *FIT, "-o", "s.nc", "--schedule-only")
+    lone = ("graph", "fit", "runs.nc", *FIT, "-o", "s.nc", "--schedule-only")
+    refused(2, "--folds has no effect with --schedule-only", *lone, "--folds", 5)
+    done = msbgen(*lone)
     assert done.stdout == "s.nc: 120 runs on tx2; no intervals\n"
     graph = f"graphs/{SOME[0]}.json"
     requested = ("graph", "predict", "s.nc", graph, "--contexts", "grid:2x2x2x2x2x2")
@@ -174,4 +176,5 @@ def test_the_papers_network_is_a_choice_of_model(msbgen, refused, here):
         assert float(row["time low [s]"]) < float(row["time [s]"]) < float(row["time high [s]"])
     refused(3, "0.05 is wanted", "graph", "predict", *requested, "--miscoverage", "0.1")
     fit = ("graph", "fit", "few.csv", *FIT, "-o", "o.nc", "--model", "network")
-    refused(2, "--model network has no --schedule-only", *fit, "--schedule-only")
+    for given in (["--schedule-only"], ["--order", "arrival"], ["--folds", 3]):
+        refused(2, f"{given[0]} is for --model schedule; drop it.", *fit, *given)

@@ -113,7 +113,11 @@ def test_the_template_is_a_spec_that_can_be_run(msbgen, tmp_path):
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure"]),
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure", "spec.toml"]),
         (2, "--restore takes no SPEC.toml", ["measure", "spec.toml", "--restore", "spec.toml"]),
-        (2, "--probe takes", ["measure", "spec.toml", "--probe", "-o", "p.csv", "--dry-run"]),
+        (
+            2,
+            "--dry-run has no effect with --probe",
+            ["measure", "spec.toml", "--probe", "-o", "p.csv", "--dry-run"],
+        ),
         (2, "--template takes no SPEC.toml", ["measure", "spec.toml", "--template"]),
         (3, "is no record of a sweep", ["measure", "--restore", "spec.toml"]),
         (3, "out.journal: no such file", ["measure", "spec.toml", "-o", "out.nc", "--resume"]),

@@ -50,3 +50,33 @@ def test_what_a_usage_error_quotes_is_escaped_and_cut(capsys, arguments, message
     assert message in line
     assert line.isprintable()
     assert len(line) < 1100
+
+
+WITHOUT_EFFECT = [
+    ("generate m.nc -o o.nc --contexts all --kind mean --samples 5", "--samples is for --kind sam"),
+    ("generate m.nc -o o.nc --contexts all --samples 10", "--samples is for --kind sample"),
+    ("generate m.nc -o o.nc --contexts all --kind mean --epsilon 0.2", "--epsilon does not change"),
+    ("choose m.nc --deadline 1s --cost a=1 --caches 0", "--caches is for --apply resctrl or"),
+    ("choose m.nc --deadline 1s --cost a=1 --apply cgroup --caches 0", "--caches is for --apply"),
+    ("choose m.nc --deadline 1s --cost a=1 --apply pqos --front", "--front adds to the table"),
+    ("plan m.nc --budget 9 -o p.csv --run-seconds 1s", "--run-seconds is for plans without"),
+    ("plan --levels virtual --budget 9 -o p.csv --keep-all", "--keep-all is for measured runs"),
+    ("plan m.nc --compare 1% -o p.csv --levels virtual", "--levels has no effect with --compare"),
+    ("plan --levels virtual --compare 1% -o p.csv --overhead 0", "--overhead has no effect with"),
+    ("export m.nc --format perfetto -o o --start 5", "--start is for --format openmetrics"),
+    ("measure --template --contexts all", "--contexts has no effect with --template"),
+    ("measure --template --restore j", "--restore has no effect with --template"),
+    ("measure --restore j --with m.nc", "--with has no effect with --restore"),
+    ("import a.csv -o o.nc --columns c.toml", "--columns is for --form table"),
+    ("import a.csv -o o.nc --cycles c --at 1GHz", "--cycles is for --form table"),
+    ("import a.csv -o o.nc --step 1s", "--step is for --form pqos or pcm"),
+    ("kernels choose a.csv --bounds b.nc --miscoverage 0.1", "--miscoverage is that of the"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), WITHOUT_EFFECT)
+def test_an_option_that_would_have_no_effect_is_refused(capsys, line, sentence):
+    assert main(line.split()) == 2
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.startswith(f"msbgen: {sentence}")
+    assert message.endswith("; drop it.")

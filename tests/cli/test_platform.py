@@ -95,8 +95,8 @@ REPLAY_ERRORS = [
     (OPENSSL, "grid:1x1x1", ["--interval", "1e-12"], 2, "steps to play"),
     (OPENSSL, "grid:1x1x1", ["--runs", "1000000000"], 2, "this machine has"),
     (OPENSSL, "grid:1x1x1", ["--interval", "1e9"], 2, "at most 3600 s"),
-    (OPENSSL, "grid:1x1x1", ["--loop"], 2, "--loop and --channel need --beside"),
-    (OPENSSL, "grid:1x1x1", ["--channel", "queue"], 2, "--loop and --channel need --beside"),
+    (OPENSSL, "grid:1x1x1", ["--loop"], 2, "--loop is for --beside"),
+    (OPENSSL, "grid:1x1x1", ["--channel", "queue"], 2, "--channel is for --beside"),
 ]
 
 
@@ -150,9 +150,14 @@ def test_programs_are_replayed_beside_others(tmp_path, msbgen, refused):
     few, many = mean_duration(beside)
     assert few > 1.02 * many
     write_stream(stream_of(random_lines(1, 2000), 20), tmp_path / "few.nc")
+    planned = "cache_ways,bandwidth,frequency,runs\n4,700,2.0,1\n20,700,2.0,3\n"
+    (tmp_path / "c.csv").write_text(planned)
     done = msbgen("platform", "replay", "few.nc", "--contexts", "c.csv", "--beside", "few.nc",
                   "--interval", "20us", "-o", "few-out.nc")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "prefetched_misses" not in counter_names(read_profiles(tmp_path / "few-out.nc"))
+    assert "few-out.nc: 2 contexts, 4 runs\n" in done.stdout
+    found = read_profiles(tmp_path / "few-out.nc")
+    assert found["duration"].notnull().sum("run").values.tolist() == [1, 3]
+    assert "prefetched_misses" not in counter_names(found)
     refused(3, "a.nc: attribute 'schema' is 'msbgen-stream/1'", *replaying, "-o", "d.nc")
     refused(2, "--with is", *replaying, "--beside", "b.nc", "--with", "out.nc", "-o", "d.nc")

@@ -40,6 +40,7 @@ from msbgen.cli.options.inputs import (
     profile_file,
     read_measured,
     read_runs,
+    refuse_unused,
     write_json,
     write_or_show_table,
     write_scores,

@@ -201,6 +201,6 @@ def add_allocator(verb: argparse.ArgumentParser) -> None:
         "--objective",
         choices=("instructions", "progress"),
         default="instructions",
-        help="maximised: the sum of instruction rates, or of rates relative to the largest "
-        "context (%(default)s)",
+        help="maximised by optimum and dna: the sum of instruction rates, or of rates relative to "
+        "the largest context (%(default)s)",
     )

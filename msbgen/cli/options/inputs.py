@@ -183,6 +183,19 @@ def generated_files(options: argparse.Namespace) -> dict[str, Path]:
     return named
 
 
+def refuse_unused(options: argparse.Namespace, names: str, why: str) -> None:
+    """Raise for the first of some options that was given, as it would have no effect.
+
+    `names` are those of its attributes; options with a default other than None, False or nothing
+    always count as given.
+    """
+    for name in names.split():
+        value = getattr(options, name)
+        if value is not None and value is not False and value != []:
+            flag = "with" if name == "onto" else name.replace("_", "-")
+            raise UsageError(f"--{flag} {why}; drop it.")
+
+
 def check_leave_out(options: argparse.Namespace, measured: xr.Dataset) -> None:
     """Raise where ``--leave-out`` leaves no context for the fit."""
     n = measured.sizes["context"]

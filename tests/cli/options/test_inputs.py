@@ -83,7 +83,7 @@ READING = {
     "replay onto": "platform replay measured.nc -o o.nc --contexts all --with X",
     "import recordings": "import X -o o.nc",
     "import manifest": "import --manifest X -o o.nc",
-    "import columns": "import --manifest measured.nc --columns X -o o.nc",
+    "import columns": "import --manifest measured.nc --form table --columns X -o o.nc",
     "phases": "realtime phases X -o o.nc",
     "allocate tables": "realtime allocate X --progress 0 --capacity cache_ways=5",
     "taskset": "realtime taskset X -o s --capacity cache_ways=5 --utilisation 1",
