@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, is_number, quoted
 from msbgen.data.schema import labels_of, resource_names
+from msbgen.data.units import plain_unit
 
 Floats = NDArray[np.float64]
 Costs = str | Mapping[str, float] | Sequence[float] | Floats
@@ -19,7 +20,6 @@ _EXAMPLE = "'cache_ways=1,bandwidth=0.01/MBps'"
 _PRICE = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)\s*(?:/\s*(.*\S))?\s*")
 # A higher price times a level, summed over resources, may exceed the largest number.
 _DEAREST = 1e100
-_PER_SECOND = re.compile(r"(?:ps| ?/ ?s| s\^-1)$")
 
 
 def context_costs(bounds: xr.Dataset, costs: Costs) -> Floats:
@@ -78,12 +78,6 @@ def parse_prices(text: str) -> dict[str, tuple[float, str]]:
             )
         prices[name.strip()] = float(found[1]), found[2] or ""
     return prices
-
-
-def plain_unit(text: str) -> str:
-    """One spelling of a unit: ``MBps``, ``MB/s`` and ``MB s-1`` are ``MB s-1``."""
-    text = " ".join(text.split())
-    return {"%": "percent", "": "1"}.get(text, _PER_SECOND.sub(" s-1", text))
 
 
 def _numbers(costs: Mapping[str, float]) -> dict[str, tuple[float, str]]:

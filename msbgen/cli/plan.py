@@ -148,7 +148,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _plan_comparison(options: argparse.Namespace) -> None:
     """Plan the runs of two versions."""
-
     from msbgen.compare import planning
 
     if options.measured:

@@ -17,6 +17,7 @@ columns        CSV tables with units, or of other tools; tables: of contexts, pl
 toml, journal  TOML files; journals that survive a crash
 files          checks of inputs; outputs that appear whole or not at all
 shipped        files that ship with the package
+units          spellings of units
 violations     places of violations, for messages
 =============  ================================================================================
 """

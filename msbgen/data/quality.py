@@ -26,6 +26,7 @@ from msbgen.core.errors import quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
+from msbgen.data.units import KNOWN, is_known_unit
 from msbgen.data.violations import Violations
 
 _log = logging.getLogger("msbgen")
@@ -58,13 +59,17 @@ _NAMED = 3
 def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     """Sentences about valid, measured profiles that look wrong; none is refused.
 
-    They are about counters that wrapped or were shared, late bins, resources that were not set,
-    load and steal.  Others are about totals and durations that spread, outlying runs, contexts
-    with other work, recordings taken twice, resources without an effect, and contexts that look as
-    if not set.  Generated profiles and profiles without runs are not checked.
+    They are about unknown units, counters that wrapped or were shared, late bins, resources that
+    were not set, load and steal.  Others are about totals and durations that spread, outlying
+    runs, contexts with other work, recordings taken twice, resources without an effect, and
+    contexts that look as if not set.  Generated profiles are not checked, and of profiles without
+    runs only the units.
     """
-    if schema.is_generated(dataset) or "run" not in dataset.dims:
+    if schema.is_generated(dataset):
         return []
+    units = [f"{source}: {text}" for text in _unknown_units(dataset)]
+    if "run" not in dataset.dims:
+        return units
     breaches = Violations(dataset)
     totals = _totals(dataset)
     _wrapped(dataset, breaches)
@@ -73,7 +78,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     _spreads(dataset, totals, breaches)
     _twice(dataset, totals, breaches)
     sentences = [*breaches.sentences(), *_without_effect(dataset, totals), *_not_set(dataset)]
-    return [f"{source}: {text}" for text in [*sentences, *doubt_work(dataset)]]
+    return units + [f"{source}: {text}" for text in [*sentences, *doubt_work(dataset)]]
 
 
 def doubt_work(dataset: xr.Dataset) -> list[str]:
@@ -152,6 +157,16 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
         f"{source}: {len(missing)} of the platform's {len(corners)} corners were not measured: "
         f"{listed}; contexts towards them are extrapolated."
     ]
+
+
+def _unknown_units(ds: xr.Dataset) -> Iterator[str]:
+    """Sentences about resources in units that are not known."""
+    for name, attrs in schema.resource_attrs(ds).items():
+        if not schema.labels_of(attrs) and not is_known_unit(str(attrs["units"])):
+            yield (
+                f"resource '{name}' is in {quoted(attrs['units'])}, an unknown unit: known are "
+                f"{KNOWN}; see that its levels are as meant."
+            )
 
 
 def _totals(ds: xr.Dataset) -> Floats:

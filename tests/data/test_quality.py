@@ -47,6 +47,19 @@ def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
     assert note_design(many.isel(context=[0]).assign_attrs(kind="mean")) == []
 
 
+def test_unknown_units_of_resources_are_named(many):
+    assert message(many.isel(run=0, drop=True)) == []
+    many["cache_ways"].attrs["units"] = "parsec"
+    for profiles in (many, many.isel(run=0, drop=True)):
+        (sentence,) = message(profiles)
+        assert "task.nc: resource 'cache_ways' is in 'parsec', an unknown unit" in sentence
+        assert "'MB s-1', 'GiB' or 'GHz'" in sentence
+    assert doubt_measurements(many.assign_attrs(kind="sample")) == []
+    words = [f"{level:g}" for level in range(1, 9)]
+    many["cache_ways"].attrs["labels"] = words  # levels that are words have no unit
+    assert message(many) == []
+
+
 def test_generated_profiles_are_named_with_their_kind(many):
     assert note_generated(many) == []
     assert note_generated(many.isel(run=0)) == []  # measured, one run of each context
