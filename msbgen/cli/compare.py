@@ -33,7 +33,7 @@ def add(verbs: Verbs) -> None:
     text = "an interval around no change, within this share, is 'the same' (1%%)"
     verb.add_argument("--tolerance", type=shared.percentage, default=0.01, metavar="X%", help=text)
     text = "confidence of intervals and bands (%(default)s)"
-    verb.add_argument("--confidence", type=shared.rate, default=0.95, metavar="C", help=text)
+    verb.add_argument("--confidence", type=shared.percentage, default=0.95, metavar="C", help=text)
     text = "exit with 6 where the interval of the slowdown is above this"
     verb.add_argument("--fail-above", type=shared.percentage, metavar="X%", help=text)
     text = "exit with 7 if undecided: the interval holds the limit, or the verdict is open"

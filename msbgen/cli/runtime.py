@@ -36,7 +36,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on held-out runtimes")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
     text = "share for training (%(default)s)"
-    verb.add_argument("--train", type=shared.rate, default=0.5, metavar="F", help=text)
+    verb.add_argument("--train", type=shared.percentage, default=0.5, metavar="F", help=text)
     verb.add_argument(
         "--replicates", type=shared.count, default=5, metavar="R", help="repetitions (%(default)s)"
     )

@@ -36,7 +36,11 @@ def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
 
 
 BOUND_ERRORS = [
-    (["--miscoverage", "1.5"], 2, "'1.5' is not between 0 and 1"),
+    (
+        ["--miscoverage", "1.5"],
+        2,
+        "'1.5' is not a share above 0% and below 100%, such as 2% or 0.02",
+    ),
     (["-o", "o.txt"], 2, "o.txt: name a file that ends in .nc or .csv"),
     (["-o", "truth.nc"], 2, "exists already"),
 ]

@@ -92,7 +92,7 @@ ERRORS = [
         3,
         "wanted.csv: miscoverage is 0.0001; 9999 runs to",
     ),
-    (["evaluate", "runs.nc", "--train", "1"], 2, "'1' is not between 0 and 1"),
+    (["evaluate", "runs.nc", "--train", "1"], 2, "'1' is not a share above 0% and below 100%"),
 ]
 
 

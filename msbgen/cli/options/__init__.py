@@ -72,7 +72,6 @@ from msbgen.cli.options.values import (
     number,
     output,
     percentage,
-    rate,
     seconds_of,
     seed,
     share,

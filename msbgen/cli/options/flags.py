@@ -152,7 +152,9 @@ def add_held_out(verb: argparse.ArgumentParser, default: str = "") -> None:
 def add_miscoverage(verb: argparse.ArgumentParser, text: str, default: float | None = None) -> None:
     """``--miscoverage``: probability that a run is not covered; without a default, no interval."""
     text += "" if default is None else " (%(default)s)"
-    verb.add_argument("--miscoverage", type=values.rate, default=default, metavar="A", help=text)
+    verb.add_argument(
+        "--miscoverage", type=values.percentage, default=default, metavar="A", help=text
+    )
 
 
 def add_limits(verb: argparse.ArgumentParser) -> None:

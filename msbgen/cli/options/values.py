@@ -49,14 +49,6 @@ def degrees(text: str) -> float:
     return value
 
 
-def rate(text: str) -> float:
-    """Share of cases, between 0 and 1."""
-    value = _number(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
-    return value
-
-
 def duration(text: str) -> float:
     """Time [s] above 0, given as 2s, 500ms, 5min, 1h, or a number of seconds."""
     value = _seconds(text)
@@ -131,17 +123,24 @@ def _number(text: str) -> float:
     return float(text) if NUMBER.fullmatch(text.strip()) else float("nan")
 
 
+def _share(text: str) -> float:
+    """Share given as 2% or 0.02; NaN for anything else."""
+    return _number(text[:-1]) / 100 if text.endswith("%") else _number(text)
+
+
 def share(text: str) -> float:
-    """Share from 0 to below 1."""
-    value = _number(text)
+    """Share from 0 to below 1, given as 2% or 0.02."""
+    value = _share(text)
     if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to below 1")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share from 0% to below 100%, such as 2% or 0.02"
+        )
     return value
 
 
 def percentage(text: str) -> float:
     """Share above 0 and below 1, given as 2% or 0.02."""
-    value = _number(text.removesuffix("%")) * (0.01 if text.endswith("%") else 1)
+    value = _share(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a share above 0% and below 100%, such as 2% or 0.02"
@@ -153,11 +152,13 @@ def slack(text: str) -> float | str:
     """Share of speed that lower clocks may cost, or the name of a rule for it."""
     if text in ("reference", "simulated"):
         return text
-    if not 0 <= _number(text) < 1:
+    value = _share(text)
+    if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a share from 0 to below 1, nor 'reference' or 'simulated'"
+            f"{text!r} is neither a share from 0% to below 100%, such as 2% or 0.02, nor "
+            f"'reference' or 'simulated'"
         )
-    return _number(text)
+    return value
 
 
 def shares(text: str) -> list[float]:

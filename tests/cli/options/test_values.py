@@ -44,8 +44,18 @@ def test_a_budget_is_a_time_with_its_unit_or_a_number_of_contexts():
         refuses(options.budget, text)
 
 
-def test_whole_numbers_rates_and_positive_numbers():
-    assert (options.count("7"), options.seed("0"), options.rate("0.05")) == (7, 0, 0.05)
+def test_shares_are_numbers_or_percentages():
+    for parse in (options.percentage, options.share, options.slack):
+        assert [parse(text) for text in ("0.05", "5%", "7%", ".5 %")] == [0.05, 0.05, 0.07, 0.005]
+        for text in ("1", "100%", "5", "-1%", "1.5", "nan", "%", "x%", "5%%"):
+            refuses(parse, text)
+    assert options.share("0") == options.slack("0%") == 0
+    assert options.slack("reference") == "reference"
+    refuses(options.percentage, "0")
+
+
+def test_whole_numbers_and_positive_numbers():
+    assert (options.count("7"), options.seed("0")) == (7, 0)
     assert options.seed(str(2**63 - 1)) == 2**63 - 1  # as large as a file's attribute holds
     assert options.number("1e-3") == 1e-3
     assert options.folds("2") == 2
@@ -55,7 +65,6 @@ def test_whole_numbers_rates_and_positive_numbers():
         options.count: ("0", "-1", "1.5", "²", "", "1_0", "9" * 30),
         options.folds: ("1", "0", "2.5", "two"),
         options.seed: ("-1", "0.5", "", str(2**63), "9" * 40),
-        options.rate: ("0", "1", "1.5", "nan", "5%"),
         options.number: ("0", "-1", "inf", "nan", "x"),
     }.items():
         for text in texts:
