@@ -177,6 +177,19 @@ def test_kernels_are_called_from_their_own_folder_only(module):
             assert path.parent == FILES[module].parent, f"{other} imports {module}"
 
 
+def test_kernels_with_an_underscore_are_called_by_kernels_only():
+    """They have no entry from Python: a call would end the process."""
+    for path in [*FILES.values(), *TESTS.rglob("*.py"), *TESTS.parent.glob("benchmarks/*.py")]:
+        for node in syntax(path):
+            called = ()
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("kernels"):
+                called = (node.attr,)
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").endswith("_kernels"):
+                called = [imported.name for imported in node.names]
+            inner = [name for name in called if name.startswith("_") and not name.endswith("_")]
+            assert not inner, f"{path} calls {inner}, which only kernels may"
+
+
 # Wings that users address by themselves: each says in its folder what it is for, and its limits.
 ADDRESSED = SYSTEMS | {"choose", "compare", "export", "measure", "platform", "report", "batch"}
 

@@ -19,7 +19,14 @@ def cached(
 
     The compiler is an argument, as only files of kernels import it.  A warning reports once where
     there is no folder for the cache, its disk is full, or a file in it is damaged.
+
+    Only other kernels may call a function whose name begins with an underscore: it is compiled
+    without an entry from Python, which takes up to half of the time of compilation.
     """
+    if function.__name__.startswith("_"):
+        options = {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    else:  # the entry from C is for functions that are passed as arguments
+        options = {**options, "no_cfunc_wrapper": True}
     try:
         kernel = njit(cache=True, **options)(function)
     except RuntimeError as error:  # numba finds no folder that it can write

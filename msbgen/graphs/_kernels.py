@@ -83,7 +83,7 @@ def _thermal_step(temperature, power, step, down, lowest, cooling):
 
 
 @_contracted
-def _push(key, number, size, new_key, new_number):
+def push(key, number, size, new_key, new_number):
     """Add to a binary heap of (key, number), the least on top; returns the new size."""
     i = size
     while i > 0:
@@ -97,7 +97,7 @@ def _push(key, number, size, new_key, new_number):
 
 
 @_contracted
-def _pop(key, number, size):
+def pop(key, number, size):
     """Remove the least number from the heap and return it; the size becomes one less."""
     least = number[0]
     last_key, last = key[size - 1], number[size - 1]
@@ -243,7 +243,7 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
     for t in range(n):
         left[t] = waits[t]
         if waits[t] == 0:
-            ready = _push(heap_key, heap, ready, 0.0 if in_turn else keys[t], t)
+            ready = push(heap_key, heap, ready, 0.0 if in_turn else keys[t], t)
     while done < n:
         # invariant: energy and temperature are those at `now`; a running core ends its phase at
         # `until` if nothing changes, or it is stale and `amount` of its phase is left
@@ -254,7 +254,7 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
                     now_speed = speed[cluster[i], here[cluster[i]]]
                     if best < 0 or now_speed > speed[cluster[best], here[cluster[best]]]:
                         best = i
-            task[best] = _pop(heap_key, heap, ready)
+            task[best] = pop(heap_key, heap, ready)
             ready -= 1
             phase[best], stale[best], amount[best], began[best] = _DISPATCHING, 1, 1.0, now
             sharers[best] = 0  # not known until all tasks of this instant are started
@@ -345,7 +345,7 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
                 left[after[e]] -= 1
                 if left[after[e]] == 0:
                     key = float(wave) if in_turn else keys[after[e]]
-                    ready = _push(heap_key, heap, ready, key, after[e])
+                    ready = push(heap_key, heap, ready, key, after[e])
     if rows < log.shape[0]:
         log[rows] = 0.0
         log[rows, LOG_TIME], log[rows, LOG_TEMPERATURE], log[rows, LOG_DOWN] = (

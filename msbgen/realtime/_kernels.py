@@ -87,7 +87,7 @@ _raise_row = _plain_raise_row if config.DISABLE_JIT else _lanes_raise_row  # pyr
 
 
 @_kernel
-def _merge(a, b, triples, columns, out):
+def merge(a, b, triples, columns, out):
     """Best sum of two: out[k, l] = max over i + j = k, x + y = l of a[i, x] + b[j, y].
 
     Lanes of `out` beyond its columns are left with what follows from the others.
@@ -129,7 +129,7 @@ def _digit(lattice, d, row):
 def _optimum(phases, busy, value, lattice, triples, work, place):
     """Rows and columns of the best allocation of all units, into ``place`` (cores, 2).
 
-    Left and right half of the cores are folded by `_merge`; only the best sum of the two halves
+    Left and right half of the cores are folded by `merge`; only the best sum of the two halves
     at all units is wanted.  ``work`` (cores, rows, 2 pad) keeps the partial sums.
     """
     last = lattice.shape[1] - 1
@@ -145,7 +145,7 @@ def _optimum(phases, busy, value, lattice, triples, work, place):
         for s in range(first + 1, stop):
             # invariant: work[s - 1] is the best sum of the cores from first to s - 1
             rest = value[phases[first]] if s == first + 1 else work[s - 1]
-            _merge(rest, value[phases[s]], triples, full_column + 1, work[s])
+            merge(rest, value[phases[s]], triples, full_column + 1, work[s])
     left = value[phases[0]] if half == 1 else work[half - 1]
     right = value[phases[half]] if busy - half == 1 else work[busy - 1]
     row, column = _split(left, right, lattice, full_row, full_column)

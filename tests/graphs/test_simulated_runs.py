@@ -101,10 +101,10 @@ def test_the_heap_gives_the_least_first():
         pairs = [(float(rng.integers(4)), int(i)) for i in rng.permutation(12)]
         key, number, size = np.empty(12), np.empty(12, dtype=np.int64), 0
         for pair in pairs:
-            size = kernels._push(key, number, size, *pair)
+            size = kernels.push(key, number, size, *pair)
         popped = []
         while size:
-            popped.append(int(kernels._pop(key, number, size)))
+            popped.append(int(kernels.pop(key, number, size)))
             size -= 1
         assert popped == [i for _, i in sorted(pairs)]
 

@@ -17,7 +17,7 @@ def test_merging_two_cores_is_a_max_plus_convolution(columns, rows, seed):
         x[:, pad : pad + columns] = rng.random((rows, columns))
     triples = np.array([(i, j, i + j) for i in range(rows) for j in range(rows - i)])
     out = np.empty_like(a)
-    _kernels._merge(a, b, triples, columns, out)
+    _kernels.merge(a, b, triples, columns, out)
     for k in range(rows):
         for x in range(columns):
             best = max(
