@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,8 +41,6 @@ from msbgen.data.violations import Violations
 
 _log = logging.getLogger("msbgen")
 
-# Counts are stored as float32: differences within its rounding are not an error.
-_ROUNDING = 1e-3
 _TIME_JITTER = 1e-6
 # Counts of one counter whose masks and copies are made at a time.
 _CHECKED_AT_ONCE = 2**20
@@ -523,25 +521,7 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
                 f"resource '{name}' was measured at {level} only, one of {several} levels: "
                 f"every other value of it is beyond what was measured."
             )
-    for begin, part in _context_blocks(ds):
-        for parts, whole in _subset_pairs(counter_names(ds)):
-            more, most = (part[n].transpose("context", ..., "time").values for n in (parts, whole))
-            bad = more > most * (1 + _ROUNDING) + 1
-            violations.of(begin)(
-                f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
-                bad if bad.ndim == 3 else bad[:, None],
-            )
     yield from violations.sentences()
-
-
-def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of counters of which one counts a part of the other: misses and requests."""
-    for name in names:
-        stem, _, kind = name.rpartition("_")
-        if kind == "misses":
-            for whole in ("requests", "accesses", "references", "loads"):
-                if f"{stem}_{whole}" in names:
-                    yield name, f"{stem}_{whole}"
 
 
 def _run_lengths(alive: NDArray[np.bool_]) -> NDArray[np.int64]:

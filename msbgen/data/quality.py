@@ -14,7 +14,7 @@ The checks use the profiles and, where a file has them, these variables over (co
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ _EVEN = 0.005
 _WIDTHS, _JUST_BELOW, _ABOVE_USUAL = (32, 48, 64), 2.0**-8, 100.0
 # Level of significance: exceeded by chance once in a hundred times.
 _CHANCE = 0.99
+# Counts are stored as float32: differences within its rounding are not an error.
+_ROUNDING = 1e-3
 # Number of corners that a sentence names.
 _NAMED = 3
 
@@ -63,13 +65,13 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     were not set, load and steal.  Others are about totals and durations that spread, outlying
     runs, contexts with other work, recordings taken twice, resources without an effect, and
     contexts that look as if not set.  Generated profiles are not checked, and of profiles without
-    runs only the units.
+    runs only units and counts that are parts of others.
     """
     if schema.is_generated(dataset):
         return []
-    units = [f"{source}: {text}" for text in _unknown_units(dataset)]
     if "run" not in dataset.dims:
-        return units
+        sentences = [*_unknown_units(dataset), *doubt_counts(dataset)]
+        return [f"{source}: {text}" for text in sentences]
     breaches = Violations(dataset)
     totals = _totals(dataset)
     _wrapped(dataset, breaches)
@@ -77,19 +79,54 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     _settings(dataset, breaches)
     _spreads(dataset, totals, breaches)
     _twice(dataset, totals, breaches)
-    sentences = [*breaches.sentences(), *_without_effect(dataset, totals), *_not_set(dataset)]
-    return units + [f"{source}: {text}" for text in [*sentences, *doubt_work(dataset)]]
+    sentences = [
+        *_unknown_units(dataset), *breaches.sentences(), *_without_effect(dataset, totals),
+        *_not_set(dataset), *doubt_counts(dataset),
+    ]  # fmt: skip
+    return [f"{source}: {text}" for text in sentences]
 
 
-def doubt_work(dataset: xr.Dataset) -> list[str]:
+def doubt_counts(dataset: xr.Dataset) -> list[str]:
+    """Sentences about counts that a fit takes as they are: parts above the whole, other work.
+
+    None about generated profiles.
+    """
+    if schema.is_generated(dataset):
+        return []
+    return [*_parts_above_the_whole(dataset), *_other_work(dataset)]
+
+
+def _parts_above_the_whole(ds: xr.Dataset) -> list[str]:
+    """Sentences about counters of which one counts a part of the other, and is larger."""
+    violations = Violations(ds)
+    for parts, whole in _subset_pairs(schema.counter_names(ds)):
+        more, most = (ds[n].transpose("context", ..., "time").values for n in (parts, whole))
+        bad = more > most * (1 + _ROUNDING) + 1
+        violations.of(0)(
+            f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
+            bad if bad.ndim == 3 else bad[:, None],
+        )
+    return list(violations.sentences())
+
+
+def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of counters of which one counts a part of the other: misses and requests."""
+    for name in names:
+        stem, _, kind = name.rpartition("_")
+        if kind == "misses":
+            for whole in ("requests", "accesses", "references", "loads"):
+                if f"{stem}_{whole}" in names:
+                    yield name, f"{stem}_{whole}"
+
+
+def _other_work(dataset: xr.Dataset) -> list[str]:
     """Sentence about single contexts whose runs do much more or less work than all others.
 
-    A fit would take them for slower or faster.  None about generated profiles, nor with the
-    attribute ``keep_all``.
+    A fit would take them for slower or faster.  None with the attribute ``keep_all``.
     """
     clock = schema.clock_name(dataset)
-    without_runs = schema.is_generated(dataset) or "run" not in dataset.dims
-    if without_runs or clock in (*schema.CPU_TIMES, "time") or dataset.attrs.get(schema.KEEP_ALL):
+    untimely = clock in (*schema.CPU_TIMES, "time") or "run" not in dataset.dims
+    if untimely or dataset.attrs.get(schema.KEEP_ALL):
         return []
     own = _totals(dataset)[..., schema.counter_names(dataset).index(clock)]
     work = _by_context(np.median, np.where(clock_gaps(dataset) > 0, np.nan, own))

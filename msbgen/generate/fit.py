@@ -15,7 +15,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
-from msbgen.data.quality import doubt_work, warn_of_generated
+from msbgen.data.quality import doubt_counts, warn_of_generated
 from msbgen.data.schema import (
     clock_name,
     complete_array,
@@ -118,6 +118,9 @@ def fit_profiles(
         distribution, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{file_of(dataset)}: {error}") from None
+    if not part:
+        for sentence in doubt_counts(without_absurd_counts(dataset, findings)):
+            _log.warning("%s: %s", file_of(dataset), sentence)
     partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
     attrs = {**inherited_attrs(dataset), **partial}
     if is_generated(dataset):
@@ -151,8 +154,6 @@ def _fit_progress(
     findings = dataset_faults(dataset, clock)
     if not part:
         log_faults(dataset, findings)
-        for sentence in doubt_work(without_absurd_counts(dataset, findings)):
-            _log.warning("%s: %s", file_of(dataset), sentence)
     repaired = findings.repair(counts, duration, table, started_array(dataset))
     measurements = Measurements(
         repaired.counts,

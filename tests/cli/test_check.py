@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from broken import BROKEN
-from conftest import synthetic_task
+from conftest import MEASURED, synthetic_task
 from faulty import EVERY_FAULT, spoilt
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_contexts
@@ -151,3 +151,19 @@ def test_a_file_with_every_fault_goes_through_every_verb(tmp_path, msbgen):
     assert sum(map(len, read_profiles(tmp_path / "made.nc").attrs["faults"])) > 0
     planned = read_contexts(tmp_path / "plan.csv", ["cache_ways", "frequency"])
     assert {tuple(row) for row in planned} <= {tuple(row) for row in grid[[2, 5, 9, 12, 16]]}
+
+
+def test_one_huge_count_is_named_once(folder, msbgen):
+    profiles = synthetic_task(MEASURED)
+    profiles["cache_misses"].values[1, 2, 3] = 1e12
+    write_profiles(profiles, folder / "huge.nc")
+    for line in (
+        "check huge.nc",
+        "bound huge.nc --contexts grid:2x2 --miscoverage 0.2",
+        "compare measured.nc huge.nc",
+    ):
+        done = msbgen(*line.split())
+        assert done.returncode == 0, done.stderr
+        said = [s for s in (done.stdout + done.stderr).splitlines() if "read wrongly" in s]
+        assert len(said) == 1, line
+        assert "is above 'cache_requests'" not in done.stdout + done.stderr

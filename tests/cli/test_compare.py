@@ -7,6 +7,7 @@ import shlex
 import shutil
 from functools import partial
 
+import numpy as np
 import pytest
 
 import msbgen.compare.comparison  # noqa: F401 - what is first imported later would keep the patch
@@ -192,3 +193,11 @@ def test_the_job_on_the_page_runs(files, msbgen):
     assert done.returncode == 6, done.stderr
     assert (files / "change.json").exists()
     assert done.stdout.startswith("| task | time |")
+
+
+def test_a_warning_of_a_file_is_printed_once(folder, msbgen):
+    slot = ("context", np.arange(6.0))
+    write_profiles(synthetic_task(MEASURED).assign_coords(slot=slot), folder / "odd.nc")
+    done = msbgen("compare", "measured.nc", "odd.nc")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("coordinate 'slot' has no role") == 1

@@ -86,7 +86,11 @@ ERRORS = [
     (["fit", "runs.csv", "-o", "o.nc"], 3, "runs.csv: not a netCDF file"),
     (["predict", "runs.nc", "--wanted", "wanted.csv"], 3, "'schema' is 'msbgen-runtimes/1'"),
     (["predict", "model.nc", "--wanted", "bad.csv"], 3, "nearest name is 'w3'"),
-    (["bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage", "2"], 2, "not between 0"),
+    (
+        ["bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage", "2"],
+        2,
+        "not a share above 0",
+    ),
     (
         ["bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage", "0.0001"],
         3,

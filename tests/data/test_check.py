@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from broken import BROKEN, ODD, UNSTORABLE, attr, in_time, put
+from broken import BROKEN, ODD, UNSTORABLE, attr, in_time
 from msbgen import kernels
 from msbgen.core.errors import ProfileError
 from msbgen.data.check import inspect_profiles, validate_profiles
@@ -98,7 +98,6 @@ def too_short(ds):
 DOUBTS = {
     "variable 'cache_misses' has no role": attr("cache_misses", "role", None),
     "coordinate 'slot' has no role": lambda ds: ds.assign_coords(slot=("context", np.arange(6.0))),
-    "'cache_misses' is above 'cache_requests' in context 0": put("cache_misses", (0, 0, 3), 1e9),
     "no run has two whole sampling intervals": too_short,
 }
 

@@ -7,7 +7,7 @@ import partials
 from conftest import MEASURED, synthetic_task
 from faulty import spoilt
 from msbgen.data.check import inspect_profiles
-from msbgen.data.quality import doubt_measurements, note_design, note_generated
+from msbgen.data.quality import doubt_counts, doubt_measurements, note_design, note_generated
 from msbgen.data.schema import counter_names
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
@@ -45,6 +45,15 @@ def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
     assert doubt_measurements(bad.assign_attrs(kind="sample")) == []
     assert doubt_measurements(many.isel(run=0)) == []
     assert note_design(many.isel(context=[0]).assign_attrs(kind="mean")) == []
+
+
+def test_a_part_above_its_whole_is_named(many):
+    many["cache_misses"].values[0, 2, 3] = 2 * many["cache_requests"].values[0, 2, 3]
+    for profiles in (many, many.isel(run=2, drop=True)):
+        (sentence,) = message(profiles)
+        assert "counter 'cache_misses' is above 'cache_requests' in context 0 (" in sentence
+        assert "interval 3" in sentence
+        assert doubt_counts(profiles.assign_attrs(kind="mean")) == []
 
 
 def test_unknown_units_of_resources_are_named(many):
