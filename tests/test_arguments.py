@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import msbgen
 from msbgen.compare.results import CompareSettings
@@ -238,6 +239,42 @@ def test_columns_with_names_are_in_the_order_of_the_resources(made):
     exchanged = table[table.columns[::-1]]
     with pytest.raises(msbgen.ArgumentError, match=r"^columns of contexts are .*, in this order"):
         made.calibrated.duration_bound(exchanged, 0.2)
+
+
+def test_names_of_a_series_and_of_an_array_are_in_the_order_of_the_resources(made):
+    names = list(made.model.resources)
+    row = pd.Series(QUERY[0], index=names)
+    array = xr.DataArray(QUERY, dims=("context", "resource"), coords={"resource": names})
+    found = made.calibrated.answer(row, 0.2)
+    assert found.bound == made.calibrated.answer(QUERY[0], 0.2).bound
+    assert found.bound == made.calibrated.answer(array[0], 0.2).bound
+    assert found.bound == made.calibrated.answer(row.set_axis(["a", "b"]), 0.2).bound
+    assert found.bound == made.calibrated.duration_bound(array, 0.2).item()
+    for one in (row[::-1], array[0, ::-1]):
+        with pytest.raises(
+            msbgen.ArgumentError, match=r"^columns of context are .*, in this order"
+        ):
+            made.calibrated.answer(one, 0.2)
+    with pytest.raises(msbgen.ArgumentError, match=r"^columns of contexts are .*, in this order"):
+        made.calibrated.duration_bound(array[:, ::-1], 0.2)
+
+
+@pytest.mark.parametrize(
+    "transpose",
+    [
+        lambda table: table.T,
+        lambda table: xr.DataArray(table.T, dims=("resource", "candidate")),
+        lambda table: xr.DataArray(table.T.to_numpy(), dims=("resource", "context")),
+    ],
+)
+def test_resources_in_the_place_of_contexts_are_refused(made, transpose):
+    """Two contexts of two resources have a shape that tells nothing."""
+    table = pd.DataFrame([*QUERY, *QUERY], columns=list(made.model.resources))
+    assert table.shape == (2, 2)
+    with pytest.raises(
+        msbgen.ArgumentError, match=r"^contexts are transposed; rows of .*, in this"
+    ):
+        made.calibrated.duration_bound(transpose(table), 0.2)
 
 
 def test_a_model_is_shown_in_one_line(made):

@@ -129,7 +129,8 @@ class CalibratedModel(ProfileModel):
         ArgumentError
             Contexts of the wrong form; a rate outside (0, 1).
         MeasurementError
-            More contexts are needed for this rate; the message says how many.
+            More contexts are needed for this rate; the message says how many, and
+            :meth:`supported_rate` the smallest rate that those at hand support.
         """
         return self._durations(contexts, miscoverage, chosen=chosen)[1]
 
@@ -169,12 +170,25 @@ class CalibratedModel(ProfileModel):
         return ["energy"] if "energy" in names else names
 
     def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
-        """Mean profile and duration bound of one context (n_resources,), in milliseconds.
+        """Mean profile and duration bound of one context, in some milliseconds.
 
         As `generate` (kind "mean") and `duration_bound`, for inner loops: without labels, and with
-        everything that does not depend on the context computed once.
+        everything that does not depend on the context computed once.  It does not say where it
+        extrapolates: ask :meth:`bounds` about all candidates before the loop.
+
+        Parameters
+        ----------
+        context : array_like, (n_resources,)
+            A level of each resource; names, as of a series, are in the order of the resources.
+        miscoverage : float
+            Probability that a new run takes longer than the bound.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`duration_bound`.
         """
-        query = self.columns(numbers_of(context, "context")[None])
+        query = self.columns(numbers_of(context, "context", self.resources)[None])
         counts, duration = self.distribution.profiles(query, "mean")
         bound = self.calibration.duration_bound(query, miscoverage)
         return Answer(counts[0], float(duration[0]), float(bound[0]))

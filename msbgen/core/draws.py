@@ -44,16 +44,18 @@ def numbers_of(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDA
 def real_array(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDArray[Any]:
     """Values of the argument `name` as an array of whole or floating-point numbers.
 
-    `columns` are the names of its columns, for tables that have names.
+    `columns` are the names of its columns, or of the elements of one row, for tables, series and
+    arrays that have names.
 
     Raises
     ------
     ArgumentError
-        Masked values, texts, booleans and complex numbers, rows of several lengths; a table with
-        one of the columns in another place.
+        Masked values, texts, booleans and complex numbers, rows of several lengths; one of the
+        columns in another place, or rows in the place of columns.
     """
-    columns, verb = list(columns), "are" if name.endswith("s") else "is"
-    rows = f" in rows of {', '.join(columns)}, all of one length," if columns else ""
+    columns, several = list(columns), name.endswith("s")
+    verb = "are" if several else "is"
+    rows = f" in rows of {', '.join(columns)}, all of one length," if columns and several else ""
     wanted = f"numbers{rows}"
     if np.ma.is_masked(values):
         raise ArgumentError(f"{name} {verb} masked in part; {wanted} are wanted.")
@@ -78,7 +80,7 @@ def flags_of(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDArr
     Raises
     ------
     ArgumentError
-        Masked values, others than True and False; a table with one of the columns in another place.
+        Masked values, others than True and False; names as for :func:`real_array`.
     """
     if np.ma.is_masked(values):
         raise ArgumentError(f"{name} are masked in part; True or False is wanted everywhere.")
@@ -91,21 +93,37 @@ def flags_of(values: ArrayLike, name: str, columns: Iterable[str] = ()) -> NDArr
 
 def names_of_columns(values: object) -> list[str]:
     """Names of the columns of a table such as those of pandas; empty where it has none."""
+    return _texts(getattr(values, "columns", ()))
+
+
+def _texts(labels: Any) -> list[str]:
+    """Labels as a list if all are texts; else, and where these are no labels, an empty list."""
     try:
-        names: list[Any] = list(getattr(values, "columns", ()))
-    except TypeError:
+        names: list[Any] = list(labels)
+    except TypeError:  # such as the method index of a list
         return []
     return names if all(isinstance(name, str) for name in names) else []
 
 
+def _names_along(values: Any) -> list[list[str]]:
+    """Names along each dimension of a table or series of pandas, or an array of xarray."""
+    if hasattr(values, "dims"):
+        return [_texts(getattr(values.coords.get(dim), "values", ())) for dim in values.dims]
+    rows = [_texts(getattr(values, "index", ()))]
+    return [*rows, names_of_columns(values)] if hasattr(values, "columns") else rows
+
+
 def _check_order(values: object, name: str, columns: Sequence[str]) -> None:
-    """Refuse a table in which one of the columns stands in another place."""
-    given = names_of_columns(values) if columns else []
+    """Refuse names by which one of the columns stands in another place, or is a row."""
+    if not columns:
+        return
+    *rows, given = _names_along(values) or [[]]
+    wanted = f"{', '.join(columns)}, in this order, are wanted"
     if any(one in columns and columns[i : i + 1] != [one] for i, one in enumerate(given)):
-        raise ArgumentError(
-            f"columns of {name} are {', '.join(given)}; {', '.join(columns)}, in this order, are "
-            f"wanted."
-        )
+        raise ArgumentError(f"columns of {name} are {', '.join(given)}; {wanted}.")
+    last_dimension = getattr(values, "dims", ())[1:]
+    if any(set(columns) & set(row) for row in rows) or last_dimension == (name.removesuffix("s"),):
+        raise ArgumentError(f"{name} are transposed; rows of {wanted}.")
 
 
 def count_of(value: Any, name: str) -> int:

@@ -400,19 +400,23 @@ def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray[np.float64]:
-    """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one."""
-    table = numbers_of(contexts, "contexts", resources)
+def checked_contexts(
+    contexts: ArrayLike, resources: Collection[str], name: str = "contexts"
+) -> NDArray[np.float64]:
+    """Argument `name` as an array (n_contexts, n_resources) of finite numbers, at least one row."""
+    table = numbers_of(contexts, name, resources)
     if table.ndim != 2 or table.shape[1] != len(resources) or len(table) == 0:
+        least = "one row or more" if table.size == 0 else "rows"
         raise ArgumentError(
-            f"contexts have shape {table.shape}; rows × {len(resources)} columns "
+            f"{name} have shape {table.shape}; {least} × {len(resources)} columns "
             f"({', '.join(resources)}) are wanted."
         )
     finite = np.isfinite(table).all(axis=1)
     if not finite.all():
         index = int(np.argmin(finite))
         raise ArgumentError(
-            f"context {index} is {table[index].tolist()}; finite numbers are wanted."
+            f"{name.removesuffix('s')} {index} is {table[index].tolist()}; finite numbers are "
+            f"wanted."
         )
     return table
 

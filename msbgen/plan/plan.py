@@ -19,7 +19,14 @@ from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.core.words import number_of
 from msbgen.data.groups import describe_groups
-from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, labels_of, same_level
+from msbgen.data.schema import (
+    AGAIN_COLUMN,
+    GROUPS_COLUMN,
+    PLAN_COLUMNS,
+    checked_contexts,
+    labels_of,
+    same_level,
+)
 from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
@@ -583,14 +590,8 @@ def _allowed(
     size = math.prod(map(len, axes))
     if candidates is None:
         return np.ones(size, dtype=bool)
-    wanted = np.asarray(candidates, dtype=float)
-    if wanted.ndim != 2 or wanted.shape[1] != len(axes) or len(wanted) == 0:
-        raise ArgumentError(
-            f"candidates have shape {wanted.shape}; rows × {len(axes)} columns "
-            f"({', '.join(names)}) are wanted."
-        )
     allowed = np.zeros(size, dtype=bool)
-    for row in wanted:
+    for row in checked_contexts(candidates, names, "candidates"):
         if not is_on_axes(axes, row):
             raise ArgumentError(
                 f"candidates hold {row.tolist()}, which the platform cannot set; contexts of its "

@@ -53,7 +53,7 @@ def test_more_contexts_than_memory_could_hold_are_refused(measured):
     [
         ([1.0, 2.0], r"contexts have shape (2,); rows × 1 columns (clock) are wanted."),
         ([[1.0, 2.0]], r"contexts have shape (1, 2); rows × 1 columns (clock) are wanted."),
-        (np.empty((0, 1)), r"contexts have shape (0, 1); rows × 1 columns (clock) are wanted."),
+        (np.empty((0, 1)), r"contexts have shape (0, 1); one row or more × 1 columns (clock)"),
         ([[1.0], [2.0, 3.0]], r"contexts are [[1.0], [2.0, 3.0]]; numbers in rows of clock"),
         ([["fast"]], r"contexts are [['fast']]; numbers in rows of clock"),
         ([[1.0], [np.nan]], "context 1 is [nan]; finite numbers are wanted."),

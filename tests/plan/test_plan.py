@@ -230,7 +230,7 @@ def test_levels_are_ranges_or_lists():
         ({"a": range(200), "b": range(200)}, 3, {}, "the levels make 40000 contexts"),
         ({"a": [1e-300, 1e300]}, 3, {}, "at the lowest levels would take"),
         (LEVELS, 3, {"candidates": [[2.0]]}, "rows × 2 columns"),
-        (LEVELS, 3, {"candidates": []}, "rows × 2 columns"),
+        (LEVELS, 3, {"candidates": []}, "candidates have shape .*; one row or more × 2 columns"),
         (LEVELS, 3, {"run_seconds": -1.0}, "run_seconds is -1"),
         (LEVELS, 3, {"run_seconds": 0.0}, "run_seconds is 0.0; seconds > 0 are wanted"),
         (LEVELS, 3, {"candidates": [[3.0, 1.0]]}, "which the platform cannot set"),
