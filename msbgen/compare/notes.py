@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from msbgen.compare.matching import Shared, is_one_sweep
 from msbgen.compare.versions import common_interval
 from msbgen.core.errors import quoted
 from msbgen.core.words import number_of
+from msbgen.data.quality import OTHER_WORK
 from msbgen.data.schema import (
+    clock_name,
     complete_array,
     count_array,
     counter_names,
@@ -32,6 +35,11 @@ from msbgen.faults.findings import (
     StretchedRun,
     WrongCount,
 )
+
+Floats = NDArray[np.float64]
+
+# Range of the changes of the work by context, as shares, from which it is noted.
+_VARIED = 0.2
 
 
 def fault_notes(
@@ -69,6 +77,30 @@ def fault_notes(
             f"{number_of(len(wrong), 'count')} of {where}."
         )
     return out
+
+
+def work_notes(dataset: xr.Dataset, contexts: NDArray[np.int64]) -> list[str]:
+    """What is done about contexts in which one version does other work than in all others."""
+    if not len(contexts):
+        return []
+    listed = ", ".join(describe_context(dataset, int(i)) for i in contexts)
+    return [
+        f"{file_of(dataset)}: the total of '{clock_name(dataset)}' of {listed} is not that of the "
+        f"other contexts, and they are left out of both: {OTHER_WORK}, and compare again."
+    ]
+
+
+def varied_work_notes(clock: str, old: Floats, new: Floats) -> list[str]:
+    """What it means that the work of runs (n, runs) changed much more in some contexts."""
+    ratio = np.nanmedian(new, axis=1) / np.nanmedian(old, axis=1)
+    low, high = ratio.min() - 1, ratio.max() - 1
+    if not high - low > _VARIED:
+        return []
+    return [
+        f"the total of '{clock}' changed by {100 * low:+.3g} % in one context and by "
+        f"{100 * high:+.3g} % in another: unless the new version does that, runs were cut short or "
+        f"had other inputs, and the verdict does not hold."
+    ]
 
 
 def difference_notes(

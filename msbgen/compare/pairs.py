@@ -9,10 +9,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.compare.matching import Shared, is_one_sweep
-from msbgen.compare.notes import difference_notes, fault_notes
+from msbgen.compare.notes import difference_notes, fault_notes, varied_work_notes, work_notes
 from msbgen.compare.versions import VersionRuns, common_interval
 from msbgen.core.errors import MeasurementError
 from msbgen.core.words import number_of
+from msbgen.data.quality import find_other_work
 from msbgen.data.schema import (
     clock_name,
     complete_array,
@@ -27,7 +28,7 @@ from msbgen.data.schema import (
     started_array,
 )
 from msbgen.faults.findings import Findings, StretchedRun
-from msbgen.generate.faults import known_faults, without_faults
+from msbgen.generate.faults import known_faults, without_absurd_counts, without_faults
 from msbgen.generate.words import WordColumns
 
 Floats = NDArray[np.float64]
@@ -99,14 +100,24 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
     """
     rows = shared.old_rows, shared.new_rows
     findings = known_faults(old), known_faults(new)
+    other = [
+        find_other_work(without_absurd_counts(dataset, found))[0][part]
+        for dataset, found, part in zip((old, new), findings, rows)
+    ]
+    unlike = other[0] != other[1]  # in both versions, it is the program's
     versions = [
-        _version(dataset, found, part, shared.counters)
+        _version(dataset, found, part, shared.counters).without(unlike)
         for dataset, found, part in zip((old, new), findings, rows)
     ]
     common = common_interval(*(version.interval for version in versions))
     versions = [version.sampled_every(common) for version in versions]
     notes = fault_notes(old, *findings, is_new=False)
     notes += fault_notes(new, *findings[::-1], is_new=True)
+    notes += [
+        note
+        for dataset, part, mask in zip((old, new), rows, other)
+        for note in work_notes(dataset, part[mask & unlike])
+    ]
     notes += difference_notes(old, new, shared, findings)
     are_paired = is_one_sweep(old, new)
     if are_paired:
@@ -138,6 +149,10 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
             f"shared contexts without usable runs in both versions are left out: {left_out}."
         )
     clock = clock_name(old)
+    if clock in shared.counters:
+        k = shared.counters.index(clock)
+        works = (np.where(np.isfinite(v.duration), v.total[..., k], np.nan)[kept] for v in versions)
+        notes += varied_work_notes(clock, *works)
     contexts = context_table(old)[rows[0][kept]]
     return Pair(
         contexts,

@@ -42,6 +42,10 @@ class VersionRuns:
     total: Floats
     stretched: int
 
+    def without(self, contexts: Bools) -> VersionRuns:
+        """The runs with those of some contexts (n,) missing."""
+        return replace(self, duration=np.where(contexts[:, None], np.nan, self.duration))
+
     def amounts(self, knots: Floats, clock: int) -> Floats:
         """Amounts between knots of progress of every quantity but the clock, (n, runs, bins, k)."""
         used = np.isfinite(self.duration)

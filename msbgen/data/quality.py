@@ -54,6 +54,8 @@ _WIDTHS, _JUST_BELOW, _ABOVE_USUAL = (32, 48, 64), 2.0**-8, 100.0
 _CHANCE = 0.99
 # Counts are stored as float32: differences within its rounding are not an error.
 _ROUNDING = 1e-3
+# What to do about runs with other work.
+OTHER_WORK = "if runs were cut short, set 'complete' to 0; else give every run the same input"
 # Number of corners that a sentence names.
 _NAMED = 3
 
@@ -119,33 +121,40 @@ def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
                     yield name, f"{stem}_{whole}"
 
 
-def _other_work(dataset: xr.Dataset) -> list[str]:
-    """Sentence about single contexts whose runs do much more or less work than all others.
+def find_other_work(dataset: xr.Dataset) -> tuple[NDArray[np.bool_], Floats]:
+    """Single contexts whose runs do much more or less work than all others, (n_contexts,).
 
-    A fit would take them for slower or faster.  None with the attribute ``keep_all``.
+    A fit would take them for slower or faster.  None with the attribute ``keep_all``.  The second
+    array is the work of each context as a multiple of the median.
     """
-    clock = schema.clock_name(dataset)
+    n, clock = dataset.sizes["context"], schema.clock_name(dataset)
+    nothing = np.zeros(n, dtype=bool), np.ones(n)
     untimely = clock in (*schema.CPU_TIMES, "time") or "run" not in dataset.dims
     if untimely or dataset.attrs.get(schema.KEEP_ALL):
-        return []
+        return nothing
     own = _totals(dataset)[..., schema.counter_names(dataset).index(clock)]
     work = _by_context(np.median, np.where(clock_gaps(dataset) > 0, np.nan, own))
-    if np.isfinite(work).sum() < _FEW_RUNS:
-        return []
-    middle = np.nanmedian(work)
-    apart = np.abs(work - middle)
-    other = (apart > max(_FAR * middle, _APART * _NORMAL * np.nanmedian(apart))) & (middle > 0)
+    if np.isfinite(work).sum() < _FEW_RUNS or not np.nanmedian(work) > 0:
+        return nothing
+    share = work / np.nanmedian(work)
+    apart = np.abs(share - 1.0)
+    other = apart > max(_FAR, _APART * _NORMAL * np.nanmedian(apart))
     table = schema.context_table(dataset)
     # a level with other work in all of its contexts is another program, not another run
     alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
-    other &= alike.any(axis=1).all(axis=1)
+    return other & alike.any(axis=1).all(axis=1), share
+
+
+def _other_work(dataset: xr.Dataset) -> list[str]:
+    """Sentence about single contexts whose runs do much more or less work than all others."""
+    other, share = find_other_work(dataset)
     if not other.any():
         return []
-    worst = float(work[other][np.argmax(apart[other])] / middle)
+    worst = float(share[other][np.argmax(np.abs(share[other] - 1.0))])
     breaches = Violations(dataset)
     breaches.of(0)(
-        f"the total of '{clock}' is {worst:.3g} times that of the other contexts PLACE: if runs "
-        f"were cut short, set 'complete' to 0; else give every run the same input.",
+        f"the total of '{schema.clock_name(dataset)}' is {worst:.3g} times that of the other "
+        f"contexts PLACE: {OTHER_WORK}.",
         other,
     )
     return list(breaches.sentences())

@@ -336,3 +336,27 @@ def test_as_many_more_runs_as_announced_make_the_interval_decide(tolerance):
         return half <= abs(change) or abs(change) + half <= np.log1p(tolerance)
 
     assert (decides(with_them), decides(with_fewer)) == (True, False)
+
+
+def cut_without_a_mark(dataset, contexts):
+    """All runs of some contexts end early, and nothing tells so."""
+    runs = [(c, r) for c in contexts for r in range(dataset.sizes["run"])]
+    return partials.cut(dataset, runs).drop_vars("complete")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_contexts_with_other_work_of_one_version_are_left_out(swapped):
+    old, new = synthetic_task(MEASURED), cut_without_a_mark(synthetic_task(MEASURED, seed=8), [1])
+    files = (new, old) if swapped else (old, new)
+    result = compare_profiles(*files, settings=SETTINGS)
+    assert result.time.low < 1 < result.time.high
+    assert len(result.contexts) == 5
+    (note,) = [note for note in result.notes if "and they are left out of both" in note]
+    assert "total of 'instructions' of context 1 (cache_ways=2, frequency=2 GHz) is not" in note
+    both = compare_profiles(new, new.assign_attrs(task="again"), settings=SETTINGS)
+    assert len(both.contexts) == 6  # in both versions, it is the program's
+    trusted = [dataset.assign_attrs(keep_all=1) for dataset in files]
+    wrong = compare_profiles(*trusted, settings=SETTINGS)
+    assert len(wrong.contexts) == 6
+    assert wrong.time.value > 1.02 if swapped else wrong.time.value < 0.98
+    assert any("in one context and by" in note for note in wrong.notes)
