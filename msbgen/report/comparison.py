@@ -119,14 +119,14 @@ def change_of(change: Values, confidence: float) -> str:
 
 
 def changes_of(values: Values) -> list[list[str]]:
-    """Rows of the changes: work of the old and of the new version, what changed, contexts."""
+    """Rows of the changes, as they come in the old work: work of both, what changed, contexts."""
     return [
         [
             *_stretches(change),
             change_of(change, values["confidence"]),
             _group(values, change),
         ]
-        for change in values["changes"]
+        for change in sorted(values["changes"], key=lambda change: change["old"])
     ]
 
 
@@ -252,12 +252,13 @@ def _rule(values: Values, differs: NDArray[np.bool_]) -> str:
 
 
 def _level(values: Values, resource: int, level: float) -> str:
-    """A level with its resource: ``6 cache ways``, ``frequency 1.7 GHz``."""
+    """A level with its resource: ``6 cache ways``, ``batch size 64``, ``frequency 1.7 GHz``."""
     one = values["resources"][resource]
     name, units, text = _name(one["name"]), one["units"], level_text(level, one["labels"])
-    if one["labels"] or units not in ("", "1"):
-        return f"{name} {text}" + ("" if units in ("", "1") else f" {shortened(units, 20)}")
-    return f"{text} {name.replace('_', ' ')}"
+    if units not in ("", "1"):
+        return f"{name} {text} {shortened(units, 20)}"
+    name = name.replace("_", " ")
+    return f"{text} {name}" if name.endswith("s") and not one["labels"] else f"{name} {text}"
 
 
 def _group(values: Values, change: Values) -> str:

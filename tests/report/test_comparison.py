@@ -94,6 +94,31 @@ def test_a_rule_with_few_exceptions_holds_mostly():
     assert comparison.where_of(found) == "slower mostly below 20 cache ways"
 
 
+@pytest.mark.parametrize(
+    ("name", "units", "labels", "text"),
+    [
+        ("cache_ways", "1", [], "below 6 cache ways"),
+        ("batch_size", "1", [], "below batch size 6"),
+        ("lib_versions", "1", list("abcdefg"), "below lib versions f"),
+        ("share", "%", [], "below share 6 %"),
+    ],
+)
+def test_levels_are_named_as_one_says_them(name, units, labels, text):
+    one = {"name": name, "units": units, "labels": labels}
+    found = values(
+        contexts=[[w] for w, _ in CONTEXTS], resources=[one],
+        changes=[change({}, resource=0, level=6.0, below=True)],
+    )  # fmt: skip
+    assert comparison.changes_of(found)[0][-1] == text
+
+
+def test_changes_are_listed_in_the_order_of_the_work():
+    """A comparison finds the clearest one first."""
+    late, early = (change({"time": ratio(1.05)}, old=[a, a + 0.1]) for a in (0.7, 0.2))
+    rows = comparison.changes_of(values(changes=[late, early]))
+    assert [row[0] for row in rows] == ["20.0 to 30.0 %", "70.0 to 80.0 %"]
+
+
 CHANGES = [
     (
         change({"time": ratio(1.047), "misses": ratio(1.001, p_value=0.4)}),
