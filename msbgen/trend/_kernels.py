@@ -147,43 +147,36 @@ def window_sums(context, begin, end, values, out):
 
 @_kernel
 def window_products(context, begin, end, weight, out):
-    """Add to out[c, j, o] the weighted overlaps of windows with bin j times those with j + o."""
-    bins = out.shape[1]
-    overlap = np.empty(out.shape[2])
+    """Add to out[c, o, j] the weighted overlaps of windows with bin j times those with j + o."""
+    most, bins = out.shape[1:]
+    overlap = np.empty(most)
     for i in range(begin.size):
         first = int(begin[i])
         last = min(math.ceil(end[i]), bins)
         for j in range(first, last):
             overlap[j - first] = min(end[i], j + 1.0) - max(begin[i], float(j))
-        for a in range(last - first):
-            row = out[context[i], first + a]
-            factor = weight[i] * overlap[a]
-            for o in range(last - first - a):
-                row[o] += factor * overlap[a + o]
+        for o in range(last - first):
+            row = out[context[i], o, first : last - o]
+            for a in range(row.size):
+                row[a] += weight[i] * overlap[a] * overlap[a + o]
 
 
 @_kernel
 def add_normal(products, jacobian, out):
-    """Add Σ_c products[c, j, o] · jacobian[c, j, a] · jacobian[c, j + o, b], upper bands.
+    """Add Σ_c products[c, o, j] · jacobian[a, c, j] · jacobian[b, c, j + o] to out[o, a, b, j].
 
-    products (n, bins, b), jacobian (n, bins, P).  Row j·P + a of out (bins·P, b·P) holds the
-    entries of the normal matrix from the diagonal to the right.
+    products (n, most, bins), jacobian (P, n, bins), out (most, P, P, bins); b ≥ a where o is 0.
     """
-    n, bins, most = products.shape
-    p = jacobian.shape[2]
-    block = np.empty((p, p))  # of one pair of bins: it stays in the nearest cache
-    for j in range(bins):
-        for o in range(min(most, bins - j)):
-            block[:] = 0.0
-            for c in range(n):
-                product = products[c, j, o]
-                if product > 0.0:
-                    own, other = jacobian[c, j], jacobian[c, j + o]
-                    for a in range(p):
-                        factor = product * own[a]
-                        row = block[a]
-                        for b in range(p):
-                            row[b] += factor * other[b]
+    n, most, bins = products.shape
+    p = jacobian.shape[0]
+    scaled = np.empty(bins)
+    for c in range(n):
+        for o in range(min(most, bins)):
             for a in range(p):
+                product, own = products[c, o], jacobian[a, c]
+                for j in range(bins):
+                    scaled[j] = product[j] * own[j]
                 for b in range(a if o == 0 else 0, p):
-                    out[j * p + a, o * p + b - a] += block[a, b]
+                    row, other = out[o, a, b, : bins - o], jacobian[b, c, o:]
+                    for j in range(row.size):
+                        row[j] += scaled[j] * other[j]

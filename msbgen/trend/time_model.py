@@ -64,6 +64,7 @@ class Windows:
     end: Floats  # (w,) in bins, above begin
     time: Floats  # (w,) [s]
     shape: tuple[int, int]  # number of contexts and bins
+    are_bins: bool = False  # whether each window is a bin, in their order
 
     @classmethod
     def of_runs(
@@ -102,24 +103,32 @@ class Windows:
         """One window per bin, from the times (n, bins) of bins [s]."""
         n, bins = times.shape
         begin = np.tile(np.arange(float(bins)), n)
-        return cls(np.repeat(np.arange(n), bins), begin, begin + 1, times.ravel(), times.shape)
+        context = np.repeat(np.arange(n), bins)
+        return cls(context, begin, begin + 1, times.ravel(), times.shape, are_bins=True)
 
     def predicted(self, times: Floats) -> Floats:
         """Time of the windows (w,) from the times (n, bins) of bins [s]."""
+        if self.are_bins:
+            return times.ravel()
         out = np.empty(len(self.time))
         _kernels.window_times(self.context, self.begin, self.end, times, out)
         return out
 
     def sums(self, values: Floats) -> Floats:
         """Sums over windows of a value (w,) times the overlap with each bin, (n, bins)."""
+        if self.are_bins:
+            return values.reshape(self.shape)
         out = np.zeros(self.shape)
         _kernels.window_sums(self.context, self.begin, self.end, values, out)
         return out
 
     def products(self, weight: Floats) -> Floats:
-        """Weighted sums over windows of the overlaps with bins j and j + o, (n, bins, o)."""
+        """Weighted sums over windows of the overlaps with bins j and j + o, (n, o, bins)."""
+        n, bins = self.shape
+        if self.are_bins:
+            return weight.reshape(n, 1, bins)
         first, last = np.floor(self.begin), np.ceil(self.end)
-        out = np.zeros((*self.shape, int((last - first).max(initial=1))))
+        out = np.zeros((n, int((last - first).max(initial=1)), bins))
         _kernels.window_products(self.context, self.begin, self.end, weight, out)
         return out
 
@@ -267,8 +276,8 @@ class TimeProblem:
         self._varies = np.array([np.ptp(level) > 0 and level.min() > 0 for level in levels.T])
         inverse = np.where(self._varies, 1.0 / np.where(self._varies, levels, 1.0), 0.0)
         steady = np.broadcast_to(inverse[:, None], (n, bins, levels.shape[1]))
-        terms = [steady, counts[..., costly]]
-        self._terms = np.concatenate([*terms, np.ones((n, bins, 1))], axis=2)
+        terms = np.concatenate([steady, counts[..., costly], np.ones((n, bins, 1))], axis=2)
+        self._terms = np.ascontiguousarray(np.moveaxis(terms, 2, 0))  # (parts, n, bins)
         self._capped = bool(caps)
         self._least = np.zeros((n, bins))
         for cap in caps:
@@ -277,7 +286,7 @@ class TimeProblem:
     @property
     def start(self) -> Floats:
         """Logarithms of parts that have equal shares of the mean time, equal in all bins."""
-        size = self._terms.mean(axis=(0, 1))
+        size = self._terms.mean(axis=(1, 2))
         length = (self._windows.end - self._windows.begin).sum()
         share = self._windows.time.sum() / length / len(size)
         logs = np.log(share / np.where(size > 0, size, 1.0))
@@ -302,7 +311,7 @@ class TimeProblem:
         return TimeModel(parts, width, np.append(every, shared_width[0]), summed)
 
     def _split(self, logs: Floats) -> tuple[Floats, Floats]:
-        parts = np.exp(logs[:, : self._terms.shape[2]])
+        parts = np.exp(logs[:, : len(self._terms)])
         parts[:, : len(self._varies)] *= self._varies
         if not self._capped:
             return parts, np.full(len(parts), _FIRST_WIDTH)
@@ -310,7 +319,10 @@ class TimeProblem:
 
     def _evaluate(self, logs: Floats) -> _Evaluation:
         parts, width = self._split(logs)
-        free = np.maximum(np.einsum("nbp,bp->nb", self._terms, parts), 1e-300)
+        free, one = np.zeros(self._terms.shape[1:]), np.empty(self._terms.shape[1:])
+        for term, part in zip(self._terms, parts.T):
+            free += np.multiply(term, part, out=one)
+        np.maximum(free, 1e-300, out=free)
         time, share = free, np.ones_like(free)
         if self._capped:
             time, share = throttled(free, self._least, width)
@@ -324,9 +336,10 @@ class TimeProblem:
 
     def _loss(self, residual: Floats, deviation: float) -> float:
         """Weighted Huber loss of residuals (w,)."""
-        size = np.abs(residual) / deviation
-        loss = np.where(size <= _HUBER, 0.5 * size**2, _HUBER * size - 0.5 * _HUBER**2)
-        return float(self._weights @ loss)
+        size = np.abs(residual)
+        size /= deviation
+        squared = np.minimum(size, _HUBER)
+        return float(self._weights @ ((size - 0.5 * squared) * squared))
 
     def _weight(self, residual: Floats, deviation: float) -> Floats:
         """Weight of each window in the normal equations, (w,)."""
@@ -334,16 +347,16 @@ class TimeProblem:
         return self._weights * np.minimum(1.0, _HUBER / np.maximum(size, 1e-9)) / deviation**2
 
     def _jacobian(self, at: _Evaluation) -> Floats:
-        """∂ time / ∂ logarithms, (n, bins, P)."""
-        m = self._terms.shape[2]
-        jacobian = np.empty((*at.time.shape, m + self._capped))
-        np.multiply(self._terms, at.parts, out=jacobian[..., :m])
-        jacobian[..., :m] *= (at.share * at.time / at.free)[..., None]
+        """∂ time / ∂ logarithms, (P, n, bins)."""
+        m = len(self._terms)
+        jacobian = np.empty((m + self._capped, *at.time.shape))
+        np.multiply(self._terms, at.parts.T[:, None], out=jacobian[:m])
         if self._capped:
+            jacobian[:m] *= at.share * at.time / at.free
             # ∂/∂log w of E max(u, cX): c·w·φ(log(c/u)/w + w/2)
             ratio = np.log(np.maximum(self._least, 1e-300) / at.free)
             density = np.exp(-0.5 * (ratio / at.width + 0.5 * at.width) ** 2)
-            jacobian[..., m] = self._least * (density / np.sqrt(2 * np.pi)) * at.width
+            jacobian[m] = self._least * (density / np.sqrt(2 * np.pi)) * at.width
         return jacobian
 
     def descend(self, start: Floats, prior: Floats, ridge: float, *, tied: bool = False) -> Floats:
@@ -361,11 +374,11 @@ class TimeProblem:
             weight, jacobian = self._weight(at.residual, deviation), self._jacobian(at)
             least = self._loss(at.residual, deviation) + penalty(logs)
             slope = self._windows.sums(weight * at.residual)
-            gradient = np.einsum("nbp,nb->bp", jacobian, slope) - precision * (logs - prior)
+            gradient = np.einsum("pnb,nb->bp", jacobian, slope) - precision * (logs - prior)
             products = self._windows.products(weight)
-            bands = np.zeros((bins * width, products.shape[2] * width))
-            _kernels.add_normal(products, jacobian, bands)
-            solve: Any = _Tied(bands, gradient) if tied else _Banded(bands, gradient, precision)
+            normal = np.zeros((products.shape[1], width, width, bins))
+            _kernels.add_normal(products, jacobian, normal)
+            solve: Any = _Tied(normal, gradient) if tied else _Banded(normal, gradient, precision)
             for _ in range(_MOST_TRIALS):
                 step = np.clip(solve(damping), -_LONGEST_STEP, _LONGEST_STEP)
                 moved = np.maximum(logs + step, _LOWEST + start)
@@ -391,7 +404,7 @@ class TimeProblem:
         n, bins = self._windows.shape
         at = self._evaluate(logs)
         weight = self._weight(at.residual, self._deviation(at.residual)).reshape(n, bins)
-        jacobian = self._jacobian(at)
+        jacobian = np.ascontiguousarray(np.moveaxis(self._jacobian(at), 0, 2))
         slope, precision = weight * at.residual.reshape(n, bins), _RIDGE * n
         every = np.einsum("nb,nbp,nbq->bpq", weight, jacobian, jacobian, optimize=True)
         every += precision * np.eye(logs.shape[1])
@@ -414,10 +427,17 @@ class TimeProblem:
 
 
 class _Banded:
-    """Damped normal equations of all bins; bands (bins · P, b · P): rows of the upper triangle."""
+    """Damped normal equations of all bins; `normal` (b, P, P, bins) as of `add_normal`."""
 
-    def __init__(self, bands: Floats, gradient: Floats, precision: float) -> None:
-        self._lower = np.ascontiguousarray(bands.T)
+    def __init__(self, normal: Floats, gradient: Floats, precision: float) -> None:
+        bins, width = gradient.shape
+        self._lower = np.zeros((len(normal) * width, bins * width))
+        # row d, column j · P + a holds the product with the column d farther on
+        lower = self._lower.reshape(len(self._lower), bins, width)
+        for o, blocks in enumerate(normal):
+            for a, row in enumerate(blocks):
+                for b in range(0 if o else a, width):
+                    lower[o * width + b - a, :, a] = row[b]
         self._lower[0] += precision
         self._diagonal, self._gradient = self._lower[0].copy(), gradient
 
@@ -433,16 +453,11 @@ class _Banded:
 class _Tied:
     """Damped normal equations where all bins have equal steps: sums over the bins."""
 
-    def __init__(self, bands: Floats, gradient: Floats) -> None:
-        bins, width = gradient.shape
-        rows = bands.reshape(bins, width, -1)
-        sums = np.zeros((width, width))
-        for a in range(width):
-            # entry d of row (bin, a) belongs to column a + d, which is part (a + d) % P
-            entries = rows[:, a].sum(axis=0)
-            column = (a + np.arange(len(entries))) % width
-            np.add.at(sums[a], column, entries)
-            np.add.at(sums[:, a], column[1:], entries[1:])
+    def __init__(self, normal: Floats, gradient: Floats) -> None:
+        bins, sums = len(gradient), normal[0].sum(axis=2)
+        sums = np.triu(sums) + np.triu(sums, 1).T
+        for block in normal[1:].sum(axis=3):
+            sums += block + block.T
         self._sums, self._gradient, self._bins = sums, gradient.sum(axis=0), bins
 
     def __call__(self, damping: float) -> Floats:

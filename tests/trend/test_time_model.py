@@ -81,8 +81,8 @@ def test_windows_are_the_overlaps_of_intervals_and_bins():
         np.testing.assert_allclose(sums[c], weight[rows] @ table[rows])
         gram = (weight[rows, None] * table[rows]).T @ table[rows]
         for o in range(BINS):
-            inside = o < products.shape[2]
-            found = products[c, : BINS - o, o] if inside else np.zeros(BINS - o)
+            inside = o < products.shape[1]
+            found = products[c, o, : BINS - o] if inside else np.zeros(BINS - o)
             np.testing.assert_allclose(found, np.diag(gram, o), atol=1e-12)
 
 
@@ -140,7 +140,7 @@ def test_the_time_of_bins_is_found_from_intervals_over_several_bins(capped):
     times, misses = truth(GRID, capped=capped)
     caps = (cap(),) if capped else ()
     windows = windows_of(times, rng, runs=20, noise=0.003)
-    assert windows.products(np.ones(len(windows.time))).shape[2] >= 4  # bins of a window
+    assert windows.products(np.ones(len(windows.time))).shape[1] >= 4  # bins of a window
     problem = TimeProblem(windows, GRID, misses[..., None], caps, np.ones(len(GRID)))
     model = fit_time_model(problem, np.zeros(1))
     wanted, unseen = truth(UNSEEN, capped=capped)
