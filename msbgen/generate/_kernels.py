@@ -1,5 +1,6 @@
 """Compiled loops that convert counts between bins of progress and intervals of time."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -118,21 +119,48 @@ def rebin_in_proportion(position, amounts, edges, prior, row, out):
 
 
 @_kernel
-def sum_in_proportion(position, amounts, edges, prior, row, missing, sums):
-    """Add the runs of :func:`rebin_in_proportion` to sums[row[r]] (m, bins, k), one by one.
+def sum_in_proportion(position, amounts, prior, row, missing, sums):
+    """Add the runs of :func:`rebin_in_proportion` to sums[:, row[r]] (k, m, bins).
 
-    What is missing (n, bins, k) is left out.  One run at a time stays in the nearest caches.
+    Positions are in bins of equal width, and the prior (k, m, bins) is not below the least expected
+    amount.  What is missing (k, n, bins) is left out.
     """
-    n, bins, k = missing.shape
-    run = np.empty((1, bins, k))
+    n, intervals, k = amounts.shape
+    bins = prior.shape[2]
+    ratio = np.empty((k, bins))  # of measured over expected amounts, in each bin
     for r in range(n):
-        one = slice(r, r + 1)
-        rebin_in_proportion(position[one], amounts[one], edges, prior, row[one], run)
-        total = sums[row[r]]
-        for b in range(bins):
+        c = row[r]
+        if np.isnan(position[r, intervals]):
+            continue
+        ratio[:] = 0.0
+        for i in range(intervals):
+            start = position[r, i]
+            stop = position[r, i + 1]
+            first = min(int(start), bins - 1)
+            if not stop > start:
+                for q in range(k):
+                    if not missing[q, r, first]:
+                        sums[q, c, first] += amounts[r, i, q]
+                continue
+            # shares of the last bin and, where that is another one, of the first
+            end = max(min(math.ceil(stop), bins), first + 1)
+            share = first + 1 - start if end > first + 1 else 0.0
+            inside = stop - max(start, end - 1.0)
             for q in range(k):
-                if not missing[r, b, q]:
-                    total[b, q] += run[0, b, q]
+                within = prior[q, c, first:end]
+                expected = inside * within[within.size - 1] + share * within[0]
+                for b in range(1, within.size - 1):
+                    expected += within[b]
+                value = amounts[r, i, q] / expected
+                covered = ratio[q, first:end]
+                covered[covered.size - 1] += inside * value
+                covered[0] += share * value
+                for b in range(1, covered.size - 1):
+                    covered[b] += value
+        for q in range(k):
+            total, own, whole, absent = sums[q, c], ratio[q], prior[q, c], missing[q, r]
+            for b in range(bins):
+                total[b] += 0.0 if absent[b] else own[b] * whole[b]
 
 
 @_kernel

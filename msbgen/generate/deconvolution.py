@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,8 @@ class DeconvolutionSettings:
 
 
 _SETTINGS = DeconvolutionSettings()
+# Least floor of the amounts, and how far below the floor logarithms go: far above the least number.
+_LEAST_FLOOR, _DEEPEST = 1e-280, 20.0
 
 
 def deconvolved_trend(
@@ -210,7 +212,7 @@ def trend_with_time_model(
     Progress of `runs` is not measured by time; `trend` is that of their states.  The parameters are
     those of the time model of the trend `like`, where it is given.
     """
-    trend, state = _resolved_counts(runs, trend)
+    trend, counts = _resolved_counts(runs, trend)
     if like is None:
         with_model = trend.with_time_model(interval_windows(runs))
     else:
@@ -218,27 +220,27 @@ def trend_with_time_model(
         windows = interval_windows(runs.of_contexts(rows))
         with_model = trend.with_time_model_of(like, windows, rows)
     time = runs.deconvolved(with_model, shared_steps=0)[..., :1]
-    state = np.concatenate([time, state[..., 1:]], axis=2)
+    state = np.concatenate([time, in_runs(runs, counts)], axis=2)
     means = fill_means(runs.amounts(state), trend)
     trend = replace(trend, sums=()).refit(means, weights=runs.weight)
     return replace(trend, sums=with_model.sums, time_model=with_model.time_model), state
 
 
 def _resolved_counts(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
-    """Trend of counts that all intervals together resolve, and the runs' states with these.
+    """Trend of counts that all intervals together resolve, and these (n_known, bins, k − 1).
 
     Counts are deconvolved with corrections that all contexts share, then with those around each.
     """
-    state = runs.state
+    time, counts = runs.means(runs.state[..., :1]), runs.state[:0, :, 1:]
     for kernels, steps in (
         (everywhere(trend), _SETTINGS.shared_steps),
         (neighbours(trend), _SETTINGS.near_steps),
     ):
-        counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], kernels, steps)
-        state = np.concatenate([state[..., :1], counts], axis=2)
-        means = fill_means(runs.amounts(state, time_resolved=False), trend)
-        trend = trend.refit(means, weights=runs.weight)
-    return trend, state
+        prior = trend.predict(runs.contexts)[..., 1:]
+        counts, means = deconvolved_counts(runs, prior, kernels, steps)
+        states = np.concatenate([time, means], axis=2)
+        trend = trend.refit(fill_means(states, trend), weights=runs.weight)
+    return trend, counts
 
 
 def trend_of_counts(runs: Runs, like: Trend, deconvolutions: int) -> Trend:
@@ -274,52 +276,86 @@ def neighbours(trend: Trend) -> list[Floats] | list[csr_array]:
 
 def deconvolved_counts(
     runs: Runs, prior: Floats, kernels: Sequence[Floats | csr_array], steps: int
-) -> Floats:
-    """Amounts of the counters in each bin of the runs, NaN where not measured, (n, bins, k − 1).
+) -> tuple[Floats, Floats]:
+    """Expected amounts of the counters in each bin, and their means over the runs with these.
 
-    `prior` (n_known, bins, k − 1) is a first estimate of the amounts; each of the k − 1 `kernels`,
-    (n_known, n_known) or (1, n_known), has the weights of the contexts in each other's corrections.
+    (n_known, bins, k − 1) each.  The means are those of `Runs.amounts`, NaN where no run measured
+    a counter.  `prior` (n_known, bins, k − 1) is a first estimate of the amounts; each of the k − 1
+    `kernels`, (n_known, n_known) or (1, n_known), has the weights of the contexts in each other's
+    corrections.
     """
     position, amounts = runs.intervals
-    amounts = np.ascontiguousarray(amounts[..., 1:])
-    knots, missing = uniform_knots(prior.shape[1]), np.isnan(runs.state[..., 1:])
+    amounts, bins = np.ascontiguousarray(amounts[..., 1:]), prior.shape[1]
+    missing = _counters_first(np.isnan(runs.state[..., 1:]))
     factors = runs.time_factors(runs.state, time_resolved=False)
-    floor = np.maximum(_SETTINGS.negligible * prior.mean(axis=(0, 1)), 1e-300)
+    floor = np.maximum(_SETTINGS.negligible * prior.mean(axis=(0, 1)), _LEAST_FLOOR)
 
     # counters first, so that the steps of each are products of contiguous matrices
     weight = _counters_first(runs.n_finite(runs.state)[..., 1:].astype(float))
-    least = np.log(floor)[:, None, None] - 20.0
-    at = last = _counters_first(np.log(prior + floor))
-    step, last_step = np.empty_like(at), np.zeros_like(at)
-    for _ in range(steps):
-        expected = np.exp(at)
-        sums = np.zeros_like(prior)
-        by_bin = np.ascontiguousarray(np.moveaxis(expected, 0, 2))
-        _kernels.sum_in_proportion(position, amounts, knots, by_bin, runs.context, missing, sums)
+    start = _counters_first(prior + floor)
+    least = np.log(floor)[:, None, None] - _DEEPEST - np.log(start)
+    highest_least = least.max(axis=1, keepdims=True)
+    expected, part, sums = (np.empty_like(start) for _ in range(3))
+    given = bins * position, amounts, expected, runs.context, missing, sums
+    # logarithms over the start, (k − 1, rows, bins): one row while those of all contexts are equal
+    rows = max((kernel.shape[0] for kernel in kernels), default=1)
+    at = last = last_step = np.zeros((len(start), rows, bins))
+
+    def distribute(logs: Floats) -> None:
+        np.multiply(start, np.exp(logs), out=expected)
+        sums[:] = 0.0
+        _kernels.sum_in_proportion(*given)
         for k, factor in factors.items():
-            sums[..., k - 1] *= factor
-        expected *= weight
-        for k, (kernel, after) in enumerate(zip(kernels, _counters_first(sums))):
-            before = kernel @ expected[k]
-            ratio = np.divide(kernel @ after, before, out=np.ones_like(before), where=before > 0)
-            step[k] = np.log(np.maximum(ratio, _SETTINGS.least_ratio))
+            sums[k - 1] *= factor
+
+    for _ in range(steps):
+        distribute(at)
+        np.multiply(weight, expected, out=part)
+        step = np.empty((len(start), rows, bins))
+        for k, kernel in enumerate(kernels):
+            before, after = kernel @ part[k], kernel @ sums[k]
+            ratio = np.divide(after, before, out=np.ones_like(before), where=before > 0)
+            np.maximum(ratio, _SETTINGS.least_ratio, out=ratio)
+            expected[k] *= ratio
+            np.log(ratio, out=step[k])
         reached = at + step
-        size = np.exp(reached) * last_step
+        size = expected.sum(axis=1, keepdims=True) if reached.shape[1] == 1 else expected
+        size *= last_step
         along = np.einsum("knb,knb->k", size, step)
         along /= np.maximum(np.einsum("knb,knb->k", size, last_step), 1e-300)
         momentum = np.clip(along, 0.0, _SETTINGS.most_momentum)[:, None, None]
-        at = np.maximum(reached + momentum * (reached - last), least)
-        last, last_step, step = reached, step, last_step
-    last = np.ascontiguousarray(np.moveaxis(last, 0, 2))
-    out = np.empty((len(amounts), *prior.shape[1:]))
-    _kernels.rebin_in_proportion(position, amounts, knots, np.exp(last), runs.context, out)
-    out[missing] = np.nan
+        at = reached - last
+        at *= momentum
+        at += reached
+        if (at < highest_least).any():
+            at = np.maximum(at, least)
+        last, last_step = reached, step
+    distribute(last)
+    means = np.divide(sums, weight, out=np.full_like(sums, np.nan), where=weight > 0)
+    return _counters_last(expected), _counters_last(means)
+
+
+def in_runs(runs: Runs, expected: Floats) -> Floats:
+    """Amounts of the counters in each bin of the runs, NaN where not measured, (n, bins, k − 1).
+
+    In proportion to the expected ones of the contexts, (n_known, bins, k − 1).
+    """
+    position, amounts = runs.intervals
+    counts, knots = np.ascontiguousarray(amounts[..., 1:]), uniform_knots(expected.shape[1])
+    out = np.empty((len(counts), *expected.shape[1:]))
+    _kernels.rebin_in_proportion(position, counts, knots, expected, runs.context, out)
+    out[np.isnan(runs.state[..., 1:])] = np.nan
     return out
 
 
-def _counters_first(values: Floats) -> Floats:
+def _counters_first(values: NDArray[Any]) -> NDArray[Any]:
     """The same values (n, bins, k), as a contiguous array (k, n, bins)."""
     return np.ascontiguousarray(np.moveaxis(values, 2, 0))
+
+
+def _counters_last(values: Floats) -> Floats:
+    """The same values (k, n, bins), as a contiguous array (n, bins, k)."""
+    return np.ascontiguousarray(np.moveaxis(values, 0, 2))
 
 
 def interval_windows(runs: Runs, quantity: int = 0) -> Windows:

@@ -9,6 +9,7 @@ import pytest
 from msbgen.generate.deconvolution import (
     deconvolved_counts,
     deconvolved_trend,
+    in_runs,
     interval_windows,
     neighbours,
 )
@@ -60,19 +61,32 @@ def corrected(runs, prior, kernel, steps):
 def test_a_step_is_richardson_and_lucy_s_over_neighbouring_contexts(runs):
     prior = runs.means(runs.state)[..., 1:]
     near = np.random.default_rng(0).random((1, len(CONTEXTS), len(CONTEXTS)))
-    found = deconvolved_counts(runs, prior, near, 1)
+    found = in_runs(runs, deconvolved_counts(runs, prior, near, 1)[0])
     np.testing.assert_allclose(found[..., 0], corrected(runs, prior[..., 0], near[0], 1), rtol=1e-6)
 
 
 def test_steps_along_the_one_before_need_fewer(runs):
     prior, near = runs.means(runs.state)[..., 1:], np.ones((1, len(CONTEXTS), len(CONTEXTS)))
-    found = deconvolved_counts(runs, prior, near, 10)[..., 0]
+    found = in_runs(runs, deconvolved_counts(runs, prior, near, 10)[0])[..., 0]
     plain = corrected(runs, prior[..., 0], near[0], 10)
     burst = 30 * BINS // 50  # the bin that holds nearly all
     shares = [(p[:, burst] / p.sum(axis=1)).mean() for p in (runs.state[..., 1], plain, found)]
     assert shares[0] < shares[1] < shares[2]
     # every interval keeps what was counted in it
     np.testing.assert_allclose(found.sum(axis=1), runs.intervals[1][..., 1].sum(axis=1), rtol=1e-9)
+
+
+def test_corrections_that_all_contexts_share_are_the_same_in_every_form():
+    counts, duration = task(CONTEXTS, 2, interval=LONG)
+    counts[:, :, :6, 1] = 0.0  # without events, amounts fall to the least one
+    runs = runs_of(counts, duration, CONTEXTS, LONG, BINS)
+    scale = np.geomspace(1.0, 1e6, len(CONTEXTS))[:, None, None]
+    prior = runs.means(runs.state)[..., 1:] + scale * 1e-9 * np.nanmax(counts[..., 1])
+    row = np.ones((1, len(CONTEXTS)))
+    wanted, _ = deconvolved_counts(runs, prior, [np.repeat(row, len(CONTEXTS), axis=0)], 20)
+    found, _ = deconvolved_counts(runs, prior, [row], 20)
+    assert found[0].min() < 1e-9 * prior[0].min()
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_neighbours_are_nearer_where_a_counter_changes_slowly(runs):
@@ -180,11 +194,15 @@ def partial():
 def test_counters_that_a_run_does_not_hold_stay_missing(partial):
     prior = np.nan_to_num(partial.means(partial.state)[..., 1:])
     near = np.ones((1, len(CONTEXTS), len(CONTEXTS)))
-    state = deconvolved_counts(partial, prior, near, 2)
+    expected, means = deconvolved_counts(partial, prior, near, 2)
+    state = in_runs(partial, expected)
     np.testing.assert_array_equal(np.isnan(state), np.isnan(partial.state[..., 1:]))
     whole = np.isnan(partial.expected) & np.isfinite(state[:, 0, 0])
     counted = partial.intervals[1][whole][..., 1].sum(axis=1)
     np.testing.assert_allclose(state[whole, :, 0].sum(axis=1), counted, rtol=1e-9)
+    every = np.concatenate([partial.state[..., :1], state], axis=2)
+    wanted = partial.amounts(every, time_resolved=False)[..., 1:]
+    np.testing.assert_allclose(means, wanted, rtol=1e-9)
 
 
 def test_a_level_of_zero_is_filled_in_where_all_fitted_ones_are_positive():

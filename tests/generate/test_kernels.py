@@ -50,8 +50,9 @@ def test_runs_summed_one_by_one_are_the_sum_of_all():
         np.delete(each, 4, 0).sum(axis=1), np.delete(amounts, 4, 0).sum(axis=1)
     )
     missing = np.isnan(each) | (rng.random(each.shape) < 0.3)
-    sums = np.zeros((m, bins, k))
-    _kernels.sum_in_proportion(position, amounts, edges, prior, row, missing, sums)
-    left = np.where(missing, 0.0, each)
+    sums = np.zeros((k, m, bins))
+    prior, missing = (np.moveaxis(array, 2, 0).copy() for array in (prior, missing))
+    _kernels.sum_in_proportion(bins * position, amounts, prior, row, missing, sums)
+    left = np.where(missing, 0.0, np.moveaxis(each, 2, 0)).swapaxes(0, 1)
     wanted = [left[row == i].sum(axis=0) for i in range(m)]
-    np.testing.assert_allclose(sums, wanted, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(np.moveaxis(sums, 0, 1), wanted, rtol=1e-12, atol=1e-300)
