@@ -48,8 +48,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(available_cores(), 4) if whole else 0
 
 
-# What compiles no kernel of generation.
-WITHOUT_KERNELS = ("test_layers.py", "data", "measure", "realtime", "machines")
+# What compiles no kernel of generation: the longest test first, then what starts many processes,
+# which is quick while this one is small.
+WITHOUT_KERNELS = ("test_types.py", "measure", "test_layers.py", "data", "realtime", "machines")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -81,6 +82,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 10)
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """All garbage is looked through once, not five times, as pytest does to find lost errors."""
+    gc.collect()
+    gc.freeze()
 
 
 # Contexts of a task that were measured, and two that were not.

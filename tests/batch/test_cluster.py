@@ -17,8 +17,9 @@ from msbgen.batch.cluster import DaskPool
 from msbgen.batch.execute import ExecutionConfig
 from msbgen.batch.pool import ClusterError
 from msbgen.core.errors import ArgumentError
+from needing import needs_distributed
 
-distributed = pytest.importorskip("distributed")
+pytestmark = needs_distributed
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,9 @@ def undisturbed(source, tmp_path_factory):
 @pytest.fixture
 def forked():
     """Workers that are forked, each a moment later, from a process that has imported everything."""
-    dask = pytest.importorskip("dask")
+    import dask
+    import distributed
+
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         distributed.utils.get_mp_context().set_forkserver_preload(
             ["distributed", "hypothesis", "msbgen.batch.run", "msbgen.generate.model"]
@@ -76,7 +79,7 @@ def test_an_interrupt_is_not_heard_by_workers(monkeypatch):
     def masked(**_):
         return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
-    monkeypatch.setattr(distributed, "LocalCluster", masked)
+    monkeypatch.setattr("distributed.LocalCluster", masked)
     monkeypatch.setattr(DaskPool, "_connect", lambda pool: None)
     pool = DaskPool("local:1", ExecutionConfig(contexts_of, {}))
     assert pool._cluster is True
@@ -90,7 +93,7 @@ def test_a_mistake_in_a_start_is_told_as_it_is_and_not_made_again(monkeypatch):
         starts.append(given)
         raise TypeError("no such argument")
 
-    monkeypatch.setattr(distributed, "LocalCluster", wrong)
+    monkeypatch.setattr("distributed.LocalCluster", wrong)
     with pytest.raises(TypeError, match="no such argument"):
         DaskPool("local:1", ExecutionConfig(contexts_of, {}))
     assert len(starts) == 1

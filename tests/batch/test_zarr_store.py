@@ -7,8 +7,9 @@ import xarray as xr
 from conftest import synthetic_task
 from msbgen.batch.zarr_store import CHUNK, create_store, finish_store, write_region
 from msbgen.core.errors import ArgumentError
+from needing import needs_zarr
 
-pytest.importorskip("zarr")
+pytestmark = needs_zarr
 N = CHUNK + 30
 
 

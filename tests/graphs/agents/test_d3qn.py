@@ -6,9 +6,9 @@ import pytest
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.agents.d3qn import D3QN, D3QNSettings
 from msbgen.graphs.agents.replay import Transitions
+from needing import needs_torch
 
-torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
-torch.set_num_threads(1)
+pytestmark = needs_torch
 
 
 def batch(rng, n=6, d=4, branches=(3, 2)):
@@ -60,6 +60,8 @@ def test_the_best_joint_action_is_the_best_of_all():
 
 
 def test_equal_seeds_give_equal_networks_and_leave_the_chance_of_others_alone():
+    import torch
+
     torch.manual_seed(5)
     before = torch.rand(1)
     torch.manual_seed(5)

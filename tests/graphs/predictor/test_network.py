@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
-
-torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
-
-from msbgen.graphs.predictor.network import (  # noqa: E402
+from msbgen.graphs.predictor.network import (
     RELATIONS,
     TYPES,
     Batch,
@@ -17,8 +14,9 @@ from msbgen.graphs.predictor.network import (  # noqa: E402
     on_tensors,
     softmax_by,
 )
+from needing import needs_torch
 
-torch.set_num_threads(1)
+pytestmark = needs_torch
 SMALL = NetworkSettings(width=8, layers=2, heads=2)
 
 
@@ -81,6 +79,8 @@ def attention_by_loops(parameters, layer, hidden, batch, settings):
 
 @pytest.mark.parametrize("typed", [True, False])
 def test_attention_is_that_of_slow_loops(typed):
+    import torch
+
     rng = np.random.default_rng(1)
     settings = NetworkSettings(width=8, layers=1, heads=2, typed_edges=typed)
     graph = random_graph(rng)
@@ -101,12 +101,16 @@ def test_attention_is_that_of_slow_loops(typed):
 
 
 def test_shares_of_the_edges_to_a_node_sum_to_one_whatever_their_logits():
+    import torch
+
     logits = torch.tensor([[1e4, -1e4], [1e4, 0.0], [3.0, 3.0]])
     share = softmax_by(logits, torch.tensor([0, 0, 2]), 3)
     assert torch.allclose(share, torch.tensor([[0.5, 0.0], [0.5, 1.0], [1.0, 1.0]]))
 
 
 def answers(graph, parameters, settings=SMALL):
+    import torch
+
     with torch.no_grad():
         return torch.cat(forward(parameters, on_tensors(graph), settings), dim=1).numpy()
 

@@ -12,9 +12,10 @@ from msbgen.graphs.predictor.network_predictor import NetworkPredictor
 from msbgen.graphs.predictor.network_storage import load_network, load_predictor, save_network
 from msbgen.graphs.predictor.storage import load
 from msbgen.graphs.predictor.training import NetworkTraining
+from needing import needs_torch
 from toy_board import GRAPHS, device_of, runs_of
 
-pytest.importorskip("torch")
+pytestmark = needs_torch
 SMALL = NetworkSettings(width=16, layers=1, heads=2)
 BRIEF = NetworkTraining(epochs=15, evidential_epochs=2, rate=1e-2)
 

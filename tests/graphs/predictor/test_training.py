@@ -2,13 +2,11 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.graphs.predictor.network import RELATIONS, TYPES, Batch, NetworkSettings
+from msbgen.graphs.predictor.training import FeatureScaling, NetworkTraining, fit_network
+from needing import needs_torch
 
-torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
-
-from msbgen.graphs.predictor.network import RELATIONS, TYPES, Batch, NetworkSettings  # noqa: E402
-from msbgen.graphs.predictor.training import FeatureScaling, NetworkTraining, fit_network  # noqa: E402
-
-torch.set_num_threads(1)
+pytestmark = needs_torch
 SMALL = NetworkSettings(width=16, layers=2, heads=2, dropout=0.02)
 SHORT = NetworkTraining(
     epochs=10, evidential_epochs=4, rate=1e-2, evidential_rate=1e-3, rows=12, noise=0.02
