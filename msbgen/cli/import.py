@@ -44,7 +44,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--step", type=shared.duration, metavar="TIME", help=text)
     text = "sampling interval of the profiles (as recorded)"
     verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)
-    text = "counter that measures the progress of a run (instructions, else CPU time)"
+    text = "counter that measures the progress of a run (instructions, else CPU time, else time)"
     verb.add_argument("--clock", metavar="NAME", help=text)
     text = "levels that the platform can set, such as cpu_quota=10:100:10"
     verb.add_argument("--levels", type=shared.levels, metavar="NAME=A:B:STEP,...", help=text)

@@ -8,6 +8,11 @@ from msbgen.data.schema import CPU_TIMES
 
 # Counters that measure progress where none is named: work done first, then CPU time.
 _CLOCKS = ("instructions", *CPU_TIMES)
+# Perf's software events but CPU time, as names of counters.
+_INTERRUPTIONS = re.compile(
+    "((page_|minor_|major_|alignment_|emulation_)?faults|(cpu_)?migrations|cs"
+    "|(context_|cgroup_)switches)(_|$)"
+)
 
 
 def group_counters(
@@ -74,6 +79,17 @@ def clock_among(counters: Sequence[str], wanted: str | None = None) -> str | Non
             if _plain(name) == first or _plain(name).startswith(f"{first}_"):
                 return name
     return None
+
+
+def counts_interruptions(counter: str) -> bool:
+    """Whether a counter is a software event that interrupts a program, which measures no work.
+
+    Examples
+    --------
+    >>> counts_interruptions("page_faults_u"), counts_interruptions("requests")
+    (True, False)
+    """
+    return bool(_INTERRUPTIONS.match(counter))
 
 
 def _plain(name: str) -> str:

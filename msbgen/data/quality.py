@@ -25,6 +25,7 @@ from msbgen.core.conformal import share_interval
 from msbgen.core.errors import quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
+from msbgen.data.groups import counts_interruptions
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
 from msbgen.data.units import KNOWN, is_known_unit
 from msbgen.data.violations import Violations
@@ -56,18 +57,18 @@ _CHANCE = 0.99
 _ROUNDING = 1e-3
 # What to do about runs with other work.
 OTHER_WORK = "if runs were cut short, set 'complete' to 0; else give every run the same input"
-# Number of corners that a sentence names.
+# Number of corners, or of counters, that a sentence names.
 _NAMED = 3
 
 
 def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     """Sentences about valid, measured profiles that look wrong; none is refused.
 
-    They are about unknown units, counters that wrapped or were shared, late bins, resources that
-    were not set, load and steal.  Others are about totals and durations that spread, outlying
-    runs, contexts with other work, recordings taken twice, resources without an effect, and
-    contexts that look as if not set.  Generated profiles are not checked, and of profiles without
-    runs only units and counts that are parts of others.
+    They are about unknown units, time as the measure of progress, counters that wrapped or were
+    shared, late bins, resources that were not set, load and steal.  Others are about totals and
+    durations that spread, outlying runs, contexts with other work, recordings taken twice,
+    resources without an effect, and contexts that look as if not set.  Generated profiles are not
+    checked, and of profiles without runs only units and counts that are parts of others.
     """
     if schema.is_generated(dataset):
         return []
@@ -83,9 +84,30 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     _twice(dataset, totals, breaches)
     sentences = [
         *_unknown_units(dataset), *breaches.sentences(), *_without_effect(dataset, totals),
-        *_not_set(dataset), *doubt_counts(dataset),
+        *_not_set(dataset), *doubt_clock(dataset), *doubt_counts(dataset),
     ]  # fmt: skip
     return [f"{source}: {text}" for text in sentences]
+
+
+def doubt_clock(dataset: xr.Dataset) -> list[str]:
+    """Sentence about time that measures progress by default, where counters of work exist.
+
+    None about generated profiles.
+    """
+    named = "progress" in dataset.attrs or schema.clock_name(dataset) != "time"
+    counters = [
+        name
+        for name in schema.counter_names(dataset)
+        if not counts_interruptions(name) and dataset[name].attrs.get("units") == schema.COUNT_UNITS
+    ]
+    if named or not counters or schema.is_generated(dataset) or "run" not in dataset.dims:
+        return []
+    listed = ", ".join(counters[:_NAMED]) + (", …" if len(counters) > _NAMED else "")
+    return [
+        f"time measures progress, as no counter was chosen from {listed}: choose one that counts "
+        f"the same total in every context ('msbgen check' compares them), or 'time' to keep it "
+        f"(import --clock, attribute 'progress')."
+    ]
 
 
 def doubt_counts(dataset: xr.Dataset) -> list[str]:

@@ -15,7 +15,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
-from msbgen.data.quality import doubt_counts, warn_of_generated
+from msbgen.data.quality import doubt_clock, doubt_counts, warn_of_generated
 from msbgen.data.schema import (
     clock_name,
     complete_array,
@@ -154,6 +154,8 @@ def _fit_progress(
     findings = dataset_faults(dataset, clock)
     if not part:
         log_faults(dataset, findings)
+        for sentence in doubt_clock(dataset) if settings.clock is None else ():
+            _log.warning("%s: %s", file_of(dataset), sentence)
     repaired = findings.repair(counts, duration, table, started_array(dataset))
     measurements = Measurements(
         repaired.counts,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.groups import clock_among
+from msbgen.data.quality import doubt_clock
 from msbgen.data.schema import RESERVED, STARTED, make_profiles
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
@@ -96,7 +97,7 @@ def profile_dataset(
         Sampling interval [s]; default: the interval of the recordings.
     clock : str, optional
         Counter or event that measures progress; default: ``instructions`` if they were counted,
-        else CPU time, else time.
+        else CPU time, else time.  The attribute ``progress`` has it, unless time is the default.
     attrs : mapping
         Global attributes, such as ``task`` and ``platform``.
     progress : callback
@@ -163,7 +164,10 @@ def profile_dataset(
         interval=step,
         resources=resources,
         counters=labels,
-        attrs={**(attrs or {}), "progress": chosen},
+        attrs={
+            **(attrs or {}),
+            **({} if clock is None and chosen == "time" else {"progress": chosen}),
+        },
         complete=None
         if all(run.complete for run in runs)
         else np.nan_to_num(by_context([float(run.complete) for run in runs]), nan=1.0),
@@ -171,7 +175,7 @@ def profile_dataset(
     variables = _run_variables(runs, resources, events, names, counted, step)
     for name, (values, label) in variables.items():
         dataset[name] = ("context", "run"), by_context(values), label
-    return dataset, [*warnings, *_timing_warnings(runs, step)]
+    return dataset, [*warnings, *doubt_clock(dataset), *_timing_warnings(runs, step)]
 
 
 def counter_names_of(events: Sequence[str], taken: Sequence[str] = ()) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
+from msbgen.data.groups import counts_interruptions
 from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
     clock_name,
@@ -29,11 +29,8 @@ _N_RUNS = 300
 # Another counter is recommended if its error is less than this share of the present one's; so noise
 # does not recommend one counter in one file, and another in the next.
 _CLEARLY = 0.5
-# Perf's software events but CPU time, as names of counters.
-_INTERRUPTIONS = re.compile(
-    "((page_|minor_|major_|alignment_|emulation_)?faults|(cpu_)?migrations|cs"
-    "|(context_|cgroup_)switches)(_|$)"
-)
+# A counter with single runs is recommended in the place of time if its totals differ by less.
+_ALIKE = 0.05
 # Errors that differ by less are regarded as equal; then the resolution decides.
 _EQUAL = 0.002
 
@@ -43,10 +40,10 @@ class ProgressCounter:
     """Quality of one counter as a measure of progress.
 
     `spread` is the range of the totals of one context's runs, relative to their mean, in the median
-    context [1].  `spread_across_contexts` is the range of the contexts' mean totals, relative to
-    their mean [1]: small, as the amount of work does not depend on the context.  `resolution` is
-    the longest share of a run's time in which the counter advances by less than 1 %, in the median
-    run [1].
+    context [1]; NaN where each was measured once.  `spread_across_contexts` is the range of the
+    contexts' mean totals, relative to their mean [1]: small, as the amount of work does not depend
+    on the context.  `resolution` is the longest share of a run's time in which the counter advances
+    by less than 1 %, in the median run [1].
     """
 
     name: str
@@ -56,20 +53,23 @@ class ProgressCounter:
 
     @property
     def error(self) -> float:
-        """The larger of the two spreads."""
-        return max(self.spread, self.spread_across_contexts)
+        """The larger of the two spreads that are known.
+
+        The totals of single runs vary across contexts by both: a small range is of a good counter.
+        """
+        return float(np.fmax(self.spread, self.spread_across_contexts))
 
 
 def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
     """Quality of every counter as a measure of progress, in the order of the dataset.
 
-    MeasurementError: each context was measured only once.
+    MeasurementError: there is only one run.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
     whole = np.isfinite(duration) & complete_array(dataset)  # the total of a cut run is unknown
-    if not (whole.sum(axis=1) > 1).any():
+    if whole.sum() < 2:
         raise MeasurementError(
-            "every context was measured once; progress counters are compared over two or more runs."
+            "there is one complete run or none; progress counters are compared over two or more."
         )
     is_counted = held_counters(dataset)
     counters = []
@@ -79,7 +79,9 @@ def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
         totals = np.where(present, np.nansum(counts[..., j], axis=2), np.nan)
         means = np.full(len(totals), np.nan)
         means[there] = np.nanmean(totals[there], axis=1)
-        if not several.any() or not (means[there] > 0).all():
+        if there.sum() < 2 and not several.any():
+            continue  # it was counted once
+        if not (means[there] > 0).all():
             continue  # it counted nothing in a context
         ranges = np.nanmax(totals[several], axis=1) - np.nanmin(totals[several], axis=1)
         counted_runs = np.argwhere(present & (totals > 0))
@@ -90,7 +92,7 @@ def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
         counters.append(
             ProgressCounter(
                 name,
-                float(np.median(ranges / means[several])),
+                float(np.median(ranges / means[several])) if several.any() else float("nan"),
                 float(np.ptp(means[there]) / means[there].mean()),
                 float(np.median(shares)),
             )
@@ -107,7 +109,7 @@ def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter
     """
     if not counters:
         raise MeasurementError("no counter counts in every context; time measures progress.")
-    counters = [c for c in counters if not _INTERRUPTIONS.match(c.name)] or counters
+    counters = [c for c in counters if not counts_interruptions(c.name)] or counters
     fine = [counter for counter in counters if counter.resolution <= _TOO_COARSE]
     if not fine:
         return min(counters, key=lambda counter: counter.resolution)
@@ -117,23 +119,28 @@ def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter
 
 
 def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
-    """A line per counter, and one with the best; empty if every context was measured once."""
-    runs = np.isfinite(duration_array(dataset)).sum(axis=1)
-    if "run" not in dataset.dims or "kind" in dataset.attrs or (runs < 2).all():
+    """A line per counter that can be compared, and one with the best; none if generated."""
+    if "run" not in dataset.dims or "kind" in dataset.attrs:
         return []
-    counters = compare_progress_counters(dataset)
+    used = clock_name(dataset)
+    whole = np.isfinite(duration_array(dataset)) & complete_array(dataset)
+    counters = compare_progress_counters(dataset) if whole.sum() > 1 else []
     if not counters:
-        return []
-    lines = [
-        f"clock     {counter.name}: totals of one context spread by {counter.spread:.1%}, contexts "
-        f"by {counter.spread_across_contexts:.1%}; advances by 1 % in {counter.resolution:.1%} of "
-        f"a run at most"
-        for counter in counters
-    ]
-    best, used = suggest_progress_counter(counters), clock_name(dataset)
+        return [f"progress  {used}"]
+    lines = []
+    for counter in counters:
+        own = f"of one context spread by {counter.spread:.1%}, contexts"
+        once = "spread over contexts"
+        lines.append(
+            f"clock     {counter.name}: totals {once if np.isnan(counter.spread) else own} "
+            f"by {counter.spread_across_contexts:.1%}; advances by 1 % in {counter.resolution:.1%} "
+            f"of a run at most"
+        )
+    best = suggest_progress_counter(counters)
     present = {counter.name: counter for counter in counters}.get(used)
     if present is None:  # time, of which a counter that stops is no improvement
-        kept = best.resolution > _TOO_COARSE
+        unlike = np.isnan(best.spread) and best.error > _ALIKE  # its noise is not known
+        kept = best.resolution > _TOO_COARSE or unlike
     else:
         close = _CLEARLY * present.error <= best.error + _EQUAL
         kept = best.name == used or (present.resolution <= _TOO_COARSE and close)

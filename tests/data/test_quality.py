@@ -1,5 +1,7 @@
 """What valid numbers say of their measuring."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,11 +9,17 @@ import partials
 from conftest import MEASURED, synthetic_task
 from faulty import spoilt
 from msbgen.data.check import inspect_profiles
-from msbgen.data.quality import doubt_counts, doubt_measurements, note_design, note_generated
+from msbgen.data.quality import (
+    doubt_clock,
+    doubt_counts,
+    doubt_measurements,
+    note_design,
+    note_generated,
+)
 from msbgen.data.schema import counter_names
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
-from msbgen.generate.fit import fit_profiles
+from msbgen.generate.fit import DEFAULT, fit_profiles
 
 
 @pytest.fixture
@@ -178,8 +186,21 @@ def test_a_wrong_count_of_the_clock_is_no_other_work(coarse, caplog):
 
 
 def test_levels_of_another_work_are_another_program(many):
-    many["instructions"] = many["instructions"] * (1.0 + (many["cache_ways"] == 8.0))
+    many["instructions"].values *= (1.0 + (many["cache_ways"] == 8.0)).values[:, None, None]
     assert message(many) == []
+
+
+def test_time_as_the_progress_of_own_counters_is_a_warning(caplog):
+    own = synthetic_task(MEASURED, n_runs=1).drop_vars("instructions")
+    sentence = "time measures progress, as no counter was chosen from cache_requests, cache_misses:"
+    assert [sentence in text for text in doubt_clock(own)] == [True]
+    assert doubt_clock(own.assign_attrs(progress="time")) == []
+    assert doubt_clock(own.rename(cache_requests="page_faults", cache_misses="cs")) == []
+    assert any(sentence in text for text in doubt_measurements(own))
+    with caplog.at_level("WARNING", logger="msbgen"):
+        fit_profiles(own)
+        fit_profiles(own, replace(DEFAULT, clock="time"))
+    assert [sentence in text for text in caplog.messages].count(True) == 1
 
 
 def test_one_recording_twice(many):

@@ -6,7 +6,7 @@ import pytest
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
-from msbgen.data.schema import counter_names, make_profiles
+from msbgen.data.schema import clock_name, counter_names, make_profiles
 from msbgen.measure.dataset import Run, counter_names_of, profile_dataset
 from msbgen.measure.readers.perf import parse_perf, read_perf
 
@@ -84,7 +84,11 @@ def test_events_without_a_count_are_left_out_and_said():
 )
 def test_a_clock_is_chosen(events, clock, chosen):
     several = [Run({"cpu_quota": 1}, made(events=events), 0.12)]
-    assert profile_dataset(several, QUOTA, clock=clock)[0].attrs["progress"] == chosen
+    dataset, warnings = profile_dataset(several, QUOTA, clock=clock)
+    assert clock_name(dataset) == chosen
+    by_default = clock is None and chosen == "time"
+    assert ("progress" not in dataset.attrs) == by_default
+    assert any("no counter was chosen from cycles: " in text for text in warnings) == by_default
 
 
 def test_a_clock_that_was_not_counted_is_refused():

@@ -85,11 +85,29 @@ def test_the_steadiest_clock_that_moves_all_the_time_is_suggested():
         suggest_progress_counter([])
 
 
-def test_what_was_measured_once_has_no_spread():
-    once = dataset([np.ones((2, 1, 10))])
-    with pytest.raises(MeasurementError, match="every context was measured once"):
+def test_totals_over_contexts_rank_counters_of_single_runs():
+    even = np.ones((3, 1, 100))
+    drifting = even * np.array([1.0, 1.2, 1.5])[:, None, None]
+    once = dataset([drifting, even]).assign_attrs(progress="time")
+    drifts, steady = compare_progress_counters(once)
+    assert np.isnan(drifts.spread)
+    assert steady.error == 0
+    assert drifts.error == pytest.approx(0.5 / (3.7 / 3))
+    *lines, last = describe_progress_counters(once)
+    assert lines[0].startswith("clock     a: totals spread over contexts by 40.5%; advances by")
+    assert last == f"progress  time; b {BETTER}"
+    unlike = dataset([drifting]).assign_attrs(progress="time")
+    assert describe_progress_counters(unlike)[-1] == "progress  time"
+
+
+def test_one_run_compares_no_counters():
+    once = dataset([np.ones((1, 1, 10))])
+    with pytest.raises(MeasurementError, match="one complete run or none"):
         compare_progress_counters(once)
-    assert describe_progress_counters(once) == []
+    assert describe_progress_counters(once) == ["progress  time"]
+    apart = np.full((2, 2, 10), np.nan)  # each counter in one context
+    apart[0, 0] = 1
+    assert describe_progress_counters(dataset([apart], np.full((2, 2), 0.1))) == ["progress  time"]
 
 
 def test_a_counter_that_stands_still_in_a_context_is_no_clock():
