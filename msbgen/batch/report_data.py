@@ -3,6 +3,8 @@
 Fit, calibrate, score held-out contexts, generate all contexts, bound, plan.
 """
 
+from __future__ import annotations
+
 import math
 import platform
 import shlex

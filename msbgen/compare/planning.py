@@ -17,6 +17,8 @@ low-discrepancy order of other plans, which visits expensive ones less often, wi
 each.  When none is left, runs are added where they lower the variance most per second.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -104,14 +106,14 @@ class RunNoise:
     are_paired: bool
 
     @classmethod
-    def known(cls, contexts: Floats, deviation: ArrayLike) -> "RunNoise":
+    def known(cls, contexts: Floats, deviation: ArrayLike) -> RunNoise:
         """Normally distributed runs of known relative deviations, one or (n,)."""
         shape = special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         variance = np.full(len(contexts), np.square(deviation))
         return cls(contexts, variance, KNOWN, shape / shape.std(), are_paired=False)
 
     @classmethod
-    def measured(cls, contexts: Floats, durations: Floats, started: Floats) -> "RunNoise":
+    def measured(cls, contexts: Floats, durations: Floats, started: Floats) -> RunNoise:
         """Noise of measured durations (n, runs) [s]; the missing ones are NaN.
 
         `started` (n, runs) [s] are the starts of runs that will be compared in pairs, so that a
@@ -139,7 +141,7 @@ class RunNoise:
         shape = np.sort(shape[np.isfinite(shape)])
         return cls(contexts, variance, float(added), shape, bool(are_paired))
 
-    def in_contexts(self, rows: NDArray[np.int64]) -> "RunNoise":
+    def in_contexts(self, rows: NDArray[np.int64]) -> RunNoise:
         """The noise of some contexts."""
         return replace(self, contexts=self.contexts[rows], variance=self.variance[rows])
 

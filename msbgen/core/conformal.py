@@ -25,6 +25,8 @@ folds that keep groups whole            :func:`group_folds`
 ======================================  ==========================================================
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from numbers import Real
 

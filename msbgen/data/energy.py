@@ -4,6 +4,8 @@ A meter is one more counter: energy per sampling interval [J].  It is generated,
 like any other, and power follows from it.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray

@@ -27,6 +27,8 @@ holds the missed events, else ``"lost"``.  Names of resources and counters are f
 :data:`RESERVED`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -6,6 +6,8 @@ Every problem is one sentence: the variable, the place, the value, what is wante
 a declaration cannot express, as that a graph has no cycle, are in the function `Schema.check`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -8,6 +8,8 @@ and duration are NaN throughout.  Levels that are words are not interpolated: co
 words of the query alone are used.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import wraps
 

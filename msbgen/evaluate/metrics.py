@@ -1,5 +1,7 @@
 """Distances between generated and measured profiles, durations and clouds, on arrays."""
 
+from __future__ import annotations
+
 import math
 from typing import Literal
 

@@ -1,5 +1,7 @@
 """Measurements of one task as arrays, with what is known about their quality."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,6 +5,8 @@
 :mod:`msbgen.generate.fit` makes models; :meth:`ProfileModel.save` and ``load`` keep them in files.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterator, Mapping

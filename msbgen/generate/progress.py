@@ -13,6 +13,8 @@ duration and totals, also where time passes without progress (such a plateau is 
 and where a bin has no width.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

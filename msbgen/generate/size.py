@@ -1,5 +1,7 @@
 """Expected size of a file of generated profiles."""
 
+from __future__ import annotations
+
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike

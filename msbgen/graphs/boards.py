@@ -7,6 +7,8 @@ does not contain is in a few *factors*, fitted to runs of the device (:mod:`.pre
 The thermal model is in :mod:`.simulator`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,6 +6,8 @@ coordinate ``task``; edges refer to them by number.  Attributes: ``name``, and `
 several graphs are of one sort, which evaluations of predictors leave out as a whole.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

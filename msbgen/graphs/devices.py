@@ -45,6 +45,8 @@ bandwidth.  A running task has an equal share of its cache and of the bandwidth,
 - "partitioned": the cores of the context, whether they are busy or idle.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ Beyond the levels of the clock they are extrapolated linearly in 1/f.  Beyond th
 memory they are constant.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -7,6 +7,8 @@ optional ``order``, which of several ready tasks started first: ``arrival``, ``h
 of the user.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -16,6 +16,8 @@ Not modelled: costs of handing over data, migration, preemption, warm or cold ca
 grows with the temperature, several hot spots.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -13,6 +13,8 @@ network or program that was not taken apart is a kernel, too.  The kernels that 
 are a workload (:mod:`msbgen.kernels.workloads`).
 """
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

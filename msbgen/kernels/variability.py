@@ -8,6 +8,8 @@ number of pairs (Bonferroni). The measures are those of the paper on Jetson boar
 al., MIRAGE, SEC 2021, Section 3.1).
 """
 
+from __future__ import annotations
+
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence

@@ -5,6 +5,8 @@ A dataset of workloads is a plain :class:`xarray.Dataset` over ``launch`` with t
 kernels (:mod:`msbgen.kernels.dataset`).
 """
 
+from __future__ import annotations
+
 import difflib
 import os
 from collections.abc import Mapping, Sequence

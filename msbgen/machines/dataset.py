@@ -6,6 +6,8 @@ whichever machines it ran on.  The attribute ``work`` may name the counter that 
 does: instructions.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -5,6 +5,8 @@ A fitted model or, before anything is measured, the levels of the platform give 
 resources, runs, seconds, expected error.
 """
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -31,6 +31,8 @@ Not modelled: TLB, DRAM banks, write-back traffic, co-runners, variation with th
 replays one trace).  Timing is calibrated to no machine.
 """
 
+from __future__ import annotations
+
 import math
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field

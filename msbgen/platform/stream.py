@@ -6,6 +6,8 @@ lines, and their replay needs every request.  A stream is a plain :class:`xarray
 variables of :data:`SCHEMA`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -8,6 +8,8 @@ is one random assignment of physical pages, which decides the cache sets; ``stre
 misses of the private caches from those that a hardware prefetcher would have fetched in time.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 

@@ -5,6 +5,8 @@ declares.  Workloads and platforms are named by the coordinates of the same name
 refer to them by index.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

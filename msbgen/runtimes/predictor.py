@@ -11,6 +11,8 @@ Source: Huang et al., *Interference-aware edge runtime prediction with conformal
 MLSys 2025 (Pitot). ``preset="paper"`` is its Appendix B.3.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -4,6 +4,8 @@ Rows, as in the paper, may separate observations of one run.  Runs keep them tog
 out all observations of a workload on a platform, as for a pair that was never measured.
 """
 
+from __future__ import annotations
+
 from typing import Literal, get_args
 
 import numpy as np

@@ -4,6 +4,8 @@ With one agent for every core, each chooses whether its core is on and at which 
 has one clock: the highest that its cores choose, as in Linux.
 """
 
+from __future__ import annotations
+
 from typing import Protocol
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Replay memory: the last transitions, sampled at random."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

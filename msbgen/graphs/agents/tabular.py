@@ -1,5 +1,7 @@
 """Tabular Q-learning (Watkins, 1989): a value for each action in each discrete state."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

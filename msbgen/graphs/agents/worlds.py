@@ -10,6 +10,8 @@ temperature without noise, and T the temperature at the end [°C].  The reward o
 (GraphPerf-RT, L.10).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

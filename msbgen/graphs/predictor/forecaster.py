@@ -5,6 +5,8 @@ power and the schedule's.  Its bound adds the excess of the energy's bound, all 
 peak is above the end by as much as in the schedule.
 """
 
+from __future__ import annotations
+
 from operator import is_not
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A graph on a device, prepared for predictions in many contexts."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

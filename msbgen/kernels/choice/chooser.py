@@ -1,5 +1,7 @@
 """Choose a context for a program from a few of its measurements and from other programs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from copy import deepcopy
 from statistics import NormalDist

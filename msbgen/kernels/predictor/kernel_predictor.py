@@ -9,6 +9,8 @@ Jetson AGX embedded platform*, SEC 2021.  Its boosting of raw parameters is a pe
 benchmarks.
 """
 
+from __future__ import annotations
+
 import difflib
 import logging
 from collections.abc import Iterator

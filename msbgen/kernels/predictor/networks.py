@@ -8,6 +8,8 @@ sum, per launch.  It may be negative, as a kernel may wait longer when it is mea
 Between launches the power is the mean power of the kernels.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
