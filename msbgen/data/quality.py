@@ -57,6 +57,8 @@ _CHANCE = 0.99
 _ROUNDING = 1e-3
 # What to do about runs with other work.
 OTHER_WORK = "if runs were cut short, set 'complete' to 0; else give every run the same input"
+# A run in whose end nothing is counted for more than this share of its duration is doubted.
+_SILENT = 0.5
 # Number of corners, or of counters, that a sentence names.
 _NAMED = 3
 
@@ -79,6 +81,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     totals = _totals(dataset)
     _wrapped(dataset, breaches)
     _recording(dataset, breaches)
+    _empty_ends(dataset, breaches)
     _settings(dataset, breaches)
     _spreads(dataset, totals, breaches)
     _twice(dataset, totals, breaches)
@@ -297,6 +300,22 @@ def _of_runs(ds: xr.Dataset, name: str) -> Floats:
         return nothing
     values = ds[name].transpose("context", "run").values
     return values.astype(float) if values.dtype.kind in "iuf" else nothing
+
+
+def _empty_ends(ds: xr.Dataset, breaches: Violations) -> None:
+    """Sentence about runs in the second half of which nothing was counted."""
+    counts, duration = schema.count_array(ds), schema.duration_array(ds)
+    number = np.arange(1, counts.shape[2] + 1)
+    last = np.where((counts > 0).any(axis=3), number, 0).max(axis=2)  # interval with a count
+    held = np.where((counts == 0).any(axis=3), number, 0).max(axis=2)  # a lost end is no zero
+    silent = 1.0 - schema.sampling_interval(ds) * last / duration
+    bad = (silent > _SILENT) & (last > 0) & (last < held)  # not where the duration is NaN
+    if bad.any():
+        breaches.of(0)(
+            f"no counter counts in the last {np.max(silent[bad]):.1%} or less of the 'duration' "
+            f"PLACE: correct the duration, or its unit, or measure that run again.",
+            bad,
+        )
 
 
 def _settings(ds: xr.Dataset, breaches: Violations) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 import xarray as xr
 
+from msbgen.core.errors import ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import COMPLETE
 from msbgen.measure.dataset import RUN_METADATA, Run, profile_dataset
 from msbgen.measure.manifest import Manifest
 from msbgen.measure.readers.formats import RecordingReader
+from msbgen.measure.readers.recording import Recording
 
+# A run and its recording differ in length by less than this factor, or by less than this [s].
+_FACTOR, _SHORT = 2.0, 0.1
 # Numbers, in which messages of one kind differ.
 _NUMBER = re.compile(r"\d[\d.,]*")
 
@@ -38,6 +42,8 @@ def import_recordings(
         if duration is None:
             duration = recording.last_activity()
             last_bins.append(float(recording.bins[-1]))
+        else:
+            _check_duration(duration, recording, cut=entry.metadata.get(COMPLETE) == 0.0)
         metadata = {key: value for key, value in entry.metadata.items() if key in RUN_METADATA}
         complete = entry.metadata.get(COMPLETE, 1.0) != 0.0
         runs.append(Run(entry.context, recording, duration, entry.achieved, metadata, complete))
@@ -65,6 +71,25 @@ def import_recordings(
         progress=second_half,
     )
     return dataset, merge_similar_messages([*warnings, *more_warnings])
+
+
+def _check_duration(duration: float, recording: Recording, *, cut: bool) -> None:
+    """Refuse a duration [s] far from the recording's, unless a run was cut before its last rows.
+
+    Tools print the last timestamp after the end, and on a busy machine several bins late.
+    """
+    times, ends = recording.times, recording.last_activity()
+    begins = float(times[times < ends][-1]) if (times < ends).any() else 0.0  # the last counts
+    spare = max(_SHORT, 10 * recording.interval)
+    long = duration > max(_FACTOR * times[-1], times[-1] + spare) and not cut
+    short = begins > max(_FACTOR * duration, duration + spare)
+    if long or short:
+        state = f"ends at {times[-1]:.4g}" if long else f"counts until {ends:.4g}"
+        raise ProfileError(
+            f"{recording.source}: {state} s, but its run has a duration of {duration:.4g} s; "
+            f"correct it, its unit in the header, such as 'duration [ms]' (s without one), or that "
+            f"of the recording's time."
+        )
 
 
 def merge_similar_messages(sentences: Sequence[str]) -> list[str]:

@@ -190,6 +190,18 @@ def test_levels_of_another_work_are_another_program(many):
     assert message(many) == []
 
 
+def test_long_ends_without_a_count_are_doubted(many):
+    assert message(many) == []
+    for name in counter_names(many):
+        found = many[name].values
+        found[1, 2] = np.where(np.arange(found.shape[2]) < 3, found[1, 2], 0.0 * found[1, 2])
+    assert "no counter counts in the last" in "".join(message(many))
+    lost = many.copy(deep=True)
+    for name in counter_names(lost):
+        lost[name].values[1, 2, 3:] = np.nan
+    assert not any("no counter counts" in text for text in doubt_measurements(lost))
+
+
 def test_time_as_the_progress_of_own_counters_is_a_warning(caplog):
     own = synthetic_task(MEASURED, n_runs=1).drop_vars("instructions")
     sentence = "time measures progress, as no counter was chosen from cache_requests, cache_misses:"

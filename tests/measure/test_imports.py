@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
+from msbgen.core.errors import ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.measure.imports import import_recordings, merge_similar_messages
 from msbgen.measure.manifest import Entry, Manifest
@@ -53,6 +54,26 @@ def test_durations_that_are_not_known_are_said():
     (message,) = warnings
     assert message.startswith("the duration of 1 run is that of its last stamp with a count")
     assert dataset["duration"].values[0, 0] == read_perf(SWEEP / "q020_r0.csv").last_activity()
+
+
+@pytest.mark.parametrize(
+    ("of_run", "sentence"),
+    [
+        ({"duration": 648.0}, "q100_r0.csv: ends at 0.6577 s, but its run has a duration of 648 s"),
+        ({"duration": 0.000648}, "q100_r0.csv: counts until 0.6476 s, but its run has a duration"),
+        ({"duration": 648.0, "complete": 0.0}, None),  # the recorder may have been killed before
+        ({"duration": 1.25}, None),
+    ],
+)
+def test_a_duration_in_another_unit_is_refused(of_run, sentence):
+    given = manifest(of_run, {"duration": 3.0002066})
+    if sentence is None:
+        import_recordings(given, RecordingReader(), interval=0.1)
+        return
+    with pytest.raises(ProfileError) as caught:
+        import_recordings(given, RecordingReader())
+    assert sentence in str(caught.value)
+    assert "its unit in the header, such as 'duration [ms]'" in str(caught.value)
 
 
 def test_warnings_of_one_kind_are_said_once():
