@@ -49,8 +49,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 # What compiles no kernel of generation: the longest test first, then what starts many processes,
-# which is quick while this one is small.
-WITHOUT_KERNELS = ("test_types.py", "measure", "test_layers.py", "data", "realtime", "machines")
+# which takes half of the time while this one is small.
+WITHOUT_KERNELS = (
+    *("test_types.py", "measure", "cli/test_measure.py", "platform/test_record.py"),
+    *("test_layers.py", "data", "realtime", "machines"),
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,9 +64,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
 
     def turn(item: pytest.Item) -> int:
-        wing = item.path.relative_to(config.rootpath).parts[1]
-        if wing in WITHOUT_KERNELS:
-            return 1 + WITHOUT_KERNELS.index(wing)
+        _, wing, *file = item.path.relative_to(config.rootpath).parts
+        for among in ("/".join((wing, *file)), wing):
+            if among in WITHOUT_KERNELS:
+                return 1 + WITHOUT_KERNELS.index(among)
         last = wing in ("batch", "cli") or wing.startswith("test_")
         return 1 + len(WITHOUT_KERNELS) if last else 0
 
