@@ -42,6 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.contexts import to_unit_range
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.words import number_of
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 SCHEMA = "msbgen-profile/1"
@@ -361,7 +362,7 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         labels = labels_of(dataset[name].attrs)
         which = ", ".join(level_text(value, labels) for value in values) if labels else span(values)
         units = dataset[name].attrs["units"]
-        lines.append(f"resource  {name} [{units}]: {which}, {len(values)} values{of}")
+        lines.append(f"resource  {name} [{units}]: {which}, {number_of(len(values), 'value')}{of}")
     for name in counter_names(dataset):
         variable = dataset.variables[name].transpose(*counter_dims(dataset))
         counts = variable.values.reshape(*duration.shape, -1)

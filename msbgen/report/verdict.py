@@ -29,8 +29,9 @@ def _error(number: Numbers) -> Sentence:
         return ("No comparison: in no held-out context are all methods defined.",)
     parts = [*_far(number), *_lead(number)]
     parts += [
-        "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
-        "by ", number("held_out.error", "share"), " of the largest counts (95 % of ",
+        "at ", number("held_out.compared", "count"), " held-out ",
+        "context" if held["compared"] == 1 else "contexts", " the mean profile is off by ",
+        number("held_out.error", "share"), " of the largest counts (95 % of ",
         *_all(number), " contexts within ", number("held_out.tail.error.p95", "share"),
         ", the worst ", number("held_out.tail.error.largest", "share"), ")",
     ]  # fmt: skip
@@ -65,9 +66,10 @@ def _far(number: Numbers) -> list[str | Figure]:
     held = number.tree["held_out"]
     if 2 * held["outside"] <= held["contexts"]:
         return []
+    some = [number("held_out.outside", "count"), " of the "]
     return [
-        number("held_out.outside", "count"), " of the ", number("held_out.contexts", "count"),
-        " held-out contexts were extrapolated. ",
+        *(["All "] if held["outside"] == held["contexts"] else some),
+        number("held_out.contexts", "count"), " held-out contexts were extrapolated. ",
     ]  # fmt: skip
 
 

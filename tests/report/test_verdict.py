@@ -111,7 +111,12 @@ def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
 def test_that_most_held_out_contexts_were_extrapolated_is_said_first(numbers):
     message = "7 of the 12 held-out contexts were extrapolated. "
     assert verdict(numbers, outside=7)[0].startswith(message)
+    assert verdict(numbers, outside=12)[0].startswith("All 12 held-out contexts were ")
     assert "were extrapolated" not in verdict(numbers, outside=6)[0]
+
+
+def test_one_held_out_context_is_said_in_the_singular(numbers):
+    assert "at 1 held-out context the mean" in verdict(numbers, compared=1)[0]
 
 
 def test_where_bounds_fail_most_the_runs_are_counted(numbers):
