@@ -42,7 +42,7 @@ from msbgen.core.arguments import checks_fields
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
-from msbgen.data.tables import read_lines, shown
+from msbgen.data.tables import check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.data.variables import Variable
 
@@ -217,11 +217,7 @@ class Table:
         if not body:
             raise ProfileError(f"{self.file}: a header and at least one row below it are wanted.")
         for line, cells in body:
-            if len(cells) != len(header):
-                raise ProfileError(
-                    f"{self.file}: line {line} has {len(cells)} cells; {len(header)} are wanted, "
-                    f"as in the header."
-                )
+            check_width(f"{self.file}: line {line}", cells, len(header))
         self.lines = [line for line, _ in body]
         self._cells = [cells for _, cells in body]
 

@@ -94,6 +94,7 @@ def read_plan(
     again: list[bool] = []
     numbers = [column for column in header if column != GROUPS_COLUMN]
     for line, cells in rest:
+        check_width(f"{name}: line {line}", cells, len(header))
         given = dict(zip(header, cells))
         grouped = given.pop(GROUPS_COLUMN, "")
         for resource, words in labels.items():
@@ -104,7 +105,7 @@ def read_plan(
                         f"of {', '.join(words)} is wanted."
                     )
                 given[resource] = str(1 + list(words).index(given[resource]))
-        values = _numbers(list(given.values())) if len(cells) == len(header) else []
+        values = _numbers(list(given.values()))
         if len(values) != len(numbers):
             raise ProfileError(
                 f"{name}: line {line} is {shown(cells)}; {len(numbers)} finite numbers are wanted."
@@ -195,6 +196,17 @@ def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple
         raise ProfileError(f"{path}: line {line} is not UTF-8; save the table as UTF-8.") from None
     except (OSError, csv.Error) as error:
         raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
+
+
+def check_width(place: str, cells: Sequence[str], header: int, least: int | None = None) -> None:
+    """Raise :class:`ProfileError` for a line with another number of cells than its header.
+
+    Lines of `least` cells or more are accepted where the last ones may be missing.
+    """
+    if not (header if least is None else least) <= len(cells) <= header:
+        raise ProfileError(
+            f"{place} has {len(cells)} cells, the header {header}; as many are wanted."
+        )
 
 
 def _numbers(cells: Sequence[str]) -> list[float]:

@@ -11,7 +11,7 @@ import xarray as xr
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.json_files import json_object
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import check_width, read_lines
 from msbgen.graphs.dataset import GRAPH_SCHEMA, SCHEMA, TASK_NUMBERS
 from msbgen.graphs.dot import read_dot
 from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
@@ -234,8 +234,7 @@ def _parents(path: Path, table: str | os.PathLike[str] | None) -> GraphRecords:
     waits: dict[str, tuple[str, dict[str, str]]] = {}
     for line, cells in lines:
         place = f"line {line}"
-        if len(cells) > len(header):
-            raise records.error(f"{place} has {len(cells)} cells; {len(header)} are wanted")
+        check_width(f"{path.name}: {place}", cells, len(header), least=0)
         row = dict(zip(titles, [*cells, *[""] * (len(header) - len(cells))]))
         name = row["task"]
         if name in waits:
@@ -267,8 +266,7 @@ def _table(path: Path) -> dict[str, dict[str, str]]:
     titles = _titles(header, ("task", "kind"), records)
     rows: dict[str, dict[str, str]] = {}
     for line, cells in lines[1:]:
-        if len(cells) != len(header):
-            raise records.error(f"line {line} has {len(cells)} cells; {len(header)} are wanted")
+        check_width(f"{path.name}: line {line}", cells, len(header))
         row = dict(zip(titles, cells))
         if row["task"] in rows:
             raise records.error(f"line {line}: task '{shown(row['task'])}' is there already")

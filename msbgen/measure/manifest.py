@@ -17,7 +17,7 @@ from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.columns import ColumnMap
 from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
-from msbgen.data.tables import read_lines, shown
+from msbgen.data.tables import check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA
 from msbgen.measure.readers.table import MAP_KEYS, recording_map
@@ -277,10 +277,7 @@ def _read_csv(path: Path) -> Manifest:
     entries, mechanisms, seen = [], {}, {}
     for line, cells in body:
         place = f"{path.name}: line {line}"
-        if len(cells) != len(header):
-            raise ProfileError(
-                f"{place} has {len(cells)} cells, the header {len(header)}; as many are wanted."
-            )
+        check_width(place, cells, len(header))
         values: dict[str, Any] = {"file": cells[names.index("file")]}
         for (name, unit), cell in zip(titles, cells):
             if name.endswith(_MECHANISM):

@@ -42,7 +42,7 @@ def test_a_map_names_columns_gives_units_and_joins_texts(tmp_path):
 REFUSED = {
     "line 1 is ''; a column 'a' is wanted": ("", {}),
     "a header and at least one row": ("a\n", {}),
-    "line 2 has 2 cells; 1 are wanted": ("a\n1,2\n", {}),
+    "line 2 has 2 cells, the header 1; as many": ("a\n1,2\n", {}),
     "column 'a' is there twice": ("a,a [s]\n1,2\n", {}),
     "line 1 has an unknown column 'b'; a, c are known": ("a,b\n1,2\n", {"known": ("a", "c")}),
     "line 1 is 'a,b'; a column 'a' is wanted in [columns] of the column map, which lists": (

@@ -17,7 +17,7 @@ import numpy as np
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.files import path_of
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import check_width, read_lines
 from msbgen.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Jobs, make_jobs, too_large
 
 _OTHERS = "*"
@@ -59,8 +59,7 @@ def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) ->
     suits = np.ones((len(table), len(machines)), dtype=bool)
     for row, suited, (line, cells) in zip(table, suits, lines[1:]):
         where = f"{path.name}: line {line}"
-        if len(cells) != len(header):
-            raise ProfileError(f"{where} has {len(cells)} cells; {len(header)} are wanted.")
+        check_width(where, cells, len(header))
         row[0] = scale["submission"] * _finite(cells[columns["submission"]], "submission", where)
         row[1] = _finite(cells[columns["nodes"]], "nodes", where)
         if not 1 <= row[1] <= MOST_NODES or row[1] != row[1] // 1:
@@ -169,8 +168,7 @@ def read_factors(path: Path, application: Floats, machines: list[str], log: str)
     rows: dict[float | str, Floats] = {}
     for line, cells in lines[1:]:
         where = f"{path.name}: line {line}"
-        if len(cells) != len(header):
-            raise ProfileError(f"{where} has {len(cells)} cells; {len(header)} are wanted.")
+        check_width(where, cells, len(header))
         values = dict(zip(header, cells))
         named = values["application"]
         key = _OTHERS if named == _OTHERS else _finite(named, "application", where)

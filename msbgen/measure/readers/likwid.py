@@ -14,7 +14,7 @@ import numpy as np
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import check_input
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import rows_of
+from msbgen.measure.readers.rows import rows_of
 
 _CORES = re.compile(r"^#\s*(?:CORES|HWThreads)\s*[:,]\s*(\d+(?:[|, ]\d+)*)", re.I | re.ASCII)
 _HEADER = re.compile(r"^#\s*GID([|,; ])(Events?Count|MetricsCount)\1CpuCount\1(.*)$", re.ASCII)

@@ -11,9 +11,9 @@ import numpy as np
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import path_of
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import check_width, read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import check_widths, joined, numbers, rows_of
+from msbgen.measure.readers.rows import joined, numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
 _MILLION, _GIGABYTE = 1e6, 1e9
@@ -51,7 +51,8 @@ def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
         )
     names, groups = lines[start][1], _filled(lines[start - 1][1], len(lines[start][1]))
     body = lines[start + 1 :]
-    check_widths(name, body, len(names), len(names) - 1)  # the last comma may be missing
+    for line, cells in body:  # the last comma may be missing
+        check_width(f"{name}: line {line}", cells, len(names), least=len(names) - 1)
     numbered = [line for line, _ in body]
     stamps = [cells[names.index("Time")] for _, cells in body]
     times = times_from_timestamps(name, numbered, stamps, step)

@@ -9,9 +9,9 @@ import numpy as np
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import path_of
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import check_width, read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import check_widths, numbers, rows_of
+from msbgen.measure.readers.rows import numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
 # pqos uses MB for 2^20 bytes.
@@ -42,7 +42,8 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     body = [(line, cells) for line, cells in lines[start + 1 :] if cells[:1] != ["Time"]]
     if not body:
         raise ProfileError(f"{name}: has a header and no rows; measure again.")
-    check_widths(name, body, len(header), len(header))
+    for line, cells in body:
+        check_width(f"{name}: line {line}", cells, len(header))
     at = [i for i, column in enumerate(header) if column in _PLACES]
     if not at:
         raise ProfileError(f"{name}: has no column Core, PID or Socket; measure again.")

@@ -17,7 +17,7 @@ from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import check_input
 from msbgen.data.json_files import json_object
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import joined, rows_of
+from msbgen.measure.readers.rows import joined, rows_of
 
 _WANTED = "the answer of /api/v1/query_range"
 # Ends of the names of counters; and totals of cAdvisor that are declared as gauges.

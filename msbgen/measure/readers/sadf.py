@@ -12,9 +12,9 @@ import numpy as np
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import path_of
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import check_width, read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.table import check_widths, joined, numbers, rows_of
+from msbgen.measure.readers.rows import joined, numbers, rows_of
 
 _HEADER = ("# hostname", "interval", "timestamp")
 # Columns that name a device.
@@ -58,12 +58,13 @@ def _table(name: str, header: tuple[str, ...], body: list[tuple[int, list[str]]]
     """Rows of one kind of statistics, device by device."""
     for line, cells in body:
         if len(cells) < 4:  # of a restart there are as many, of a record as in the header
-            check_widths(name, [(line, cells)], len(header), len(header))
+            check_width(f"{name}: line {line}", cells, len(header))
         if "LINUX-RESTART" in cells[3] or cells[1] == "-1":
             raise ProfileError(
                 f"{name}: line {line}: the machine was started again; cut the recording before it."
             )
-    check_widths(name, body, len(header), len(header))
+    for line, cells in body:
+        check_width(f"{name}: line {line}", cells, len(header))
     devices = [i for i, title in enumerate(header) if title in _DEVICES]
     of_all = [cells for _, cells in body if "CPU" in header]
     at = header.index("CPU") if "CPU" in header else 0

@@ -1,10 +1,10 @@
-"""Tables of counts with a column map: what users write themselves, and what other tools print."""
+"""Tables of counts that users write themselves, read through a column map."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.columns import ColumnMap, Table, bare_name, column_map, unit_of
 from msbgen.measure.readers.recording import Rows
+from msbgen.measure.readers.rows import rows_of
 
 # Names of columns that are no events.
 _TIME, _PLACE, _CLOCK = "time", "place", "clock"
@@ -23,8 +24,8 @@ MAP_KEYS = ("columns", "totals", "rates", "separator", "cycles", "clock")
 # Units of clocks [Hz].
 _HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _CLOCK_TEXT = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\s*([kMG]?Hz)\s*")
-# No unit of a column, and no number, is as large.
-_MOST, _LARGEST = 1e18, 1e100
+# No unit of a column is as large.
+_MOST = 1e18
 
 
 def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
@@ -143,84 +144,6 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
         for row in np.flatnonzero(~np.isfinite(values[event]))[:1].tolist():
             table.refuse(event, row, "a count of fewer digits is wanted")
     return rows_of(table.file, table.lines, times, places, values)
-
-
-def rows_of(
-    source: str,
-    lines: Sequence[int],
-    times: np.ndarray,
-    places: Sequence[str],
-    values: Mapping[str, np.ndarray],
-    warnings: tuple[str, ...] = (),
-    units: Mapping[str, str] = {},
-) -> Rows:
-    """Rows from columns: one array (n_lines,) an event, in the order of their times.
-
-    `units` has those of events that are no plain counts.
-    """
-    order = np.argsort(times, kind="stable")
-    n = len(order)
-    events = list(values)
-    return Rows(
-        source=source,
-        lines=np.repeat(np.asarray(lines, dtype=np.int64)[order], len(events)),
-        times=np.repeat(times[order], len(events)),
-        places=[str(places[i]) for i in order.tolist() for _ in events],
-        events=events * n,
-        units=[units.get(event, "") for event in events] * n,
-        values=np.stack([values[e][order] for e in events], axis=1).ravel() if n else np.empty(0),
-        states=np.zeros(n * len(events), dtype=np.int8),
-        running=np.zeros(n * len(events)),
-        share=np.ones(n * len(events)),
-        summary={},
-        warnings=warnings,
-    )
-
-
-def joined(parts: Sequence[Rows], warnings: tuple[str, ...] = ()) -> Rows:
-    """Rows of several parts of one recording, in the order of their times."""
-    order = np.argsort(np.concatenate([part.times for part in parts]), kind="stable")
-
-    def arrays(field: str) -> np.ndarray:
-        return np.concatenate([getattr(part, field) for part in parts])[order]
-
-    def lists(field: str) -> list[str]:
-        values = [text for part in parts for text in getattr(part, field)]
-        return [values[i] for i in order.tolist()]
-
-    return Rows(
-        source=parts[0].source, lines=arrays("lines"), times=arrays("times"),
-        places=lists("places"), events=lists("events"), units=lists("units"),
-        values=arrays("values"), states=arrays("states"), running=arrays("running"),
-        share=arrays("share"), summary={}, warnings=warnings,
-    )  # fmt: skip
-
-
-_NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-
-
-def check_widths(source: str, body: Sequence[tuple[int, list[str]]], n: int, least: int) -> None:
-    """Raise :class:`ProfileError` for a line with fewer than `least` or more than `n` cells."""
-    for line, cells in body:
-        if not least <= len(cells) <= n:
-            raise ProfileError(
-                f"{source}: line {line} has {len(cells)} cells, the header {n}; as many are wanted."
-            )
-
-
-def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]) -> np.ndarray:
-    """Cells of a column as numbers; ProfileError, with the line, for a cell that is none.
-
-    Products of two of them are finite.
-    """
-    values = np.empty(len(lines))
-    for i, (line, cell) in enumerate(zip(lines, cells)):
-        if not _NUMBER.fullmatch(cell) or abs(float(cell)) > _LARGEST:
-            raise ProfileError(
-                f"{source}: line {line}: '{column}' is {quoted(cell)}; a number is wanted."
-            )
-        values[i] = float(cell)
-    return values
 
 
 def _seconds_of_cycles(table: Table, columns: ColumnMap, places: Sequence[str]) -> np.ndarray:

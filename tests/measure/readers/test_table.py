@@ -93,7 +93,7 @@ def test_another_separator(tmp_path):
         ("t,B\n0.1,3\n", "'A' is no column; 't,B' are."),
         ("t,A2\n0.1,3\n", "'A' is no column; did you mean 'A2'?"),
         ("t,A,A\n0.1,3,4\n", "'A' is there twice; drop one"),
-        ("t,A\n0.1\n", "line 2 has 1 cells; 2 are wanted"),
+        ("t,A\n0.1\n", "line 2 has 1 cells, the header 2; as many are wanted"),
         ("t,A\n0.1,x\n", "line 2 has the a 'x'; a number is wanted"),
         ("t,A\n0.1,nan\n", "line 2 has the a 'nan'"),
         ("t,A\n0.1,1_0\n", "line 2 has the a '1_0'"),
