@@ -20,7 +20,7 @@ unit is a number, ``[1]``.  A table with other headers is read through a *column
     "kind" = "network/optimiser"       # two columns of words, joined by a stroke
     "time [ms]" = "t"                  # recordings: end of each bin since the start
     "place" = "core"                   # recordings: core or thread of the row
-    "bytes [1e6]" = "MB/s"             # recordings: the unit is the number of events in it
+    "bytes [1e6]" = "MB/s"             # recordings: the number of events, or J or B with a prefix
 
 The unit may stand in the header alone: ``power = "watts [W]"``.  Columns that a map does not list
 are left out.  Without ``[columns]`` all columns go by their own
@@ -44,6 +44,7 @@ from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
 from msbgen.data.tables import check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
+from msbgen.data.units import HERTZ, JOULES, WATTS
 from msbgen.data.variables import Variable
 
 Floats = NDArray[np.float64]
@@ -53,9 +54,9 @@ _LISTS = ("resources", "counters", "totals", "rates")
 # Quantities by unit: a map may correct the unit of a header, but not the quantity.
 _QUANTITIES = {
     **dict.fromkeys(UNITS, "time"),
-    **dict.fromkeys(("W", "mW"), "power"),
-    **dict.fromkeys(("J", "mJ"), "energy"),
-    **dict.fromkeys(("Hz", "kHz", "MHz", "GHz"), "frequency"),
+    **dict.fromkeys(WATTS, "power"),
+    **dict.fromkeys(JOULES, "energy"),
+    **dict.fromkeys(HERTZ, "frequency"),
 }
 _TEXTS = ("kind", "separator", "cycles", "clock")
 
@@ -138,10 +139,11 @@ def _check_units(file: str, titles: Mapping[str, str]) -> None:
     named: dict[str, str] = {}
     for title, header in titles.items():
         ours, theirs = unit_of(title), unit_of(header)
-        if ours in _QUANTITIES and _QUANTITIES[ours] != _QUANTITIES.get(theirs, _QUANTITIES[ours]):
+        quantity = _QUANTITIES.get(ours)
+        if quantity and quantity != _QUANTITIES.get(theirs, quantity):
             raise ProfileError(
                 f"{file}: column {shown([header])} is in {theirs}, and the column map names it "
-                f"{shown([title])}; a column of the {_QUANTITIES[ours]} is wanted."
+                f"{shown([title])}; a column of the {quantity} is wanted."
             )
         other = named.setdefault(header, title)
         if (unit_of(other) or theirs) != (ours or theirs):

@@ -1,13 +1,18 @@
-"""Units of resources: their spellings, and which are known."""
+"""Units of resources and counts: their spellings, which are known, and their prefixes."""
 
 import re
+from collections.abc import Iterable
 
 _PER_SECOND = re.compile(r"(?:ps| ?/ ?s| s\^-1)$")
 # Factors of a unit: a number, or a symbol with its exponent.
 _SEPARATOR = re.compile(r"[ /*·]+")
 _NUMBER = re.compile(r"\d+(\.\d*)?(e[-+]?\d+)?", re.ASCII)
 _EXPONENT = re.compile(r"(\^|\*\*)?[-+]?\d$", re.ASCII)
-_PREFIXES = ("", "k", "K", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "m", "u", "µ", "n", "p", "c")
+_FACTORS = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
+    "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12, "c": 1e-2,
+}  # fmt: skip
 _WITH_PREFIX = (
     "s",
     "Hz",
@@ -42,9 +47,20 @@ _WITHOUT_PREFIX = (
     ),
     *("process", "worker", "task", "image", "cycle", "instruction", "event", "request", "sample"),
 )
-_SYMBOLS = {prefix + symbol for prefix in _PREFIXES for symbol in _WITH_PREFIX}
+_SYMBOLS = {prefix + symbol for prefix in _FACTORS for symbol in _WITH_PREFIX}
 _SYMBOLS |= {*_WITHOUT_PREFIX, *(f"{word}s" for word in _WITHOUT_PREFIX)}
 _SYMBOLS |= {"entries", "processes"}
+
+
+def _prefixed(symbol: str, prefixes: Iterable[str]) -> dict[str, float]:
+    return {prefix + symbol: _FACTORS[prefix] for prefix in prefixes}
+
+
+# Units of clocks [Hz], energies [J], powers [W] and amounts of data [B].
+HERTZ = _prefixed("Hz", ("", "k", "M", "G"))
+JOULES = _prefixed("J", ("", "k", "m", "u", "µ", "n"))
+WATTS = _prefixed("W", ("", "k", "m", "u", "µ"))
+BYTES = _prefixed("B", ("", "k", "K", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"))
 
 # What is known, in words.
 KNOWN = (

@@ -15,7 +15,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.groups import clock_among
 from msbgen.data.quality import doubt_clock
-from msbgen.data.schema import RESERVED, STARTED, make_profiles
+from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED, make_profiles
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
 
@@ -33,6 +33,8 @@ RUN_METADATA: dict[str, dict[str, str]] = {
 _MODIFIERS = re.compile(r":[ukhGHIpPSDeWb]+$")
 # A counter with at least this share of its time counted is regarded as always counted.
 _ALWAYS = 0.995
+# Units of energy; the second is perf's.
+_JOULES = (ENERGY_UNITS, "Joules")
 # A recording that ends this many intervals before or after its run gives a warning.
 _MISMATCH = 10.0
 # Timestamps may be this late on a busy machine [s].
@@ -207,6 +209,8 @@ def _recorded_interval(runs: Sequence[Run]) -> float:
 
 
 def _label(event: str, unit: str) -> dict[str, str]:
+    if unit in _JOULES:
+        return {"event": event, "long_name": event, "units": ENERGY_UNITS}
     label = {"event": event, "long_name": f"{event} [{unit}]" if unit else event}
     return {**label, "event_units": unit} if unit else label
 

@@ -14,6 +14,8 @@ import numpy as np
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.columns import ColumnMap, Table, bare_name, column_map, unit_of
+from msbgen.data.schema import ENERGY_UNITS
+from msbgen.data.units import BYTES, HERTZ, JOULES, WATTS
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.rows import rows_of
 
@@ -21,8 +23,6 @@ from msbgen.measure.readers.rows import rows_of
 _TIME, _PLACE, _CLOCK = "time", "place", "clock"
 # Keys of a column map of recordings.
 MAP_KEYS = ("columns", "totals", "rates", "separator", "cycles", "clock")
-# Units of clocks [Hz].
-_HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _CLOCK_TEXT = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\s*([kMG]?Hz)\s*")
 # No unit of a column is as large.
 _MOST = 1e18
@@ -58,15 +58,23 @@ def check_recording_map(columns: ColumnMap, source: str) -> None:
         if name not in events:
             raise ProfileError(f"{source}: '{name}' is no event; one of {', '.join(events)} is.")
     for name in events:
-        try:
-            good = 0 < float(units[name] or 1) < _MOST
-        except ValueError:
-            good = False
-        if not good:
+        if not 0 < _factor(units[name], rate=name in columns.rates) < _MOST:
             raise ProfileError(
                 f"{source}: the unit of '{name}' is '{units[name]}'; the number of events in it, "
-                f"as 1e6, is wanted."
+                f"as 1e6, or J (W if it is a rate) or B with a prefix, is wanted."
             )
+
+
+def _factor(unit: str, *, rate: bool) -> float:
+    """Events, joules or bytes in a unit of a column; NaN if it is invalid."""
+    if unit in WATTS and rate:
+        return WATTS[unit]
+    if unit in JOULES or unit in BYTES:
+        return {**JOULES, **BYTES}[unit]
+    try:
+        return float(unit or 1)
+    except ValueError:
+        return float("nan")
 
 
 def _events(columns: ColumnMap, names: Sequence[str]) -> list[str]:
@@ -83,7 +91,7 @@ def _check_cycles(columns: ColumnMap, units: Mapping[str, str], source: str) -> 
             f"{source}: 'cycles' is {quoted(columns.cycles)}; the name of a column of counts "
             f"({there}), and no column 'time', are wanted."
         )
-    if columns.clock == _CLOCK and units.get(_CLOCK) in _HERTZ:
+    if columns.clock == _CLOCK and units.get(_CLOCK) in HERTZ:
         return
     if not (_CLOCK_TEXT.fullmatch(columns.clock) and _hertz(columns.clock) > 0):
         raise ProfileError(
@@ -95,7 +103,7 @@ def _check_cycles(columns: ColumnMap, units: Mapping[str, str], source: str) -> 
 def _hertz(text: str) -> float:
     found = _CLOCK_TEXT.fullmatch(text)
     assert found
-    return float(found[1]) * _HERTZ[found[2]]
+    return float(found[1]) * HERTZ[found[2]]
 
 
 def with_clock_of(
@@ -119,7 +127,8 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     ``clock [MHz]``     of the row, where the map says ``clock = "clock"``
     any other           events in the bin; since the start where the map lists them in
                         ``totals``, per second where it lists them in ``rates``; the unit is
-                        the number of events in it: ``bytes [1e6]``
+                        the number of events in it, ``bytes [1e6]``, or one of data, ``[MB]``;
+                        or energy, ``[J]``, or power, ``[W]``, in ``rates``
     ==================  =======================================================================
 
     Instead of the time, the map may name the event of the ``cycles`` and their ``clock``.
@@ -134,26 +143,29 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     else:
         times = table.numbers(_TIME) * UNITS[table.unit(_TIME)]
         since = _differences(times, places)
-    values = {}
+    values, units = {}, {}
     for event in _events(columns, table.names):
-        values[event] = table.numbers(event) * float(table.unit(event) or 1)
+        unit = table.unit(event)
+        values[event] = table.numbers(event) * _factor(unit, rate=event in columns.rates)
+        if unit in JOULES or unit in WATTS:
+            units[event] = ENERGY_UNITS
         if event in columns.rates:
             values[event] = values[event] * since
         elif event in columns.totals:
             values[event] = _differences(values[event], places)
         for row in np.flatnonzero(~np.isfinite(values[event]))[:1].tolist():
             table.refuse(event, row, "a count of fewer digits is wanted")
-    return rows_of(table.file, table.lines, times, places, values)
+    return rows_of(table.file, table.lines, times, places, values, (), units)
 
 
 def _seconds_of_cycles(table: Table, columns: ColumnMap, places: Sequence[str]) -> np.ndarray:
     """Duration of each row [s]: its cycles over their clock."""
-    cycles = table.numbers(columns.cycles) * float(table.unit(columns.cycles) or 1)
+    cycles = table.numbers(columns.cycles) * _factor(table.unit(columns.cycles), rate=False)
     if columns.cycles in columns.totals:
         cycles = _differences(cycles, places)
     if columns.clock == _CLOCK:
         clock = table.range(_CLOCK, 1e-9, 1e15, "a clock above 0 is wanted")
-        hertz: np.ndarray | float = clock * _HERTZ[table.unit(_CLOCK)]
+        hertz: np.ndarray | float = clock * HERTZ[table.unit(_CLOCK)]
     else:
         hertz = _hertz(columns.clock)
     total = columns.cycles in columns.totals

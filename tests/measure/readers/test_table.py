@@ -6,6 +6,8 @@ import pytest
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import ColumnMap
+from msbgen.data.energy import energy_counters
+from msbgen.measure.dataset import Run, profile_dataset
 from msbgen.measure.readers.formats import RecordingReader
 from msbgen.measure.readers.recording import assemble
 from msbgen.measure.readers.table import read_table, recording_map
@@ -132,7 +134,7 @@ def test_totals_that_fall_are_a_counter_that_was_reset(tmp_path):
         ({"columns": {"a": "A"}}, "'time' is missing or has no known unit"),
         ({"columns": {"time": "t", "a": "A"}}, "'time' is missing or has no known unit"),
         ({"columns": {"time [s]": "t", "a": "A", "a [1]": "B"}}, "each once, are wanted"),
-        ({"columns": {"time [s]": "t", "a [MB]": "A"}}, "the unit of 'a' is 'MB'; the number"),
+        ({"columns": {"time [s]": "t", "a [W]": "A"}}, "the unit of 'a' is 'W'; the number"),
         ({"columns": {"time [s]": "t", "a [-1]": "A"}}, "the unit of 'a' is '-1'"),
         ({"totals": ["x"]}, "'x' is no event; one of instructions, misses, bytes is"),
         ({"totals": ["bytes"]}, "'bytes' stands in 'totals' and 'rates'"),
@@ -150,3 +152,16 @@ def test_a_map_that_is_not_valid_is_refused(change, sentence):
         recording_map(content, "map.toml")
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("map.toml: ")
+
+
+def test_energy_and_bytes_have_units(tmp_path):
+    path = written(tmp_path, "t,mJ,P [W],KiB\n0.5,2000,4,1\n1,1000,6,2\n")
+    titles = {"time [s]": "t", "energy [mJ]": "mJ", "socket": "P [W]", "read [KiB]": "KiB"}
+    found = assemble(read_table(path, ColumnMap(columns=titles, rates=("socket",))))
+    np.testing.assert_allclose(found.counts, [[2, 2, 1024], [1, 3, 2048]])
+    assert found.units == ("J", "J", "")
+    own = written(tmp_path, "time [ms],power [kW]\n100,2\n")
+    np.testing.assert_allclose(assemble(read_table(own, ColumnMap(rates=("power",)))).totals, [200])
+    dataset, _ = profile_dataset([Run({"x": 1.0}, found, 1.0)], {"x": {"units": "1"}})
+    assert energy_counters(dataset) == ["energy", "socket"]
+    assert dataset["read"].attrs["units"] == "1"
