@@ -1,8 +1,16 @@
-"""What hypothesis draws: clouds, weights, snapshots."""
+"""What hypothesis draws: clouds, weights, snapshots, texts."""
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+
+def texts(**sizes):
+    """Texts of all characters but surrogates.
+
+    So are those of ``st.text``, which first tabulates what UTF-8 can encode, for two seconds.
+    """
+    return st.text(st.characters(exclude_categories=["Cs"]), **sizes)
 
 
 def clouds(min_rows=1, max_rows=8, columns=None, largest=1e3):

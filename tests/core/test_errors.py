@@ -16,6 +16,7 @@ from msbgen.core.errors import (
     printable,
     quoted,
 )
+from strategies import texts
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("inf"), float("nan")])
@@ -61,7 +62,7 @@ def test_what_a_message_quotes_controls_nothing(kind, outside):
     assert len(quoted(outside)) <= 62
 
 
-@given(st.text(max_size=80), st.integers(20, 60))
+@given(texts(max_size=80), st.integers(20, 60))
 def test_what_is_printable_stays_and_what_is_cut_keeps_both_ends(text, most):
     line = printable(text)
     assert all(c.isprintable() or (c.isspace() and c > "\xa0") or c == "\xa0" for c in line)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from conftest import synthetic_task
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.realtime.tasksets import Task, TaskSet, draw_task_set, read_task_set, reference_wcet
+from strategies import texts
 
 CAPACITY = {"cache_ways": 20.0, "bandwidth": 1400.0}
 WCET = {"gzip": 0.3, "zstd": 0.4, "python": 0.6}
@@ -43,7 +44,7 @@ def test_scaling_keeps_the_shape():
         assert after.period == pytest.approx(2 * before.period)
 
 
-names = st.text(min_size=1, max_size=8)
+names = texts(min_size=1, max_size=8)
 sizes = st.floats(1e-6, 1e9)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import msbgen
 from msbgen.core.errors import ProfileError
 from msbgen.measure.sweep.spec import ResourceSpec, Spec, read_spec
+from strategies import texts
 from sweeping import spec, work
 
 LEAST = 'command = ["xz", "-k", "f"]\n[resources.cpu_share]\nby = "quota"\nlevels = [100, 25]\n'
@@ -241,7 +241,7 @@ def test_two_resources_of_one_means_are_refused(write):
 
 
 @settings(max_examples=15)
-@given(st.text(max_size=60))
+@given(texts(max_size=60))
 def test_any_text_is_a_spec_or_a_sentence(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "s.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
