@@ -113,9 +113,13 @@ class Chain:
         return cls(points, potentials, epsilon, *outcome_of(stored, labels))
 
 
-def paths_are_compiled() -> bool:
-    """Whether the cache has the kernels of paths; see :func:`msbgen.core.compiled.is_compiled`."""
-    return is_compiled(_kernels.sinkhorn) and is_compiled(_kernels.most_likely_paths)
+def paths_are_compiled(*, drawn: bool) -> bool:
+    """Whether the cache has the kernels of drawn paths, or of the most likely ones.
+
+    See :func:`msbgen.core.compiled.is_compiled`.
+    """
+    paths = _kernels.draw_paths if drawn else _kernels.most_likely_paths
+    return is_compiled(_kernels.sinkhorn) and is_compiled(paths)
 
 
 def outcome_of(stored: StoredArrays, labels: Mapping[str, Any]) -> tuple[str, float]:

@@ -14,6 +14,7 @@ import msbgen.generate._kernels
 from conftest import synthetic_task
 from forks import anew
 from msbgen.generate import ahead
+from msbgen.generate.compile_paths import compile_paths
 from msbgen.generate.fit import PRESETS, fit_profiles
 
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
@@ -38,10 +39,11 @@ def check_paths_need_no_other_kernels():
     settings = replace(PRESETS["default"], bins=50)
     for n_runs in (6, 15):  # of a context: few runs are solved by other kernels than many
         task = synthetic_task(GRID, n_runs=n_runs)
-        ahead.compile_paths(task["duration"].size)
+        for kind in ("mean", "max_likelihood", "sample"):
+            compile_paths(kind, task["duration"].size)
         model = fit_profiles(task, settings)
         before = compiled()
-        for kind in ("max_likelihood", "sample"):
+        for kind in ("mean", "max_likelihood", "sample"):
             model.generate(GRID, kind=kind, n_samples=2, rng=0)
         assert compiled() == before
     assert {"sinkhorn", "sparse_direction", "newton_factor", "play_paths"} <= {n for n, _ in before}
@@ -55,9 +57,9 @@ def test_paths_need_no_other_kernels():
 def begun(monkeypatch):
     """The processes that compile, or would; the cache has nothing, and there are two cores."""
     found, begin = [], subprocess.Popen
-    monkeypatch.setattr(ahead, "_are_compiled", lambda: False)
+    monkeypatch.setattr(ahead, "_are_compiled", lambda kind: False)
     monkeypatch.setattr(ahead, "available_cores", lambda: 2)
-    monkeypatch.setattr(ahead, "_COMMAND", "import time; print({}); time.sleep(0.5)")
+    monkeypatch.setattr(ahead, "_COMMAND", "import time; print({!r}, {}); time.sleep(0.5)")
     monkeypatch.setattr(
         subprocess, "Popen", lambda *args, **how: found.append(begin(*args, **how)) or found[-1]
     )
@@ -72,7 +74,7 @@ def test_it_ends_with_the_block(begun):
 
 
 def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
-    monkeypatch.setattr(ahead, "_COMMAND", "import time; time.sleep(60 + {})")
+    monkeypatch.setattr(ahead, "_COMMAND", "import time; {!r}; time.sleep(60 + {})")
     started = time.monotonic()
     with (
         pytest.raises(ValueError, match="no fit"),
@@ -86,7 +88,6 @@ def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
 @pytest.mark.parametrize(
     ("preset", "kind", "cores", "is_cold"),
     [
-        ("default", "mean", 2, True),
         ("paper", "sample", 2, True),
         ("default", "sample", 1, True),
         ("default", "sample", 2, False),
@@ -94,7 +95,7 @@ def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
 )
 def test_it_does_nothing_where_it_would_not_help(begun, monkeypatch, preset, kind, cores, is_cold):
     monkeypatch.setattr(ahead, "available_cores", lambda: cores)
-    monkeypatch.setattr(ahead, "_are_compiled", lambda: not is_cold)
+    monkeypatch.setattr(ahead, "_are_compiled", lambda kind: not is_cold)
     with ahead.paths_compiled(synthetic_task(GRID), PRESETS[preset], kind):
         pass
     assert not begun
