@@ -28,45 +28,38 @@ _WIDTHS = (0.03, 0.1, 0.2, 0.4)
 _UNCERTAINTY = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class Roofline:
-    """Time of bins under caps."""
-
-    rates: Sequence[Rate]  # counter, resource and rate per level of each cap, if any
-    model: TimeRegression | None  # of the bins without caps, if there are caps
-    width: float  # of the knee
-
-    @classmethod
-    def fit(cls, rates: Sequence[Rate], contexts: Floats, state: Floats) -> Roofline:
-        """Fit to contexts (n, m) and amounts (n, bins, 1 + k) in bins of equal work, time first.
-
-        The width is that which predicts the times of whole contexts best.
-        """
-        if not rates:
-            return cls((), None, _WIDTHS[0])
-        time = state[..., 0]
-        near = _least_time(rates, contexts, state) / time
-        weight = np.clip((_NEAR_CAP[1] - near) / (_NEAR_CAP[1] - _NEAR_CAP[0]), _LEAST_WEIGHT, 1.0)
-        bins = np.ascontiguousarray(np.swapaxes(state, 0, 1))
-        times, counts = bins[..., 0], bins[..., 1:]
-        floor = LEAST_SPREAD * times.mean(axis=1, keepdims=True)
-        model = TimeRegression.fit(contexts, times + floor, counts, weight=weight.T)
-        candidates = [cls(rates, model, width) for width in _WIDTHS]
-        whole = time.sum(axis=1)
-        errors = [np.abs(np.log(one._whole(contexts, state) / whole)).sum() for one in candidates]
-        return candidates[int(np.argmin(errors))]
+@dataclass(frozen=True)
+class NoCaps:
+    """Time of bins that no cap slows down: caps add none."""
 
     def excess(self, contexts: Floats, state: Floats) -> Floats:
         """Time [s] that caps add to each bin of contexts, (n, bins)."""
-        if not self.rates:
-            return np.zeros(state.shape[:2])
+        return np.zeros(state.shape[:2])
+
+    def excess_of_every_pair(self, contexts: Floats, state: Floats) -> Floats:
+        """Added time [s] of measurements (columns) at the levels of contexts (rows), (n, n)."""
+        return np.zeros((len(contexts), len(contexts)))
+
+    def variance(self, contexts: Floats, state: Floats) -> Floats:
+        """Variance of the logarithm of each context's time, by the uncertainty of caps, (n,)."""
+        return np.zeros(len(contexts))
+
+
+@dataclass(frozen=True, eq=False)
+class Roofline:
+    """Time of bins under caps, as of :class:`NoCaps`."""
+
+    rates: Sequence[Rate]  # counter, resource and rate per level of each cap
+    model: TimeRegression  # of the bins without caps
+    width: float  # of the knee
+
+    def excess(self, contexts: Floats, state: Floats) -> Floats:
+        """Time [s] that caps add to each bin of contexts, (n, bins)."""
         free, least = self._free(contexts, state), _least_time(self.rates, contexts, state)
         return np.maximum(throttled(free, least, self.width)[0] - free, 0.0)
 
     def excess_of_every_pair(self, contexts: Floats, state: Floats) -> Floats:
         """Added time [s] of measurements (columns) at the levels of contexts (rows), (n, n)."""
-        if self.model is None:
-            return np.zeros((len(contexts), len(contexts)))
         levels = np.broadcast_to(contexts[:, None], (len(contexts), *contexts.shape))
         every = self.model.predict_every_pair(contexts, np.swapaxes(state[..., 1:], 0, 1))
         free = np.moveaxis(every, 0, 2)
@@ -75,23 +68,41 @@ class Roofline:
 
     def variance(self, contexts: Floats, state: Floats) -> Floats:
         """Variance of the logarithm of each context's time, by the uncertainty of caps, (n,)."""
-        if not self.rates:
-            return np.zeros(len(contexts))
-        share = self.excess(contexts, state).sum(axis=1) / self._whole(contexts, state)
+        share = self.excess(contexts, state).sum(axis=1) / self.whole(contexts, state)
         # contexts may differ in the width of the knee
         knees = [Roofline(self.rates, self.model, width) for width in _WIDTHS]
-        times = np.log([knee._whole(contexts, state) for knee in knees])
+        times = np.log([knee.whole(contexts, state) for knee in knees])
         return times.var(axis=0) + (_UNCERTAINTY * share) ** 2
 
-    def _free(self, contexts: Floats, state: Floats) -> Floats:
-        """Time [s] of each bin without caps, (n, bins)."""
-        assert self.model is not None
-        return self.model.predict(contexts, np.swapaxes(state[..., 1:], 0, 1)).T
-
-    def _whole(self, contexts: Floats, state: Floats) -> Floats:
+    def whole(self, contexts: Floats, state: Floats) -> Floats:
         """Time [s] of each context under caps, (n,)."""
         least = _least_time(self.rates, contexts, state)
         return throttled(self._free(contexts, state), least, self.width)[0].sum(axis=1)
+
+    def _free(self, contexts: Floats, state: Floats) -> Floats:
+        """Time [s] of each bin without caps, (n, bins)."""
+        return self.model.predict(contexts, np.swapaxes(state[..., 1:], 0, 1)).T
+
+
+def fit_roofline(rates: Sequence[Rate], contexts: Floats, state: Floats) -> Roofline | NoCaps:
+    """Time under caps of contexts (n, m) and amounts (n, bins, 1 + k) in bins of equal work.
+
+    Time comes first.  The width of the knee is that which predicts the times of whole contexts
+    best.
+    """
+    if not rates:
+        return NoCaps()
+    time = state[..., 0]
+    near = _least_time(rates, contexts, state) / time
+    weight = np.clip((_NEAR_CAP[1] - near) / (_NEAR_CAP[1] - _NEAR_CAP[0]), _LEAST_WEIGHT, 1.0)
+    bins = np.ascontiguousarray(np.swapaxes(state, 0, 1))
+    times, counts = bins[..., 0], bins[..., 1:]
+    floor = LEAST_SPREAD * times.mean(axis=1, keepdims=True)
+    model = TimeRegression.fit(contexts, times + floor, counts, weight=weight.T)
+    candidates = [Roofline(rates, model, width) for width in _WIDTHS]
+    whole = time.sum(axis=1)
+    errors = [np.abs(np.log(one.whole(contexts, state) / whole)).sum() for one in candidates]
+    return candidates[int(np.argmin(errors))]
 
 
 def _least_time(rates: Sequence[Rate], contexts: Floats, state: Floats) -> Floats:

@@ -36,7 +36,7 @@ from msbgen.faults.findings import (
 )
 from msbgen.faults.hypotheses import Hypothesis, Kind
 from msbgen.faults.regression import TimeRegression, grows_with_time
-from msbgen.faults.roofline import Roofline
+from msbgen.faults.roofline import fit_roofline
 from msbgen.faults.search import find_faulty_contexts
 from msbgen.faults.stretches import find_stretches, narrow_slowness
 from msbgen.generate.measurements import Measurements
@@ -346,7 +346,7 @@ def _find_with_stretches(amounts: _Amounts, missing_share: Floats) -> list[Fault
     parts = parts.reshape(*shape, parts.shape[3]).sum(axis=3)
     # a stretch at the rate of a cap was not slowed down
     capped = at_rates(rates, labels[:, None], amounts.state).reshape(shape).mean(axis=3)
-    excess = Roofline.fit(rates, labels, amounts.sums).excess(labels, amounts.sums)
+    excess = fit_roofline(rates, labels, amounts.sums).excess(labels, amounts.sums)
     excess /= used.sum(axis=1)[:, None]
     excess = excess.reshape(len(labels), _SETTINGS.segments, -1).sum(axis=2)
     stretches = [
@@ -441,7 +441,7 @@ def _context_faults(
     held, totals = held[kept], np.where(held[kept], amounts.totals[kept], 0.0)
     means = totals.sum(axis=1) / held.sum(axis=1)
     state, levels = amounts.sums[kept], amounts.contexts[kept]
-    time, roofline = state[..., 0], Roofline.fit(rates, levels, state)
+    time, roofline = state[..., 0], fit_roofline(rates, levels, state)
     excess = roofline.excess_of_every_pair(levels, state) * (means[:, 0] / time.sum(axis=1))
     variance = _variance(totals, held, means)
     variance[:, 0] += roofline.variance(levels, state)

@@ -517,9 +517,7 @@ def _whole_time(trend: Trend, folds: Folds) -> tuple[WholeTime, ...]:
     if spare == 0:
         return (WholeTime.fit(*given, share=0.0),)
     predicted = np.empty((2, len(folds.index)))
-    for row in folds.rows:
-        left = folds.index[row]
-        kept = np.setdiff1d(np.arange(len(trend.contexts)), left)
+    for row, left, kept in folds.splits(len(trend.contexts)):
         contexts, durations, weights = (array[kept] for array in given)
         others = trend.refit(trend.states[kept], weights=weights, contexts=contexts)
         predicted[0, row] = others.predict(trend.contexts[left])[..., 0].sum(axis=1)

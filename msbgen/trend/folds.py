@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,12 @@ class Folds:
         alone = [slice(i, i + 1) for i in range(self.singles)]
         levels = [slice(self.singles + g.start, self.singles + g.stop) for g in self.groups]
         return alone + levels
+
+    def splits(self, n: int) -> Iterator[tuple[slice, Indices, Indices]]:
+        """The rows of each fold, its contexts, and those of all n that are not in it."""
+        for rows in self.rows:
+            left = self.index[rows]
+            yield rows, left, np.setdiff1d(np.arange(n), left)
 
     def of_resource(self, resource: int, *, singles: bool) -> tuple[Folds, Indices]:
         """Folds of the levels of one resource, and their rows in these folds.

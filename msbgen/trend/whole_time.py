@@ -87,9 +87,7 @@ class WholeTime:
 
         The fit to the durations (n,) of the contexts (n, m) is repeated for each fold.
         """
-        for row in folds.rows:
-            left = folds.index[row]
-            kept = np.setdiff1d(np.arange(len(contexts)), left)
+        for row, left, kept in folds.splits(len(contexts)):
             fitted = WholeTime.fit(contexts[kept], duration[kept], weights[kept], self.share)
             fitted.scale(time[row], contexts[left], contexts[kept])
 

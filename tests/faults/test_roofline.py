@@ -5,7 +5,7 @@ import pytest
 
 from faulty import machine
 from msbgen.faults.regression import TimeRegression
-from msbgen.faults.roofline import Roofline
+from msbgen.faults.roofline import fit_roofline
 from msbgen.trend.caps import cap_rates
 
 
@@ -23,7 +23,7 @@ def test_the_time_that_a_cap_adds_is_found():
     contexts, state, added = roofline(noise=0.002)
     rates = cap_rates(contexts, state)
     assert {rate[:2] for rate in rates} == {(1, 1)}
-    fitted = Roofline.fit(rates, contexts, state)
+    fitted = fit_roofline(rates, contexts, state)
     excess = fitted.excess(contexts, state)
     time, counts = state[..., 0].sum(axis=1), state[..., 1:].sum(axis=1)
     assert added.sum(axis=1).max() > 0.3 * time.max()
@@ -39,7 +39,7 @@ def test_the_time_that_a_cap_adds_is_found():
 
 def test_the_uncertainty_of_a_cap_grows_with_the_time_that_it_adds():
     contexts, state, added = roofline()
-    fitted = Roofline.fit(cap_rates(contexts, state), contexts, state)
+    fitted = fit_roofline(cap_rates(contexts, state), contexts, state)
     deviation = np.sqrt(fitted.variance(contexts, state))
     most = added.sum(axis=1).argmax()
     assert 0.02 < deviation[most] < 0.15
@@ -48,7 +48,7 @@ def test_the_uncertainty_of_a_cap_grows_with_the_time_that_it_adds():
 
 def test_without_a_cap_nothing_is_added():
     contexts, state, _ = roofline()
-    none = Roofline.fit([], contexts, state)
+    none = fit_roofline([], contexts, state)
     assert not none.excess(contexts, state).any()
     assert not none.excess_of_every_pair(contexts, state).any()
     assert not none.variance(contexts, state).any()
