@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from msbgen.core.contexts import inner_levels
+from msbgen.data.build import make_profiles
 from msbgen.data.schema import (
     NEGLIGIBLE,
     context_table,
@@ -31,7 +32,6 @@ from msbgen.data.schema import (
     counter_names,
     duration_array,
     inherited_attrs,
-    make_profiles,
     resource_attrs,
     sampling_interval,
 )

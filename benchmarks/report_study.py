@@ -33,7 +33,7 @@ from conftest import synthetic_task
 from msbgen.batch import held_out
 from msbgen.batch.report_data import collect_report_data
 from msbgen.core.contexts import grid_contexts
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.platform import PlatformConfig, read_trace, replay_trace
 from msbgen.report.page import write_report
 

@@ -18,7 +18,11 @@ import xarray as xr
 from fidelity_peers import relabelled
 from numpy.typing import NDArray
 
-from msbgen.data.schema import count_array, duration_array, join_profiles
+from msbgen.data.build import join_profiles
+from msbgen.data.schema import (
+    count_array,
+    duration_array,
+)
 from msbgen.platform import PlatformConfig, replay_trace
 from msbgen.platform.trace import make_trace
 

@@ -26,6 +26,7 @@ from msbgen.core.errors import ArgumentError as ArgumentError
 from msbgen.core.errors import MeasurementError as MeasurementError
 from msbgen.core.errors import ProfileError as ProfileError
 from msbgen.core.machine import OnProgress as OnProgress
+from msbgen.data.build import make_profiles as make_profiles
 from msbgen.data.check import validate_profiles as validate_profiles
 from msbgen.data.energy import add_energy as add_energy
 from msbgen.data.energy import power_over_time as power_over_time
@@ -33,7 +34,6 @@ from msbgen.data.energy import scale_energy as scale_energy
 from msbgen.data.energy import total_energy as total_energy
 from msbgen.data.schema import all_contexts as all_contexts
 from msbgen.data.schema import context_table as context_table
-from msbgen.data.schema import make_profiles as make_profiles
 from msbgen.data.shipped import shipped_file as shipped_file
 from msbgen.data.store import read_profiles as read_profiles
 from msbgen.data.store import write_blocks as write_blocks

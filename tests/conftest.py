@@ -23,7 +23,7 @@ from hypothesis import settings  # noqa: E402
 
 from browsing import browser  # noqa: E402
 from msbgen.core.machine import available_cores, load_library  # noqa: E402
-from msbgen.data.schema import make_profiles  # noqa: E402
+from msbgen.data.build import make_profiles  # noqa: E402
 from msbgen.generate.fit import DEFAULT  # noqa: E402
 from msbgen.platform.trace import make_trace  # noqa: E402
 from msbgen.report import figures  # noqa: E402

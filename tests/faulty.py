@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 
+from msbgen.data.build import make_profiles
 from msbgen.data.schema import (
     context_table,
     count_array,
     counter_attrs,
     duration_array,
-    make_profiles,
     resource_attrs,
     sampling_interval,
 )

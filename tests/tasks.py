@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
 from msbgen.generate.runs import Runs

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.graphs.boards import Board, prepare_graph
 from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import Cluster, Device, device_contexts

@@ -20,8 +20,9 @@ from msbgen.batch import zarr_store
 from msbgen.batch.held_out import check_leave_out
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.build import join_profiles
 from msbgen.data.files import check_input, replace_file
-from msbgen.data.schema import join_profiles, trusting
+from msbgen.data.schema import trusting
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.evaluate.scores import scored_contexts
 from msbgen.generate.distribution import Kind

@@ -49,7 +49,7 @@ from msbgen.core.errors import (
 )
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.data.sharing import UNREGULATED, Sharing
 
 special = lazy_module("scipy.special")

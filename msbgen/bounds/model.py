@@ -44,6 +44,7 @@ from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data import schema
+from msbgen.data.build import array_variable
 from msbgen.generate.model import ProfileModel
 
 Floats = NDArray[np.float64]
@@ -241,11 +242,11 @@ class CalibratedModel(ProfileModel):
         columns["beyond"] = (self.beyond(query).astype(np.int8), "1", guess)
         return xr.Dataset(
             {
-                name: schema.array_variable("context", column, {"units": units, "long_name": text})
+                name: array_variable("context", column, {"units": units, "long_name": text})
                 for name, (column, units, text) in columns.items()
             },
             coords={
-                name: schema.array_variable("context", column, attrs)
+                name: array_variable("context", column, attrs)
                 for (name, attrs), column in zip(self.resources.items(), query.T)
             },
             attrs={

@@ -227,7 +227,11 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
 
     from msbgen.bounds import model as calibrate
     from msbgen.choose.costs import context_costs
-    from msbgen.data.schema import array_variable, context_table, same_level
+    from msbgen.data.build import array_variable
+    from msbgen.data.schema import (
+        context_table,
+        same_level,
+    )
     from msbgen.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(

@@ -100,7 +100,7 @@ def _replay_beside(options: argparse.Namespace) -> None:
     from msbgen import platform
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.data.schema import join_profiles
+    from msbgen.data.build import join_profiles
     from msbgen.data.sharing import CHANNELS, shared_by_all
     from msbgen.platform.config import exact_contexts
 

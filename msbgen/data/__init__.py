@@ -3,7 +3,8 @@
 =============  ================================================================================
 module         content
 =============  ================================================================================
-schema         names and arrays of a profile dataset; functions that build and read one
+schema         names and arrays of a profile dataset; functions that read one
+build          profile datasets from arrays, and from blocks of contexts
 check          whether a dataset obeys the schema: one sentence for each violation
 quality        warnings about valid profiles that look wrongly measured
 partial, gaps  runs without some counters, cut runs; lost samples

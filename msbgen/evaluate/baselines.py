@@ -25,6 +25,7 @@ from msbgen.core.contexts import (
 )
 from msbgen.core.errors import MeasurementError
 from msbgen.data import schema
+from msbgen.data.build import join_profiles, make_profiles
 from msbgen.data.partial import held_counters
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ def _within_words(method: Baseline) -> Baseline:
             # without such a context, the one of other words that it is compared with is undefined
             part = method(train.isel(context=alike if alike.any() else slice(1)), query[own])
             parts.append(part if alike.any() else part.where(part["duration"] < 0))
-        return schema.join_profiles(parts).isel(context=np.argsort(np.concatenate(rows)))
+        return join_profiles(parts).isel(context=np.argsort(np.concatenate(rows)))
 
     return interpolate
 
@@ -308,7 +309,7 @@ def _gaussian_weights(
 
 
 def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Dataset) -> xr.Dataset:
-    return schema.make_profiles(
+    return make_profiles(
         counts,
         duration,
         contexts,

@@ -24,11 +24,10 @@ from msbgen.core.draws import count_of, numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.core.words import number_of
+from msbgen.data.build import join_profiles, make_profiles
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
     file_of,
-    join_profiles,
-    make_profiles,
     near_contexts,
     same_level,
 )

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
+from msbgen.data.build import make_profiles
 from msbgen.data.groups import clock_among
 from msbgen.data.quality import doubt_clock
-from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED, make_profiles
+from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
 

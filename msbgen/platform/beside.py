@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from msbgen.core.draws import count_of, seed_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.data.sharing import Sharing
 from msbgen.platform._kernels import correlated_noise, replay_shared
 from msbgen.platform.caches import CACHE_SETS

@@ -45,7 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.draws import seed_of
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress, available_cores, physical_memory
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.data.sharing import UNREGULATED
 from msbgen.platform._kernels import correlated_noise, replay_run
 from msbgen.platform.config import RESOURCES, PlatformConfig, exact_contexts

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from msbgen.beside.table import program_table
-from msbgen.data.schema import join_profiles
+from msbgen.data.build import join_profiles
 from msbgen.data.sharing import shared_by_all
 from msbgen.platform import PlatformConfig, replay_beside
 from streams import random_lines, stream_of

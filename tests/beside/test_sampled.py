@@ -7,7 +7,11 @@ from msbgen.beside.columns import Columns
 from msbgen.beside.sampled import EDGES, STEPS, Samples, cost_of_events, even_edges, expected_time
 from msbgen.beside.table import is_grid, program_table
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.data.schema import context_table, join_profiles, make_profiles, resource_names
+from msbgen.data.build import join_profiles, make_profiles
+from msbgen.data.schema import (
+    context_table,
+    resource_names,
+)
 
 # A program computes, misses in the third tenth of its work, and computes again.
 BUSY = np.clip((EDGES - 0.2) / 0.1, 0, 1)

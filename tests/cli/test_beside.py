@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.data.store import write_profiles
 
 WAYS, BANDWIDTHS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (100.0, 1e6), (1.0, 2.0)

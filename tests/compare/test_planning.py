@@ -9,7 +9,7 @@ from msbgen.compare import permuted
 from msbgen.compare.planning import RunNoise, design_comparison, plan_comparison
 from msbgen.compare.ratio import Differences
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.data.tables import read_plan
 
 LEVELS = {"ways": [2, 4, 8, 16], "clock": [1.0, 1.5, 2.0]}

@@ -11,8 +11,12 @@ import xarray as xr
 from broken import BROKEN, ODD, UNSTORABLE, attr, in_time
 from msbgen import kernels
 from msbgen.core.errors import ProfileError
+from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles, validate_profiles
-from msbgen.data.schema import counter_names, make_profiles, resource_names
+from msbgen.data.schema import (
+    counter_names,
+    resource_names,
+)
 
 
 def test_many_variables_take_a_time_that_grows_with_their_number():

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.build import make_profiles
 from msbgen.data.check import validate_profiles
 from msbgen.data.energy import (
     add_energy,
@@ -14,7 +15,7 @@ from msbgen.data.energy import (
     scale_energy,
     total_energy,
 )
-from msbgen.data.schema import describe_profiles, make_profiles
+from msbgen.data.schema import describe_profiles
 
 
 @pytest.fixture

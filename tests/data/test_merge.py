@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.build import make_profiles
 from msbgen.data.check import validate_profiles
 from msbgen.data.merge import check_batch, join_batches, share_a_run, without_replaced
-from msbgen.data.schema import make_profiles
 
 LABEL = {"units": "percent", "levels": [10.0, 50.0, 100.0], "mechanism": "cgroup v1 quota"}
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.build import make_profiles
 from msbgen.data.schema import (
     RESERVED,
     all_contexts,
@@ -16,7 +17,6 @@ from msbgen.data.schema import (
     context_table,
     counter_names,
     lost_array,
-    make_profiles,
     near_contexts,
     resource_names,
     same_level,

@@ -15,7 +15,7 @@ import xarray as xr
 from broken import put
 from msbgen.core.errors import ProfileError
 from msbgen.data import store
-from msbgen.data.schema import join_profiles
+from msbgen.data.build import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, write_blocks, write_profiles
 
 

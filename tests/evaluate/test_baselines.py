@@ -5,8 +5,13 @@ import xarray as xr
 import oracles
 import partials
 from msbgen.core.errors import MeasurementError
+from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles
-from msbgen.data.schema import context_table, count_array, duration_array, make_profiles
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    duration_array,
+)
 from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
 
 

@@ -7,7 +7,11 @@ import partials
 from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.schema import context_table, counter_names, make_profiles
+from msbgen.data.build import make_profiles
+from msbgen.data.schema import (
+    context_table,
+    counter_names,
+)
 from msbgen.evaluate.baselines import mean_profiles, nearest_context
 from msbgen.evaluate.scores import (
     METHODS,

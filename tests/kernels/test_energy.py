@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.data.build import make_profiles
 from msbgen.data.energy import power_over_time, total_energy
-from msbgen.data.schema import make_profiles
 from msbgen.kernels.energy import EnergyCorrector
 
 CLOCKS = np.array([1.0, 1.4, 1.8])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.kernels.dataset import (
     configurations_of,
     kernels_of,

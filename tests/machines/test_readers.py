@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.machines.dataset import counters_of, machines_of, runtimes_of, words_of
 from msbgen.machines.readers import from_profiles as relative_from_profiles
 from msbgen.machines.readers import from_runtimes as relative_from_runtimes

@@ -5,8 +5,9 @@ import pytest
 
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles
-from msbgen.data.schema import clock_name, counter_names, make_profiles
+from msbgen.data.schema import clock_name, counter_names
 from msbgen.measure.dataset import Run, counter_names_of, profile_dataset
 from msbgen.measure.readers.perf import parse_perf, read_perf
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import partials
 from conftest import synthetic_task
 from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.measure.progress_counters import (
     ProgressCounter,
     compare_progress_counters,

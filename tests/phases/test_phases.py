@@ -7,7 +7,8 @@ import pytest
 
 from conftest import synthetic_task
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.schema import make_profiles, mean_duration
+from msbgen.data.build import make_profiles
+from msbgen.data.schema import mean_duration
 from msbgen.phases.phases import phase_table, read_phases, table_grid, validate_phases, write_phases
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])

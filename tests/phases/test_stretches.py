@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from conftest import COUNTERS, RESOURCES, synthetic_task
 from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import clock_name, count_array, duration_array, make_profiles
+from msbgen.data.build import make_profiles
+from msbgen.data.schema import (
+    clock_name,
+    count_array,
+    duration_array,
+)
 from msbgen.phases.grid import Grid
 from msbgen.phases.stretches import cut_runs
 from partials import cut, in_groups, with_gaps

@@ -16,7 +16,7 @@ from batches import GRID, small_task
 from components import needs
 from msbgen.batch.report_data import collect_report_data
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.report import figures, formatting, summary
 from msbgen.report import page as page_module
 from msbgen.report.data import AllContexts, Bounds, ReportData, Unavailable

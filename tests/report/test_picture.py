@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
+from msbgen.data.build import make_profiles
 from msbgen.data.schema import (
     context_table,
     count_array,
     counter_names,
     describe_context,
-    make_profiles,
 )
 from msbgen.evaluate.baselines import mean_profiles, multilinear, nearest_context
 from msbgen.report.picture import plot_profiles, profile_figure, two_far_contexts

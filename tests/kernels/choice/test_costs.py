@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import make_profiles
+from msbgen.data.build import make_profiles
 from msbgen.kernels.choice.costs import Costs, costs_of
 from msbgen.kernels.dataset import make as make_kernels
 
