@@ -370,7 +370,8 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
             for c in range(ways.size):
                 _held(windows[c], n_windows[c], mates[c], ways[c], held)
             for i in range(n):
-                readings[i, n_readings, :4] = count[i]
+                for c in range(4):  # compiles faster than an assignment of the row
+                    readings[i, n_readings, c] = count[i, c]
                 readings[i, n_readings, 4] = held[i]
             n_readings += 1
     return n_readings
