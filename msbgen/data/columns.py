@@ -50,6 +50,8 @@ from msbgen.data.variables import Variable
 Floats = NDArray[np.float64]
 
 NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+# Cells without a value, in lower case.
+MISSING = ("", "nan", "na", "n/a", "<na>", "null", "none")
 _LISTS = ("resources", "counters", "totals", "rates")
 # Quantities by unit: a map may correct the unit of a header, but not the quantity.
 _QUANTITIES = {
@@ -239,10 +241,10 @@ class Table:
         )
 
     def numbers(self, name: str, *, empty: bool = False) -> Floats:
-        """Cells of a column; NaN where one is empty, if cells may be `empty`."""
+        """Cells of a column; NaN where one is empty or 'NaN', if cells may be `empty`."""
         values = np.full(len(self.lines), np.nan)
         for row, cell in enumerate(self.texts(name)):
-            if empty and cell.lower() in ("", "nan"):
+            if empty and cell.lower() in MISSING:
                 continue
             if not NUMBER.fullmatch(cell) or not np.isfinite(float(cell)):
                 self.refuse(name, row, "a number is wanted")

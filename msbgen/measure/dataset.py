@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.build import make_profiles
+from msbgen.data.gaps import LOST
 from msbgen.data.groups import clock_among
 from msbgen.data.quality import doubt_clock
 from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED
@@ -150,6 +151,9 @@ def profile_dataset(
     if not counted:
         raise ProfileError("no event was ever counted; measure other events.")
     labels = {names[j]: _label(events[j], units[events[j]]) for j in counted}
+    for j in counted:
+        if any(_has_gaps(run.recording, events[j]) for run in runs):
+            labels[names[j]]["gaps"] = LOST
     chosen = progress_counter_of(clock, {names[j]: events[j] for j in counted})
     if chosen != "time":
         _check_progress_counter(runs, events[names.index(chosen)])
@@ -179,6 +183,12 @@ def profile_dataset(
     for name, (values, label) in variables.items():
         dataset[name] = ("context", "run"), by_context(values), label
     return dataset, [*warnings, *doubt_clock(dataset), *_timing_warnings(runs, step)]
+
+
+def _has_gaps(recording: Recording, event: str) -> bool:
+    """Whether counts of an event are missing from a recording."""
+    at = recording.events.index(event) if event in recording.events else None
+    return at is not None and bool(np.isnan(recording.counts[:, at]).any())
 
 
 def counter_names_of(events: Sequence[str], taken: Sequence[str] = ()) -> list[str]:

@@ -20,7 +20,7 @@ from msbgen.data.schema import COMPLETE, RESERVED, STARTED
 from msbgen.data.tables import check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA
-from msbgen.measure.readers.table import MAP_KEYS, recording_map
+from msbgen.measure.readers.column_map import MAP_KEYS, recording_map
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # "name [unit]", in headers of manifests and fields of patterns.

@@ -10,6 +10,7 @@ from typing import Any
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import ColumnMap
+from msbgen.measure.readers.column_map import with_clock_of
 from msbgen.measure.readers.likwid import read_likwid
 from msbgen.measure.readers.pcm import read_pcm
 from msbgen.measure.readers.perf import read_perf
@@ -17,7 +18,7 @@ from msbgen.measure.readers.pqos import read_pqos
 from msbgen.measure.readers.prometheus import read_prometheus
 from msbgen.measure.readers.recording import Recording, Rows, assemble
 from msbgen.measure.readers.sadf import read_sadf
-from msbgen.measure.readers.table import read_table, with_clock_of
+from msbgen.measure.readers.table import read_table
 
 FORMATS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "table")
 

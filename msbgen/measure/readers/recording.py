@@ -48,7 +48,7 @@ class Recording:
     times : ndarray, (n_bins,)
         End of each bin since the start [s], increasing, as printed.
     counts : ndarray, (n_bins, n_events)
-        Events counted since the previous timestamp.
+        Events counted since the previous timestamp; NaN where they are missing.
     running : ndarray, (n_bins, n_events)
         Time for which the event was counted [ns].
     enabled : ndarray, (n_bins, n_events)
@@ -70,7 +70,7 @@ class Recording:
     @property
     def totals(self) -> Floats:
         """Events of the whole run, (n_events,)."""
-        return self.counts.sum(axis=0)
+        return np.nansum(self.counts, axis=0)
 
     @property
     def bins(self) -> Floats:
@@ -127,7 +127,7 @@ class Rows:
     places: Sequence[str]  # CPU, core, socket, thread or group; empty for the whole task
     events: Sequence[str]
     units: Sequence[str]
-    values: Floats  # counts in the units; 0 if nothing was counted
+    values: Floats  # counts in the units; 0 if nothing was counted, NaN if the count is missing
     states: NDArray[np.int8]  # COUNTED, NOT_COUNTED or NOT_SUPPORTED
     running: Floats  # time for which the event was counted [ns]
     share: Floats  # share of its time for which the event was counted [1]
@@ -261,7 +261,7 @@ def _check_values(rows: Rows) -> None:
             f"{rows.source}: nothing was counted; check that the command can be run, and "
             f"measure again."
         )
-    bad = np.flatnonzero((rows.values < 0) | ~(rows.values < _WRAPPED))
+    bad = np.flatnonzero((rows.values < 0) | (rows.values >= _WRAPPED))
     if bad.size:
         i = int(bad[0])
         raise ProfileError(
@@ -272,7 +272,7 @@ def _check_values(rows: Rows) -> None:
 
 def _stamps(rows: Rows) -> tuple[Floats, NDArray[np.int64]]:
     """Distinct timestamps in order, and the index of each row's timestamp."""
-    new = np.flatnonzero(np.diff(rows.times, prepend=-1.0))
+    new = np.flatnonzero(np.diff(rows.times, prepend=-np.inf))
     stamps = rows.times[new]
     backwards = np.flatnonzero(np.diff(stamps, prepend=0.0) <= 0)
     if backwards.size:
@@ -325,10 +325,17 @@ def _check_completeness(
     bad = np.argwhere(n_rows != np.median(n_rows, axis=0))
     if bad.size:
         i, j = bad[0]
-        where = "the recording ends within a bin" if i == len(stamps) - 1 else "rows are missing"
+        usual = int(np.median(n_rows[:, j]))
+        if n_rows[i, j] > usual:
+            line = rows.lines[np.flatnonzero((stamp == i) & (event == j))[-1]]
+            remedy = f"line {line} repeats one; drop it"
+        elif i == len(stamps) - 1:
+            remedy = "the recording ends within a bin; measure again"
+        else:
+            remedy = "rows are missing; measure again"
         raise ProfileError(
             f"{rows.source}: event '{names[j]}' has {n_rows[i, j]} rows at {stamps[i]:.9f} s and "
-            f"{int(np.median(n_rows[:, j]))} elsewhere: {where}; measure again."
+            f"{usual} elsewhere: {remedy}."
         )
 
 

@@ -3,119 +3,32 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msbgen.core.durations import UNITS
-from msbgen.core.errors import ProfileError, quoted
-from msbgen.data.columns import ColumnMap, Table, bare_name, column_map, unit_of
+from msbgen.core.errors import ProfileError
+from msbgen.data.columns import ColumnMap, Table
 from msbgen.data.schema import ENERGY_UNITS
-from msbgen.data.units import BYTES, HERTZ, JOULES, WATTS
+from msbgen.data.units import HERTZ, JOULES, WATTS
+from msbgen.measure.readers.column_map import (
+    CLOCK,
+    PLACE,
+    TIME,
+    check_recording_map,
+    events_of,
+    factor_of,
+    hertz_of,
+)
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.rows import rows_of
 
-# Names of columns that are no events.
-_TIME, _PLACE, _CLOCK = "time", "place", "clock"
-# Keys of a column map of recordings.
-MAP_KEYS = ("columns", "totals", "rates", "separator", "cycles", "clock")
-_CLOCK_TEXT = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\s*([kMG]?Hz)\s*")
-# No unit of a column is as large.
-_MOST = 1e18
+Floats = NDArray[np.float64]
 
 
-def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
-    """Column map of a recording from a table of a TOML file (:mod:`msbgen.data.columns`).
-
-    ProfileError: a key that is unknown or of another form, no column of the time, or no events.
-    """
-    columns = column_map(content, source, MAP_KEYS, ("columns",))
-    check_recording_map(columns, source)
-    return columns
-
-
-def check_recording_map(columns: ColumnMap, source: str) -> None:
-    """Raise :class:`ProfileError` for a map without time or events, or with an invalid unit."""
-    units = {bare_name(title): unit_of(title) for title in columns.columns}
-    if columns.cycles or columns.clock:
-        _check_cycles(columns, units, source)
-    elif units.get(_TIME) not in UNITS:
-        raise ProfileError(
-            f"{source}: 'time' is missing or has no known unit; a column 'time [s]', or one of "
-            f"{', '.join(UNITS)} in its place, is wanted."
-        )
-    events = _events(columns, list(units))
-    if not events or len(units) < len(columns.columns):
-        raise ProfileError(
-            f"{source}: events are {', '.join(events) or 'none'}; one or more, each once, are "
-            f"wanted."
-        )
-    for name in (*columns.totals, *columns.rates):
-        if name not in events:
-            raise ProfileError(f"{source}: '{name}' is no event; one of {', '.join(events)} is.")
-    for name in events:
-        if not 0 < _factor(units[name], rate=name in columns.rates) < _MOST:
-            raise ProfileError(
-                f"{source}: the unit of '{name}' is '{units[name]}'; the number of events in it, "
-                f"as 1e6, or J (W if it is a rate) or B with a prefix, is wanted."
-            )
-
-
-def _factor(unit: str, *, rate: bool) -> float:
-    """Events, joules or bytes in a unit of a column; NaN if it is invalid."""
-    if unit in WATTS and rate:
-        return WATTS[unit]
-    if unit in JOULES or unit in BYTES:
-        return {**JOULES, **BYTES}[unit]
-    try:
-        return float(unit or 1)
-    except ValueError:
-        return float("nan")
-
-
-def _events(columns: ColumnMap, names: Sequence[str]) -> list[str]:
-    """Names of the columns that are events."""
-    others = (_CLOCK, _PLACE) if columns.cycles else (_TIME, _PLACE)
-    return [name for name in names if name not in others]
-
-
-def _check_cycles(columns: ColumnMap, units: Mapping[str, str], source: str) -> None:
-    """Refuse a time that is measured by cycles, without these or their clock."""
-    if columns.cycles not in units or columns.cycles in columns.rates or _TIME in units:
-        there = ", ".join(_events(columns, list(units)))
-        raise ProfileError(
-            f"{source}: 'cycles' is {quoted(columns.cycles)}; the name of a column of counts "
-            f"({there}), and no column 'time', are wanted."
-        )
-    if columns.clock == _CLOCK and units.get(_CLOCK) in HERTZ:
-        return
-    if not (_CLOCK_TEXT.fullmatch(columns.clock) and _hertz(columns.clock) > 0):
-        raise ProfileError(
-            f"{source}: 'clock' is {quoted(columns.clock)}; a clock such as '2.4 GHz', a resource "
-            f"in hertz, or 'clock' with a column 'clock [MHz]' is wanted."
-        )
-
-
-def _hertz(text: str) -> float:
-    found = _CLOCK_TEXT.fullmatch(text)
-    assert found
-    return float(found[1]) * HERTZ[found[2]]
-
-
-def with_clock_of(
-    columns: ColumnMap, context: Mapping[str, float], units: Mapping[str, str]
-) -> ColumnMap:
-    """The map with the clock of a context, where it names the resource that is the clock."""
-    if columns.clock not in context or columns.clock == _CLOCK:
-        return columns
-    return replace(columns, clock=f"{context[columns.clock]!r} {units[columns.clock]}")
-
-
-@np.errstate(over="ignore", invalid="ignore")  # refused where it matters
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     """Rows of a table whose header names the columns.
 
@@ -131,51 +44,113 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
                         or energy, ``[J]``, or power, ``[W]``, in ``rates``
     ==================  =======================================================================
 
-    Instead of the time, the map may name the event of the ``cycles`` and their ``clock``.
+    Instead of the time, the map may name the event of the ``cycles`` and their ``clock``.  A first
+    row at 0 s counts nothing: totals are relative to it.  Cells of events may be missing: counts
+    and rates are NaN there, totals are interpolated.
     """
     table = Table(path, columns)
     titles = columns.columns or {title: title for title in table.header}
     check_recording_map(replace(columns, columns=titles), Path(path).name)
-    places = table.texts(_PLACE)
-    if columns.cycles:
-        since = _seconds_of_cycles(table, columns, places)
-        times = _sums(since, places)
-    else:
-        times = table.numbers(_TIME) * UNITS[table.unit(_TIME)]
-        since = _differences(times, places)
-    values, units = {}, {}
-    for event in _events(columns, table.names):
-        unit = table.unit(event)
-        values[event] = table.numbers(event) * _factor(unit, rate=event in columns.rates)
-        if unit in JOULES or unit in WATTS:
-            units[event] = ENERGY_UNITS
-        if event in columns.rates:
-            values[event] = values[event] * since
-        elif event in columns.totals:
-            values[event] = _differences(values[event], places)
-        for row in np.flatnonzero(~np.isfinite(values[event]))[:1].tolist():
-            table.refuse(event, row, "a count of fewer digits is wanted")
-    return rows_of(table.file, table.lines, times, places, values, (), units)
+    return TableCells(table, columns).rows(np.arange(len(table.lines)))
 
 
-def _seconds_of_cycles(table: Table, columns: ColumnMap, places: Sequence[str]) -> np.ndarray:
-    """Duration of each row [s]: its cycles over their clock."""
-    cycles = table.numbers(columns.cycles) * _factor(table.unit(columns.cycles), rate=False)
-    if columns.cycles in columns.totals:
-        cycles = _differences(cycles, places)
-    if columns.clock == _CLOCK:
-        clock = table.range(_CLOCK, 1e-9, 1e15, "a clock above 0 is wanted")
-        hertz: np.ndarray | float = clock * HERTZ[table.unit(_CLOCK)]
-    else:
-        hertz = _hertz(columns.clock)
-    total = columns.cycles in columns.totals
-    for row in np.flatnonzero(cycles <= 0)[:1].tolist():
-        wanted = "more cycles than in the row before" if total else "cycles above 0"
-        table.refuse(columns.cycles, row, f"{wanted} are wanted")
-    return np.asarray(cycles / hertz)
+class TableCells:
+    """Cells of a table as numbers, of which each recording takes some rows."""
+
+    def __init__(self, table: Table, columns: ColumnMap) -> None:
+        self._table, self._columns = table, columns
+        self._places = np.array(table.texts(PLACE), dtype=object)
+        self._lines = np.asarray(table.lines, dtype=np.int64)
+        self._events = events_of(columns, table.names)
+        self._cells = {
+            name: table.numbers(name, empty=name != columns.cycles) for name in self._events
+        }
+        if not columns.cycles:
+            self._times = table.numbers(TIME) * UNITS[table.unit(TIME)]
+
+    @np.errstate(over="ignore", invalid="ignore")  # refused where it matters
+    def rows(self, at: NDArray[np.int64], clock: str = "") -> Rows:
+        """The rows of a recording, `at` these rows of the table; `clock` is that of its cycles."""
+        table, columns = self._table, self._columns
+        if columns.cycles:
+            since = self._seconds_of_cycles(at, clock or columns.clock)
+            times = _sums(since, self._places[at])
+        else:
+            at = at[np.argsort(self._times[at], kind="stable")]
+            times = self._times[at]
+            since = _differences(times, self._places[at])
+        places = self._places[at]
+        values, units, absent, missing = {}, {}, [], {}
+        for event in self._events:
+            unit, rate = table.unit(event), event in columns.rates
+            cells = self._cells[event][at] * factor_of(unit, rate=rate)
+            for row in np.flatnonzero(np.isinf(cells * since if rate else cells))[:1].tolist():
+                table.refuse(event, int(at[row]), "a count of fewer digits is wanted")
+            if np.isnan(cells).all():
+                absent.append(event)
+                continue
+            if np.isnan(cells).any():
+                missing[event] = int(np.isnan(cells).sum())
+            if rate:
+                cells = cells * since
+            elif event in columns.totals:
+                cells = _differences(_completed(cells, times, places), places)
+            for row in np.flatnonzero((times == 0) & (np.abs(cells) > 0))[:1].tolist():
+                if event not in columns.totals:
+                    wanted = "ends of bins as times, or no count at 0 s, are wanted"
+                    table.refuse(event, int(at[row]), wanted)
+            values[event] = cells
+            if unit in JOULES or unit in WATTS:
+                units[event] = ENERGY_UNITS
+        if not values:
+            raise ProfileError(f"{table.file}: no event has a number in a run; measure again.")
+        later = times != 0
+        values = {event: cells[later] for event, cells in values.items()}
+        return rows_of(
+            table.file, self._lines[at][later].tolist(), times[later], places[later].tolist(),
+            values, self._warnings(missing, absent), units,
+        )  # fmt: skip
+
+    def _warnings(self, missing: dict[str, int], absent: list[str]) -> tuple[str, ...]:
+        file = self._table.file
+        spread = [event for event in missing if event in self._columns.totals]
+        lost = [event for event in missing if event not in spread]
+        sentences = []
+        if lost:
+            sentences.append(
+                f"{file}: {sum(missing[event] for event in lost)} cells of {', '.join(lost)} are "
+                f"empty: these counts are missing, as gaps."
+            )
+        if spread:
+            sentences.append(
+                f"{file}: {sum(missing[event] for event in spread)} cells of {', '.join(spread)} "
+                f"are empty: these totals were interpolated."
+            )
+        if absent:
+            sentences.append(
+                f"{file}: {', '.join(absent)} has no number in the run: it was not counted there."
+            )
+        return tuple(sentences)
+
+    def _seconds_of_cycles(self, at: NDArray[np.int64], clock: str) -> Floats:
+        """Duration of each row [s]: its cycles over their clock."""
+        table, columns = self._table, self._columns
+        cycles = self._cells[columns.cycles][at] * factor_of(table.unit(columns.cycles), rate=False)
+        total = columns.cycles in columns.totals
+        if total:
+            cycles = _differences(cycles, self._places[at])
+        if clock == CLOCK:
+            of_rows = table.range(CLOCK, 1e-9, 1e15, "a clock above 0 is wanted")[at]
+            hertz: Floats | float = of_rows * HERTZ[table.unit(CLOCK)]
+        else:
+            hertz = hertz_of(clock)
+        for row in np.flatnonzero(cycles <= 0)[:1].tolist():
+            wanted = "more cycles than in the row before" if total else "cycles above 0"
+            table.refuse(columns.cycles, int(at[row]), f"{wanted} are wanted")
+        return np.asarray(cycles / hertz)
 
 
-def _sums(since: np.ndarray, places: Sequence[str]) -> np.ndarray:
+def _sums(since: Floats, places: NDArray[np.object_]) -> Floats:
     """Sums of the rows so far of the same place."""
     total: dict[str, float] = {}
     sums = np.empty(len(since))
@@ -184,7 +159,7 @@ def _sums(since: np.ndarray, places: Sequence[str]) -> np.ndarray:
     return sums
 
 
-def _differences(totals: np.ndarray, places: Sequence[str]) -> np.ndarray:
+def _differences(totals: Floats, places: NDArray[np.object_]) -> Floats:
     """Events, or time, since the row before of the same place."""
     before: dict[str, float] = {}
     since = np.empty(len(totals))
@@ -192,3 +167,19 @@ def _differences(totals: np.ndarray, places: Sequence[str]) -> np.ndarray:
         since[i] = total - before.get(place, 0.0)
         before[place] = total
     return since
+
+
+def _completed(totals: Floats, times: Floats, places: NDArray[np.object_]) -> Floats:
+    """Totals with those interpolated that are missing; NaN after the last one of a place."""
+    found = totals.copy()
+    for place in dict.fromkeys(places.tolist()):
+        at = np.flatnonzero(places == place)
+        known = at[np.isfinite(totals[at])]
+        if len(known) < len(at):
+            begun = len(known) > 0 and times[known[0]] == 0
+            knots, levels = times[known], totals[known]
+            if not begun:
+                knots, levels = np.append(0.0, knots), np.append(0.0, levels)
+            unknown = at[np.isnan(totals[at])]
+            found[unknown] = np.interp(times[unknown], knots, levels, right=np.nan)
+    return found

@@ -71,3 +71,10 @@ def test_a_run_that_ends_with_an_interval_has_no_partial_one():
     assert interval_count(0.03, 0.01) == 3
     assert interval_count(0.0301, 0.01) == 4
     assert interval_count(1e-5, 0.01) == 1
+
+
+def test_intervals_with_a_missing_count_are_gaps():
+    found = resample(recording([0.11, 0.2, 0.3, 0.4], [11, np.nan, 20, 30]), 0.1)[:, 0]
+    np.testing.assert_allclose(found, [10, np.nan, 20, 30])
+    late = resample(recording([0.105, 0.205, 0.3, 0.4], [10, np.nan, 19, 30]), 0.1)[:, 0]
+    np.testing.assert_allclose(late, [10 / 1.05, np.nan, 20, 30])

@@ -5,12 +5,15 @@ import pytest
 
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ProfileError
+from msbgen.data.check import inspect_profiles
 from msbgen.data.columns import ColumnMap
 from msbgen.data.energy import energy_counters
+from msbgen.data.partial import describe_partial
 from msbgen.measure.dataset import Run, profile_dataset
+from msbgen.measure.readers.column_map import recording_map
 from msbgen.measure.readers.formats import RecordingReader
 from msbgen.measure.readers.recording import assemble
-from msbgen.measure.readers.table import read_table, recording_map
+from msbgen.measure.readers.table import read_table
 
 OWN = {
     "columns": {
@@ -97,12 +100,15 @@ def test_another_separator(tmp_path):
         ("t,A,A\n0.1,3,4\n", "'A' is there twice; drop one"),
         ("t,A\n0.1\n", "line 2 has 1 cells, the header 2; as many are wanted"),
         ("t,A\n0.1,x\n", "line 2 has the a 'x'; a number is wanted"),
-        ("t,A\n0.1,nan\n", "line 2 has the a 'nan'"),
+        ("t,A\n0.1,nan\n", "no event has a number in a run"),
+        ("t,A\n0.1,1\n0.2,2\n0.3,4\n0.2,3\n", "line 5 repeats one; drop it"),
         ("t,A\n0.1,1_0\n", "line 2 has the a '1_0'"),
         ("t,A\n", "a header and at least one row"),
         ("", "'t' is no column"),
         ("t,A\n0.1,-3\n", "line 2: event 'a' is -3: a counter that wrapped"),
-        ("t,A\n0,3\n", "time 0.000000000 s does not increase"),
+        ("t,A\n0,3\n", "line 2 has the a '3'; ends of bins as times, or no count at 0 s, are"),
+        ("t,A\n-1,3\n", "time -1.000000000 s does not increase"),
+        ("t,A\n0,0\n", "there are no counts in it"),
         ("t,A\n0.1,1e30\n", "event 'a' is 1e+30"),
     ],
 )
@@ -165,3 +171,34 @@ def test_energy_and_bytes_have_units(tmp_path):
     dataset, _ = profile_dataset([Run({"x": 1.0}, found, 1.0)], {"x": {"units": "1"}})
     assert energy_counters(dataset) == ["energy", "socket"]
     assert dataset["read"].attrs["units"] == "1"
+
+
+def test_a_first_row_at_the_start_counts_nothing(tmp_path):
+    path = written(tmp_path, "t,A,B\n0,0,500\n0.1,3,510\n0.2,5,540\n")
+    columns = ColumnMap(columns={"time [s]": "t", "a": "A", "b": "B"}, totals=("b",))
+    found = assemble(read_table(path, columns))
+    assert found.times.tolist() == [0.1, 0.2]
+    assert found.counts.tolist() == [[3, 10], [5, 30]]
+    power = ColumnMap(columns={"time [s]": "t", "a": "A", "b": "B"}, rates=("b",))
+    assert assemble(read_table(path, power)).counts[:, 1].tolist() == pytest.approx([51, 54])
+
+
+def test_cells_without_a_number_are_gaps_and_totals_go_on(tmp_path):
+    text = "t,A,B,C\n0.1,1,,\n0.2,n/a,20,\n0.3,NaN,,\n0.4,4,50,\n0.5,5,,\n"
+    columns = ColumnMap(columns={"time [s]": "t", "a": "A", "b": "B", "c": "C"}, totals=("b",))
+    rows = read_table(written(tmp_path, text), columns)
+    assert rows.warnings == (
+        "own.csv: 2 cells of a are empty: these counts are missing, as gaps.",
+        "own.csv: 3 cells of b are empty: these totals were interpolated.",
+        "own.csv: c has no number in the run: it was not counted there.",
+    )
+    found = assemble(rows)
+    np.testing.assert_allclose(found.counts[:, 0], [1, np.nan, np.nan, 4, 5])
+    np.testing.assert_allclose(found.counts[:, 1], [10, 10, 15, 15, np.nan])
+    assert found.totals.tolist() == [10, 50]
+    several = [Run({"x": float(x)}, found, 0.5) for x in (1, 2)]
+    dataset, _ = profile_dataset(several, {"x": {"units": "1"}})
+    np.testing.assert_allclose(dataset["a"].values[0, 0], [1, np.nan, np.nan, 4, 5], rtol=1e-6)
+    assert dataset["a"].attrs["gaps"] == "lost"
+    assert inspect_profiles(dataset).errors == []
+    assert "gaps" in " ".join(describe_partial(dataset))
