@@ -41,6 +41,8 @@ from msbgen.plan.design import (
     with_corners,
 )
 from msbgen.plan.prior import (
+    PLAN_FACTOR,
+    ROW_FACTOR,
     UNTIMED,
     all_points,
     is_on_axes,
@@ -181,6 +183,12 @@ class Plan:
         runs = number_of(int(self.runs.sum()), "run")
         condition = "" if self.timed else f" {UNTIMED}"
         lines = [f"{contexts}, {runs}, about {total:.4g} s{condition}"]
+        if not self.calibrated:
+            lines.append(
+                f"times follow a power law of the levels: the plan may take up to {PLAN_FACTOR} "
+                f"times as long or as short, a row {ROW_FACTOR} times; they are fitted once "
+                f"{len(self.resources) + 3} contexts are measured"
+            )
         if self.advice:
             lines.append(self.advice)
         if self.again:

@@ -11,12 +11,23 @@ from hypothesis import strategies as st
 
 from conftest import cliff_task
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.data.schema import duration_array
+from msbgen.data.schema import context_table, duration_array, mean_duration, resource_attrs
+from msbgen.data.shipped import shipped_file
+from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan
 from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
 from msbgen.generate.fit import PAPER, fit_profiles
 from msbgen.generate.progress_distribution import ProgressSettings
-from msbgen.plan.plan import Budget, Plan, Rest, parse_budget, parse_levels, plan_contexts
+from msbgen.plan.plan import (
+    Budget,
+    Plan,
+    Rest,
+    parse_budget,
+    parse_levels,
+    plan_contexts,
+    platform_axes,
+)
+from msbgen.plan.prior import PLAN_FACTOR, ROW_FACTOR, nearest_index, prior_of_levels
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
@@ -48,6 +59,30 @@ def test_a_plan_without_the_time_of_a_run_says_so():
         plan = plan_contexts(LEVELS, 4, run_seconds=run_seconds)
         assert ("if a run at the highest levels takes 1 s" in plan.describe()) is not is_timed
         assert plan.as_dict()["timed"] is is_timed
+
+
+@pytest.mark.parametrize("name", ["gzip", "bzip2", "openssl", "ffmpeg", "python", "zstd"])
+def test_times_by_a_power_law_are_within_the_factors_that_a_plan_names(name):
+    profiles = read_profiles(shipped_file(f"{name}.nc"))
+    table, took = context_table(profiles), mean_duration(profiles)
+    levels = {r: attrs["levels"] for r, attrs in resource_attrs(profiles).items()}
+    axes = platform_axes(levels, tuple(levels))
+    cost = prior_of_levels(axes).cost[[nearest_index(axes, row) for row in table]]
+    rng, top = np.random.default_rng(0), table.sum(axis=1).argmax()
+    for rows in ([top], *(rng.choice(len(table), n, replace=False) for n in (1, 3, 3, 5))):
+        scaled = cost * np.exp(np.mean(np.log(took[rows] / cost[rows])))
+        plan, row = abs(np.log(scaled.sum() / took.sum())), abs(np.log(scaled / took)).max()
+        assert np.exp(plan) < PLAN_FACTOR
+        assert np.exp(row) < ROW_FACTOR
+
+
+def test_a_plan_names_the_doubt_of_times_until_they_are_fitted(gzip):
+    doubt = "the plan may take up to 2 times as long or as short, a row 6 times; they are fitted"
+    few = replay_trace(gzip[0], [[20, 1400, 2.3], [4, 350, 1.5], [11, 700, 1.9]], 1)
+    for source in (fit_profiles(few), LEVELS):
+        lines = plan_contexts(source, 4, run_seconds=None).describe().splitlines()
+        assert sum(doubt in line for line in lines) == 1
+    assert doubt not in plan_contexts(gzip[1], 4).describe()
 
 
 def test_a_plan_from_a_model_has_its_costs_and_no_known_contexts(gzip):
