@@ -357,3 +357,21 @@ def test_messages_and_results_in_an_encoding_that_lacks_them(folder):
     assert done.returncode == 0, done.stderr
     assert b"gr\\xf6\\xdfe.nc: 1 context," in done.stdout
     assert (folder / "größe.nc").exists()
+
+
+def test_pot_imports_no_other_library_of_arrays_in_the_command(tmp_path):
+    for library in ("torch", "jax", "cupy", "tensorflow"):
+        (tmp_path / f"{library}.py").write_text(f"raise SystemExit('{library} was imported')")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("POT_BACKEND")}
+    environment["PYTHONPATH"] = str(tmp_path)
+    code = "from msbgen.cli.main import main\nassert main(['check', 'none.nc']) == 3\nimport ot"
+
+    def imported(script):
+        return subprocess.run(
+            [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True,
+            text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    done = imported(code)
+    assert (done.returncode, done.stderr) == (0, "msbgen: none.nc: no such file.\n")
+    assert "was imported" in imported("import ot").stderr  # what the command prevents

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from faulty import machine, task
 from msbgen.faults.hypotheses import Hypothesis
-from msbgen.faults.search import _accepted, _refined, _Search, find_faulty_contexts
+from msbgen.faults.search import _accepted, _limited, _refined, _Search, find_faulty_contexts
 
 
 def faulty_contexts(contexts, time, counts, variance=None, exempt=()):
@@ -82,6 +82,32 @@ def test_an_exchange_that_only_counts_show_is_found():
     time[[1, 25]], counts[[1, 25]] = time[[25, 1]], counts[[25, 1]]
     (one,) = faulty_contexts(contexts, time, counts).hypotheses
     assert one.kind == "exchanged"
+
+
+@pytest.mark.parametrize(("n", "outside"), [(8, 1), (39, 1), (40, 2), (60, 3)])
+def test_totals_are_limited_to_eight_times_the_largest_outside_of_a_twentieth(n, outside):
+    counts = np.column_stack([np.full(n, 2.0), np.linspace(1.0, 2.0, n)])
+    counts[:outside, 0] = [15.0, 17.0, 1e9][:outside]
+    expected = counts.copy()
+    expected[:outside, 0] = np.minimum(counts[:outside, 0], 16.0)
+    np.testing.assert_array_equal(_limited(counts), expected)
+    counts[outside, 0] = 4.0  # one more context is above the others, and the limit is its own
+    assert _limited(counts)[:, 0].max() == max(counts[: outside + 1, 0].clip(max=32.0))
+
+
+def test_how_far_a_total_is_above_the_limit_changes_nothing():
+    contexts = machine()
+    time, counts = task(contexts, seed=3)
+    time[4] *= 2.0
+    found = []
+    for times in (8.0, 1e3, 1e9):
+        far = counts.copy()
+        far[7, -1] = times * np.delete(counts[:, -1], 7).max()
+        found.append(faulty_contexts(contexts, time, far))
+    assert found[0].hypotheses
+    for other in found[1:]:
+        assert other.hypotheses == found[0].hypotheses
+        np.testing.assert_array_equal(other.factor, found[0].factor)
 
 
 @pytest.mark.parametrize("place", [7, 13, 20])
