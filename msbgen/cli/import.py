@@ -1,6 +1,7 @@
 """``msbgen import``: recordings of real machines into one profile file."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from msbgen.cli import options as shared
@@ -34,7 +35,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--places", type=names, metavar="P;...", help="CPUs, cores, threads to take (all, added)"
     )
-    text = "columns of a table: 'time [ms]' = 'header' in [columns], totals, rates, separator"
+    text = "columns of a table: 'time [ms]' = 'header' in [columns], totals, rates, separator; "
+    text += "resources, if FILEs are tables of all runs"
     verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
     text = "without --columns: column of a table whose cycles measure the time"
     verb.add_argument("--cycles", metavar="COLUMN", help=text)
@@ -79,26 +81,35 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import partial, schema, store
     from msbgen.data.columns import ColumnMap
-    from msbgen.measure import imports, manifest, progress_counters
+    from msbgen.measure import imports, manifest, progress_counters, run_tables
     from msbgen.measure.readers.formats import RecordingReader
 
-    if options.manifest:
-        planned = manifest.read_manifest(options.manifest)
-    else:
-        planned = manifest.manifest_from_names(options.recordings, options.names or "")
-    planned = manifest.with_levels_and_task(
-        planned, levels=options.levels or {}, task=options.task or ""
-    )
-    columns = manifest.read_columns(options.columns) if options.columns else planned.columns
+    columns = manifest.read_columns(options.columns) if options.columns else None
     if options.cycles:
         columns = ColumnMap(cycles=options.cycles, clock=options.at)
     reader = RecordingReader(
         options.form, options.events or (), options.places or (), options.step, columns
     )
+    recordings = None
+    if columns is not None and columns.resources:
+        if options.manifest or options.names:
+            raise UsageError(
+                "--columns lists 'resources', of tables of all runs; drop --manifest or --names."
+            )
+        planned, recordings = run_tables.read_run_tables(options.recordings, reader)
+    elif options.manifest:
+        planned = manifest.read_manifest(options.manifest)
+        reader = replace(reader, columns=columns or planned.columns)
+    else:
+        planned = manifest.manifest_from_names(options.recordings, options.names or "")
+    planned = manifest.with_levels_and_task(
+        planned, levels=options.levels or {}, task=options.task or ""
+    )
     with Progress("reading") as step:
         dataset, warnings = imports.import_recordings(
-            planned, reader, interval=options.interval, clock=options.clock, progress=step
-        )
+            planned, reader, recordings=recordings, interval=options.interval, clock=options.clock,
+            progress=step,
+        )  # fmt: skip
     store.write_profiles(dataset, options.out, overwrite=options.force)
     for sentence in warnings:
         shared.print_message(f"warning: {sentence}")

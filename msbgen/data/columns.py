@@ -175,7 +175,8 @@ class Table:
         self.file = path_of(path).name
         (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
         self.header = tuple(header)
-        titles = dict(columns.columns) or {title: title for title in header}
+        named = [title for title in header if title or known]  # an index has none
+        titles = dict(columns.columns) or {title: title for title in named}
         mapped = [bare_name(title) for title in titles]
         for name in (*columns.resources, *columns.counters):  # those listed keep their own header
             own = [title for title in header if bare_name(title) == name]

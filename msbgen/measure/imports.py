@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import xarray as xr
 
@@ -25,18 +25,24 @@ def import_recordings(
     manifest: Manifest,
     reader: RecordingReader,
     *,
+    recordings: Iterable[Recording] | None = None,
     interval: float | None = None,
     clock: str | None = None,
     progress: OnProgress | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
     """Profile dataset of the recordings of a manifest, not validated, and one warning of each kind.
 
+    `recordings` are those of its entries where they were read before, as from tables of all runs.
     For `interval` and `clock` see :func:`msbgen.measure.dataset.profile_dataset`.  ProfileError: a
     recording cannot be read, or the recordings do not fit together.
     """
+    if recordings is None:
+        recordings = (
+            reader.in_context(entry.context, manifest.resources).read(entry.path)
+            for entry in manifest.entries
+        )
     runs, warnings, last_bins = [], [], []
-    for done, entry in enumerate(manifest.entries):
-        recording = reader.in_context(entry.context, manifest.resources).read(entry.path)
+    for done, (entry, recording) in enumerate(zip(manifest.entries, recordings, strict=True)):
         warnings += recording.warnings
         duration = entry.metadata.get("duration")
         if duration is None:
@@ -55,7 +61,7 @@ def import_recordings(
             what = f"the durations of {len(last_bins)} runs are those of their last stamps"
         warnings.append(
             f"{what} with a count, up to {max(last_bins):.2g} s after the end of the run; add a "
-            f"column 'duration' to the manifest."
+            f"column 'duration' to the manifest or table."
         )
 
     def second_half(done: int, total: int) -> None:

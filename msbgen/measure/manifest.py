@@ -452,12 +452,21 @@ def _entry(
     return entry
 
 
+def check_resources(source: str, names: Sequence[str]) -> None:
+    """Raise :class:`ProfileError` for names that no resource may have."""
+    for name in names:
+        if not _TITLE.fullmatch(name) or "[" in name:
+            raise ProfileError(
+                f"{source}: resource {quoted(name)} is invalid; letters, digits and '_' are wanted."
+            )
+        if _is_reserved(name):
+            raise ProfileError(f"{source}: '{name}' is a name that msbgen reserves; rename it.")
+
+
 def _checked(path: Path, manifest: Manifest) -> Manifest:
     if not manifest.resources:
         raise ProfileError(
             f"{path.name}: has no resource; one or more, such as 'cpu_quota [%]', are wanted."
         )
-    for name in manifest.resources:
-        if _is_reserved(name):
-            raise ProfileError(f"{path.name}: '{name}' is a name that msbgen reserves; rename it.")
+    check_resources(path.name, list(manifest.resources))
     return manifest

@@ -10,12 +10,16 @@ from typing import Any
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.columns import ColumnMap, bare_name, column_map, unit_of
+from msbgen.data.schema import COMPLETE
 from msbgen.data.units import BYTES, HERTZ, JOULES, WATTS
+from msbgen.measure.dataset import RUN_METADATA
 
 # Names of columns that are no events.
 TIME, PLACE, CLOCK = "time", "place", "clock"
 # Keys of a column map of recordings.
 MAP_KEYS = ("columns", "totals", "rates", "separator", "cycles", "clock")
+# Columns about runs, where the map lists resources.
+RUN_COLUMNS = ("duration", COMPLETE, *RUN_METADATA)
 _CLOCK_TEXT = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\s*([kMG]?Hz)\s*")
 # No unit of a column is as large.
 _MOST = 1e18
@@ -26,8 +30,10 @@ def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
 
     ProfileError: a key that is unknown or of another form, no column of the time, or no events.
     """
-    columns = column_map(content, source, MAP_KEYS, ("columns",))
-    check_recording_map(columns, source)
+    needed = () if "resources" in content else ("columns",)
+    columns = column_map(content, source, (*MAP_KEYS, "resources"), needed)
+    if columns.columns:
+        check_recording_map(columns, source)
     return columns
 
 
@@ -73,6 +79,8 @@ def factor_of(unit: str, *, rate: bool) -> float:
 def events_of(columns: ColumnMap, names: Sequence[str]) -> list[str]:
     """Names of the columns that are events."""
     others = (CLOCK, PLACE) if columns.cycles else (TIME, PLACE)
+    if columns.resources:
+        others += (*columns.resources, "run", *RUN_COLUMNS)
     return [name for name in names if name not in others]
 
 
@@ -85,6 +93,8 @@ def _check_cycles(columns: ColumnMap, units: Mapping[str, str], source: str) -> 
             f"({there}), and no column 'time', are wanted."
         )
     if columns.clock == CLOCK and units.get(CLOCK) in HERTZ:
+        return
+    if columns.clock in columns.resources and units.get(columns.clock) in HERTZ:
         return
     if not (_CLOCK_TEXT.fullmatch(columns.clock) and hertz_of(columns.clock) > 0):
         raise ProfileError(

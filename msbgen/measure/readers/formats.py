@@ -37,7 +37,10 @@ class RecordingReader:
         """The recording in a file; ProfileError if it cannot be read, or has another format."""
         if self.format == "perf":
             return read_perf(path, self.events, self.places)
-        rows = self._rows(path)
+        return self.assemble(self._rows(path))
+
+    def assemble(self, rows: Rows) -> Recording:
+        """The recording of rows; ProfileError as :meth:`read`."""
         return assemble(rows, self.events, self._places(rows))
 
     def in_context(

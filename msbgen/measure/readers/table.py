@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +47,16 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     row at 0 s counts nothing: totals are relative to it.  Cells of events may be missing: counts
     and rates are NaN there, totals are interpolated.
     """
-    table = Table(path, columns)
-    titles = columns.columns or {title: title for title in table.header}
-    check_recording_map(replace(columns, columns=titles), Path(path).name)
-    return TableCells(table, columns).rows(np.arange(len(table.lines)))
+    table = checked_table(path, columns)
+    return TableCells(table, columns).rows(np.arange(len(table.lines)), clock=columns.clock)
+
+
+def checked_table(path: str | os.PathLike[str], columns: ColumnMap) -> Table:
+    """The table in a file, whose columns fit the map; errors as :func:`read_table`."""
+    table = Table(path, columns, needed=columns.resources)
+    titles = columns.columns or {title: title for title in table.header if title}
+    check_recording_map(replace(columns, columns=titles), table.file)
+    return table
 
 
 class TableCells:
@@ -69,11 +74,14 @@ class TableCells:
             self._times = table.numbers(TIME) * UNITS[table.unit(TIME)]
 
     @np.errstate(over="ignore", invalid="ignore")  # refused where it matters
-    def rows(self, at: NDArray[np.int64], clock: str = "") -> Rows:
-        """The rows of a recording, `at` these rows of the table; `clock` is that of its cycles."""
+    def rows(self, at: NDArray[np.int64], *, clock: str, source: str = "") -> Rows:
+        """The rows of a recording, `at` these rows of the table; `clock` is that of its cycles.
+
+        `source` is the recording in messages, the file by default.
+        """
         table, columns = self._table, self._columns
         if columns.cycles:
-            since = self._seconds_of_cycles(at, clock or columns.clock)
+            since = self._seconds_of_cycles(at, clock)
             times = _sums(since, self._places[at])
         else:
             at = at[np.argsort(self._times[at], kind="stable")]
@@ -107,8 +115,8 @@ class TableCells:
         later = times != 0
         values = {event: cells[later] for event, cells in values.items()}
         return rows_of(
-            table.file, self._lines[at][later].tolist(), times[later], places[later].tolist(),
-            values, self._warnings(missing, absent), units,
+            source or table.file, self._lines[at][later].tolist(), times[later],
+            places[later].tolist(), values, self._warnings(missing, absent), units,
         )  # fmt: skip
 
     def _warnings(self, missing: dict[str, int], absent: list[str]) -> tuple[str, ...]:
