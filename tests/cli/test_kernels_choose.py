@@ -18,7 +18,9 @@ HEADER = "kind,clock [GHz],runtime [ms],power [W]\n"
 @pytest.fixture
 def table(folder):
     """Six programs at six clocks, and one that was measured at the highest alone."""
-    drawn = programs(7, seed=0)
+    # a seed whose last program is within the range of the six others: only they tell how its time
+    # scales (test_chooser.py), and beyond their range energies are up to a fifth off
+    drawn = programs(7, seed=2)
     lines = [
         f"{name},{clock},{1e3 * drawn.time[p, c]},{drawn.power[p, c]}\n"
         for p, name in enumerate(drawn.programs)

@@ -237,3 +237,24 @@ def test_several_probes_are_different_and_begin_with_the_next(drawn, chooser):
     assert len(chooser.next_probes(known, 99)) == 5
     with pytest.raises(ArgumentError, match="count is 0"):
         chooser.next_probes(known, 0)
+
+
+def test_a_single_run_errs_most_for_programs_beyond_the_few_others():
+    """One run does not show how much of the time scales: only the others tell."""
+    far = []
+    for seed in range(12):
+        drawn = programs(7, seed=seed)
+        time, energy = drawn.time.copy(), drawn.energy.copy()
+        time[6, :-1] = energy[6, :-1] = np.nan
+        costs = replace(drawn, time=time, energy=energy)
+        chooser = Chooser(costs, ConfigurationModel(), miscoverage=0.2)
+        found = chooser.predictions(costs.take([6]), supported=True)
+        at, true = int(np.argmin(found.energy)), drawn.energy
+        relative = true / true[:, -1:]
+        others = relative[:6].min(axis=0), relative[:6].max(axis=0)
+        is_beyond = ((relative[6] < others[0]) | (relative[6] > others[1])).any()
+        error = abs(found.energy[at] / true[6, at] - 1)
+        assert error < (0.25 if is_beyond else 0.15)
+        assert true[6, at] < 1.02 * true[6].min()  # the choice is right in either case
+        far.append(is_beyond)
+    assert 0 < sum(far) < len(far)
