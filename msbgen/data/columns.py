@@ -5,7 +5,7 @@ unit is a number, ``[1]``.  A table with other headers is read through a *column
 
 .. code-block:: toml
 
-    resources = ["gpu_clock"]          # kernels: columns with the settings of the machine
+    resources = ["gpu_clock"]          # columns with the settings of the machine
     counters = ["hits"]                # kernels: columns with events; all others are parameters
     kind = "mobilenet"                 # kernels: kind of all rows, where no column has it
     totals = ["misses"]                # recordings: events since the start, not since the last row
@@ -33,6 +33,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,7 +43,7 @@ from msbgen.core.arguments import checks_fields
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
-from msbgen.data.tables import check_width, read_lines, shown
+from msbgen.data.tables import check_separator, check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.data.units import HERTZ, JOULES, WATTS
 from msbgen.data.variables import Variable
@@ -68,7 +69,7 @@ _TEXTS = ("kind", "separator", "cycles", "clock")
 class ColumnMap:
     """Which columns of a table hold which quantities."""
 
-    resources: tuple[str, ...] = ()  # settings of the machine; of kernels
+    resources: tuple[str, ...] = ()  # settings of the machine
     counters: tuple[str, ...] = ()  # events; of kernels
     # header in the file by name with unit; empty: own headers
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -155,6 +156,20 @@ def _check_units(file: str, titles: Mapping[str, str]) -> None:
             )
 
 
+def _without_comments(
+    lines: list[tuple[int, list[str]]], headers: Sequence[str]
+) -> list[tuple[int, list[str]]]:
+    """Lines from the header on, which may begin with '#': one of `headers`, or above numbers."""
+    comments = list(
+        takewhile(lambda line: line[1][0].startswith("#") and line[1][0] not in headers, lines)
+    )
+    rest = lines[len(comments) :]
+    if comments and (not rest or all(map(NUMBER.fullmatch, rest[0][1]))):
+        number, cells = comments[-1]
+        return [(number, [cells[0].lstrip("# "), *cells[1:]]), *rest]
+    return rest
+
+
 class Table:
     """A CSV file whose columns go by names.
 
@@ -173,8 +188,12 @@ class Table:
         joined: Sequence[str] = (),
     ) -> None:
         self.file = path_of(path).name
-        (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
+        lines = read_lines(path, columns.separator)
+        (first, header), *body = _without_comments(lines, [*columns.columns.values()]) or [(1, [])]
+        wanted = "separator = SEPARATOR in a column map is wanted"
+        check_separator(f"{self.file}: line {first}", header, columns.separator, wanted)
         self.header = tuple(header)
+        self._decimal_commas = columns.separator != ","
         named = [title for title in header if title or known]  # an index has none
         titles = dict(columns.columns) or {title: title for title in named}
         mapped = [bare_name(title) for title in titles]
@@ -242,9 +261,15 @@ class Table:
         )
 
     def numbers(self, name: str, *, empty: bool = False) -> Floats:
-        """Cells of a column; NaN where one is empty or 'NaN', if cells may be `empty`."""
+        """Cells of a column; NaN where one is empty or 'NaN', if cells may be `empty`.
+
+        Numbers may have decimal commas where these do not separate columns.
+        """
         values = np.full(len(self.lines), np.nan)
-        for row, cell in enumerate(self.texts(name)):
+        cells = self.texts(name)
+        if self._decimal_commas and not any("." in cell for cell in cells):
+            cells = [cell.replace(",", ".", 1) for cell in cells]
+        for row, cell in enumerate(cells):
             if empty and cell.lower() in MISSING:
                 continue
             if not NUMBER.fullmatch(cell) or not np.isfinite(float(cell)):

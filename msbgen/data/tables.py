@@ -198,6 +198,19 @@ def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple
         raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
 
 
+def check_separator(place: str, header: Sequence[str], separator: str, wanted: str) -> None:
+    """Raise :class:`ProfileError` for a header of one cell in which another separator stands.
+
+    `wanted` ends the sentence; ``SEPARATOR`` in it is the one that was found.
+    """
+    found = [mark for mark in ",;\t|" if mark != separator and mark in "".join(header)]
+    if len(header) == 1 and found:
+        mark = max(found, key=header[0].count)
+        name = r"\t" if mark == "\t" else mark
+        wanted = wanted.replace("SEPARATOR", f'"{name}"')
+        raise ProfileError(f"{place} is one cell with '{name}': {wanted}.")
+
+
 def check_width(place: str, cells: Sequence[str], header: int, least: int | None = None) -> None:
     """Raise :class:`ProfileError` for a line with another number of cells than its header.
 

@@ -17,7 +17,7 @@ from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.columns import ColumnMap
 from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
-from msbgen.data.tables import check_width, read_lines, shown
+from msbgen.data.tables import check_separator, check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA
 from msbgen.measure.readers.column_map import MAP_KEYS, recording_map
@@ -204,8 +204,8 @@ def _parse_parts(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
             units[match[1]] = match[3] or "1"
     if not units:
         raise ProfileError(
-            f"{name}: has no context; a name such as 'gzip__ways=04__run=03.perf.csv', a "
-            f"pattern or a manifest is wanted."
+            f"{name}: has no context; a name such as 'gzip__ways=04__run=03.perf.csv', a pattern, "
+            f"a manifest, or 'resources' in the --columns of a table of all runs is wanted."
         )
     return task, values, units
 
@@ -260,6 +260,7 @@ def _pattern_parser(pattern: str) -> Any:
 
 def _read_csv(path: Path) -> Manifest:
     (first, header), *body = read_lines(path) or [(1, [])]
+    check_separator(f"{path.name}: line {first}", header, ",", "commas between columns are wanted")
     titles = [_title(path.name, first, cell) for cell in header]
     names = [name for name, _ in titles]
     if names.count("file") != 1 or len(set(names)) < len(names):
@@ -296,9 +297,13 @@ def _read_csv(path: Path) -> Manifest:
 def _title(source: str, line: int, cell: str) -> tuple[str, str]:
     match = _TITLE.fullmatch(cell)
     if not match:
+        name, bracket, unit = cell.partition("[")
+        plain = re.sub(r"\W+", "_", name.strip()).strip("_")
+        wanted = "'name' or 'name [unit]'"
+        if _TITLE.fullmatch(plain):
+            wanted = f"'{plain}{bracket and ' ['}{unit}', without blanks or signs,"
         raise ProfileError(
-            f"{source}: line {line}: column {quoted(cell)} is invalid; 'name' or 'name [unit]' "
-            f"is wanted."
+            f"{source}: line {line}: column {quoted(cell)} is invalid; {wanted} is wanted."
         )
     return match[1], match[2] or ""
 

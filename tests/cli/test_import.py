@@ -117,3 +117,21 @@ def test_cycles_at_the_clock_of_the_context_are_the_time(tmp_path, msbgen):
     lone = msbgen(*arguments, "--cycles", "CYCLES", "--force")
     assert lone.returncode == 2
     assert "--cycles and --at go together" in lone.stderr
+
+
+def test_one_table_of_all_runs(tmp_path, msbgen):
+    rows = "".join(f"{ways},0,{t},{ways}\n" for ways in (2, 4) for t in (0.1, 0.2))
+    (tmp_path / "t.csv").write_text(f"ways,run,time [s],items\n{rows}")
+    (tmp_path / "map.toml").write_text('resources = ["ways"]\n')
+    asked = ("import", "t.csv", "-o", "o.nc", "--form", "table")
+    done = msbgen(*asked, "--columns", "map.toml", "--levels", "ways=2:8:2")
+    assert done.returncode == 0, done.stderr
+    assert "time measures progress, as no counter was chosen from items" in done.stderr
+    found = read_profiles(tmp_path / "o.nc")
+    assert found["ways"].values.tolist() == [2, 4]
+    assert found["ways"].attrs["levels"].tolist() == [2, 4, 6, 8]
+    both = msbgen(*asked, "--columns", "map.toml", "--names", "{ways}.csv", "--force")
+    assert both.returncode == 2
+    assert "drop --manifest or --names" in both.stderr
+    alone = msbgen(*asked, "--force")
+    assert "'resources' in the --columns of a table of all runs" in alone.stderr

@@ -113,3 +113,43 @@ def test_lists_of_names_without_a_name_or_with_one_twice_are_refused(tmp_path, n
     path = written(tmp_path, f"resources = {names}", "map.toml")
     with pytest.raises(ProfileError, match=message):
         read_column_map(path, ("resources",), ("resources",))
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "sentence"),
+    [
+        ("t;A\n1;2\n", ",", "line 1 is one cell with ';': separator = \";\" in a column map is"),
+        ("# made\nt\tA\n1\t2\n", ",", "line 2 is one cell with '\\t': separator = \"\\t\" in a"),
+        ("t,A\n1,2\n", ";", "line 1 is one cell with ',': separator = \",\" in a column map is"),
+    ],
+)
+def test_another_separator_is_named(tmp_path, text, separator, sentence):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ProfileError) as caught:
+        Table(tmp_path / "t.csv", ColumnMap(separator=separator))
+    assert sentence in str(caught.value)
+
+
+def test_decimal_commas_are_read_where_they_separate_no_columns(tmp_path):
+    (tmp_path / "t.csv").write_text("t;A;B\n0,5;1,25e3;1.5\n1;-7;2,5\n")
+    table = Table(tmp_path / "t.csv", ColumnMap(separator=";"))
+    assert table.numbers("t").tolist() == [0.5, 1]
+    assert table.numbers("A").tolist() == [1250, -7]
+    with pytest.raises(ProfileError, match="line 3 has the B '2,5'; a number is wanted"):
+        table.numbers("B")  # both signs: the comma may separate thousands
+    (tmp_path / "t.csv").write_text("t;A\n1;1,234,567\n")
+    with pytest.raises(ProfileError, match="line 2 has the A '1,234,567'"):
+        Table(tmp_path / "t.csv", ColumnMap(separator=";")).numbers("A")
+
+
+@pytest.mark.parametrize("header", ["# tool 1.0\n# host a, b\nt,A\n", "# tool 1.0\n# t,A\n"])
+def test_comments_above_the_header_are_left_out(tmp_path, header):
+    (tmp_path / "t.csv").write_text(f"{header}1,2\nx,4\n")
+    table = Table(tmp_path / "t.csv")
+    assert table.names == ["t", "A"]
+    assert table.numbers("A").tolist() == [2, 4]
+    with pytest.raises(ProfileError, match=f"line {header.count(chr(10)) + 2} has the t 'x'"):
+        table.numbers("t")
+    (tmp_path / "t.csv").write_text("#t,A\n1,2\n")
+    own = Table(tmp_path / "t.csv", ColumnMap(columns={"time": "#t"}))
+    assert own.numbers("time").tolist() == [1]

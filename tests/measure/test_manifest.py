@@ -80,7 +80,9 @@ def test_toml_tells_the_same_and_more(tmp_path):
     [
         ("file,", "path,", "a header 'file,NAME [unit],...' with each name once is wanted"),
         ("ways", "cpu_quota", "with each name once"),
-        ("ways", "2ways", "line 1: column '2ways' is invalid"),
+        ("ways", "2ways", "line 1: column '2ways' is invalid; 'name' or 'name [unit]' is wanted"),
+        ("ways", "batch size [1]", "'batch_size [1]', without blanks or signs, is wanted"),
+        (CSV, CSV.replace(",", ";"), "line 1 is one cell with ';': commas between columns"),
         ("ways", "duration [s]", "with each name once"),
         ("20,4,3000", "x,4,3000", "line 2: 'cpu_quota' is 'x'; a number is wanted"),
         ("20,4,3000", ",4,3000", "line 2: 'cpu_quota' is ''; a number is wanted"),
