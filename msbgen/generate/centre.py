@@ -207,15 +207,18 @@ class Centre:
 
     def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
         """Centre of the `kept` contexts, with a trend that was fitted to their means `states`."""
-        return replace(
+        fitted = trend.predict(trend.contexts)
+        centre = replace(
             self,
             total=self.total[kept],
             slowdown=self.slowdown[kept],
             time_imputed=self.time_imputed[kept],
             trend=trend,
-            context_residual=log_ratio(states, trend.predict(trend.contexts)),
+            context_residual=log_ratio(states, fitted),
             shrinkage=self.shrinkage[kept],
         )
+        vars(centre)["_fitted"] = fitted
+        return centre
 
     def log_weights(self, query: Floats) -> Floats:
         """Log of the kernel between contexts and known ones, (q, n_known), 0 for the nearest."""

@@ -186,7 +186,9 @@ class Trend:
                 f"states has {amounts.shape[2]} quantities; the {len(self.offset)} of the trend "
                 f"are wanted."
             )
-        problem = Problem(self._known, amounts, weight, self.offset, Folds.alone(len(amounts)))
+        folds = Folds.alone(len(amounts))
+        smoothers = {} if are_many(known) else {self.form: self._smoother}
+        problem = Problem(self._known, amounts, weight, self.offset, folds, smoothers)
         caps = tuple(refit_cap(problem, known, cap) for cap in self.caps)
         sums = amounts.sum(axis=1, keepdims=True)
         refitted = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
@@ -548,8 +550,11 @@ def _assemble(
     sums: tuple[Trend, ...],
 ) -> Trend:
     fit = problem.fit(parameters)
-    return Trend(
+    trend = Trend(
         known, problem.amounts, problem.weights, names, parameters.form, parameters.lengths,
         parameters.nugget, problem.offset, fit.mean, fit.lowest, fit.highest, fit.coefficients,
         caps, sums, (),
     )  # fmt: skip
+    if not are_many(known):  # what a smoother of few contexts has computed is small
+        vars(trend)["_smoother"] = problem.smoother(parameters.form)
+    return trend

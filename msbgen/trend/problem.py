@@ -6,7 +6,7 @@ the contexts.  In errors a bin is weighted by its share of the quantity's amount
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,6 +53,8 @@ class Problem:
     weights: Floats  # (n,) of the contexts, mean 1; noise variances are inverse
     offset: Floats  # (k,): added within the logarithm
     folds: Folds  # the held-out predictions
+    # smoothers over z by form, each made at its first use
+    smoothers: dict[str, Smoother] = field(default_factory=dict)
 
     def in_segments(self, segments: int, floor: float) -> Problem:
         """The problem of so many sums of neighbouring bins; `floor` as of `offsets`."""
@@ -100,13 +102,11 @@ class Problem:
         margin = _MARGIN * (highest - lowest) + _LEAST_MARGIN
         return lowest - margin, highest + margin
 
-    @cached_property
-    def _smoothers(self) -> dict[str, Smoother]:
-        return {form: smoother(self.z) for form, smoother in SMOOTHERS.items()}
-
     def smoother(self, form: str) -> Smoother:
         """The smoother of a form over the known contexts."""
-        return self._smoothers[form]
+        if form not in self.smoothers:
+            self.smoothers[form] = SMOOTHERS[form](self.z)
+        return self.smoothers[form]
 
     def fit(self, parameters: SmoothingParameters) -> Fit:
         """The fit of every quantity; MeasurementError for contexts too close together."""

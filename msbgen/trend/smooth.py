@@ -69,9 +69,13 @@ class GaussianProcess:
     def _pairs(self) -> Pairs:
         return Pairs(self._known, self._known)
 
+    def __reduce__(self) -> tuple[type[GaussianProcess], tuple[Floats]]:
+        return type(self), (self._known,)  # pairs hold a lock, and are computed again
+
     def predict(self, z: Floats, coefficients: Floats, lengths: Floats, nugget: Floats) -> Floats:
         """See :class:`Smoother`; independent of the nugget."""
-        return Pairs(z, self._known).covariances(lengths) @ coefficients
+        pairs = self._pairs if np.array_equal(z, self._known) else Pairs(z, self._known)
+        return pairs.covariances(lengths) @ coefficients
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
         """See :class:`Smoother`; MeasurementError for points so close that none is determined."""
