@@ -461,6 +461,27 @@ def near_contexts(
     return table
 
 
+def beyond_levels(
+    contexts: NDArray[np.float64], resources: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """A sentence for each resource that has contexts (n, m) which the platform cannot set.
+
+    These are below or above all ``levels`` of its attributes (:func:`resource_attrs`).
+    """
+    for column, (name, attrs) in zip(contexts.T, resources.items()):
+        levels = np.atleast_1d(np.asarray(attrs.get("levels", column), dtype=float))
+        near = same_level(column, levels.min()) | same_level(column, levels.max())
+        beyond = ((column < levels.min()) | (column > levels.max())) & ~near
+        if beyond.any():
+            first = int(np.argmax(beyond))
+            more = int(beyond.sum()) - 1
+            yield (
+                f"resource '{name}' is {column[first]:g} in context {first}"
+                + (f" and beyond its levels in {more} more" if more else "")
+                + f"; the platform can set {span(levels)}, by the levels of the file."
+            )
+
+
 def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any]) -> Iterator[str]:
     """One sentence if a resource has a value that is plainly in another unit.
 

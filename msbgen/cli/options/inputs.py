@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msbgen.cli.options.messages import Progress, UsageError, show, show_table
+from msbgen.cli.options.messages import Progress, UsageError, print_message, show, show_table
 
 if TYPE_CHECKING:
     import argparse
@@ -59,14 +59,25 @@ def contexts(source: str, levels: Levels, labels: Labels | None = None) -> NDArr
 def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
     """Contexts of a source that may be generated from measured profiles.
 
+    Prints a warning about contexts that the platform cannot set, by the levels of the profiles.
     Errors as :func:`contexts`, and a ProfileError for contexts in other units or without a
     positive level, before the long work of a fit.
     """
-    from msbgen.data.schema import context_table, level_labels, near_contexts, resource_attrs
+    from msbgen.data.schema import (
+        beyond_levels,
+        context_table,
+        level_labels,
+        near_contexts,
+        resource_attrs,
+    )
 
+    resources = resource_attrs(measured)
     found = contexts(source, levels_of(measured), level_labels(measured))
     with errors_of_contexts(source):
-        return near_contexts(found, context_table(measured), resource_attrs(measured))
+        found = near_contexts(found, context_table(measured), resources)
+    for sentence in beyond_levels(found, resources):
+        print_message(f"warning: {source}: {sentence}")
+    return found
 
 
 def read_runs(path: Path, *, keep_all: bool) -> xr.Dataset:
