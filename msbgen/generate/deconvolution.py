@@ -298,7 +298,8 @@ def deconvolved_counts(
     expected, part, sums = (np.empty_like(start) for _ in range(3))
     given = bins * position, amounts, expected, runs.context, missing, sums
     # logarithms over the start, (k − 1, rows, bins): one row while those of all contexts are equal
-    rows = max((kernel.shape[0] for kernel in kernels), default=1)
+    is_shared = all(isinstance(kernel, np.ndarray) and len(kernel) == 1 for kernel in kernels)
+    rows = 1 if is_shared else len(prior)
     at = last = last_step = np.zeros((len(start), rows, bins))
 
     def distribute(logs: Floats) -> None:
