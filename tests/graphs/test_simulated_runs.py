@@ -1,6 +1,7 @@
 """The simulated SoC against a slow one, closed forms, and invariants of every graph."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -23,11 +24,14 @@ TABLES = {
     "b": soc.toy_table(((1.0, 0.8, 0.3, 1.0),)),
     "c": soc.toy_table(((0.1, 0.2, 0.0, 1.0), (0.2, 0.1, 1.4, 5.0), (0.7, 0.9, 0.2, 3.0))),
 }
-# computers that heat within a run, so that clocks are stepped down and up again
-QUICK_TO_HEAT = {
-    key: Simulator(replace(TX2, time_constant=0.7, shared_by=key[0], shares=key[1]), TABLES)
-    for key in product(("cluster", "device"), SHARES)
-}
+SHARED = [*product(("cluster", "device"), SHARES)]  # by what, and how
+
+
+@cache
+def quick_to_heat(by, shares):
+    """A computer that heats within a run, so that clocks are stepped down and up again."""
+    device = replace(TX2, time_constant=0.7, shared_by=by, shares=shares)
+    return Simulator(device, TABLES)
 
 
 @st.composite
@@ -52,11 +56,11 @@ def contexts(draw):
     programs(),
     contexts(),
     st.sampled_from([25.0, 45.0, 49.9, 55.0]),
-    st.sampled_from([*QUICK_TO_HEAT]),
+    st.sampled_from(SHARED),
 )
 @settings(max_examples=25)
 def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
-    simulator = QUICK_TO_HEAT[shared]
+    simulator = quick_to_heat(*shared)
     device = simulator.device
     rank = np.arange(graph.sizes["task"], dtype=float)[::-1]
     given_ = {"order": rank, "temperature": start, "noise": False}
@@ -76,7 +80,7 @@ def test_the_slow_simulator_finds_the_same(graph, context, start, shared):
 @given(programs(), contexts(), st.sampled_from([28.0, 48.0]))
 @settings(max_examples=25)
 def test_energy_is_the_integral_of_power_and_heat_follows_it(graph, context, start):
-    simulator = QUICK_TO_HEAT["cluster", "renewed"]
+    simulator = quick_to_heat("cluster", "renewed")
     device = simulator.device
     line = simulator.timeline(graph, context, temperature=start, rng=3)
     outcome = simulator.run(graph, context, temperature=start, rng=3)
