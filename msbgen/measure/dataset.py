@@ -18,7 +18,7 @@ from msbgen.data.gaps import LOST
 from msbgen.data.groups import clock_among
 from msbgen.data.quality import doubt_clock
 from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED
-from msbgen.measure.readers.recording import Recording
+from msbgen.measure.readers.recording import LATE, Recording
 from msbgen.measure.readers.resample import interval_count, resample
 
 # Optional variables of each run; `msbgen check` uses them.
@@ -124,7 +124,8 @@ def profile_dataset(
         raise ProfileError("there are no runs; one or more are wanted.")
     events = tuple(dict.fromkeys(event for run in runs for event in run.recording.events))
     units = _units(runs, resources)
-    step = interval if interval is not None else _recorded_interval(runs)
+    intervals = _recorded_intervals(runs)
+    step = interval if interval is not None else max(intervals)
     contexts, indices, n_runs = _indices(runs, list(resources))
     longest = max(interval_count(run.duration, step) for run in runs)
     shape = len(contexts), n_runs, longest, len(events)
@@ -148,6 +149,13 @@ def profile_dataset(
         for j, name in enumerate(events)
         if j not in counted
     ]
+    warnings += _naming_warnings({name: events[j] for j, name in enumerate(names) if j in counted})
+    if interval is None and step > LATE * min(intervals):
+        finer = sum(LATE * of_one < step for of_one in intervals)
+        warnings.append(
+            f"recordings have intervals from {min(intervals):g} to {step:g} s: the {finer} finer "
+            f"ones were resampled to {step:g} s; --interval sets another one for all."
+        )
     if not counted:
         raise ProfileError("no event was ever counted; measure other events.")
     labels = {names[j]: _label(events[j], units[events[j]]) for j in counted}
@@ -185,6 +193,16 @@ def profile_dataset(
     return dataset, [*warnings, *doubt_clock(dataset), *_timing_warnings(runs, step)]
 
 
+def _naming_warnings(events: Mapping[str, str]) -> list[str]:
+    """Sentences about counters whose names are not those of their `events`, which are taken."""
+    return [
+        f"event '{event}' is counter '{name}' in the file, as a resource or a column of msbgen "
+        f"has its name."
+        for name, event in events.items()
+        if name == f"event_{event.lower()}"
+    ]
+
+
 def _has_gaps(recording: Recording, event: str) -> bool:
     """Whether counts of an event are missing from a recording."""
     at = recording.events.index(event) if event in recording.events else None
@@ -213,10 +231,10 @@ def counter_names_of(events: Sequence[str], taken: Sequence[str] = ()) -> list[s
     return names
 
 
-def _recorded_interval(runs: Sequence[Run]) -> float:
-    """Longest sampling interval of the recordings, without those of a single, cut bin."""
+def _recorded_intervals(runs: Sequence[Run]) -> list[float]:
+    """Sampling intervals of the recordings, without those of a single, cut bin."""
     intervals = [run.recording.interval for run in runs if len(run.recording.times) > 1]
-    return max(intervals or [run.recording.interval for run in runs])
+    return intervals or [run.recording.interval for run in runs]
 
 
 def _label(event: str, unit: str) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 import xarray as xr
 
@@ -37,10 +38,7 @@ def import_recordings(
     recording cannot be read, or the recordings do not fit together.
     """
     if recordings is None:
-        recordings = (
-            reader.in_context(entry.context, manifest.resources).read(entry.path)
-            for entry in manifest.entries
-        )
+        recordings = _read(manifest, reader)
     runs, warnings, last_bins = [], [], []
     for done, (entry, recording) in enumerate(zip(manifest.entries, recordings, strict=True)):
         warnings += recording.warnings
@@ -77,6 +75,19 @@ def import_recordings(
         progress=second_half,
     )
     return dataset, merge_similar_messages([*warnings, *more_warnings])
+
+
+def _read(manifest: Manifest, reader: RecordingReader) -> Iterator[Recording]:
+    """The recordings of a manifest; errors name the folder where several files have one name."""
+    names = Counter(entry.path.name for entry in manifest.entries)
+    for entry in manifest.entries:
+        try:
+            yield reader.in_context(entry.context, manifest.resources).read(entry.path)
+        except ProfileError as error:
+            if names[entry.path.name] == 1:
+                raise
+            folder = entry.path.parent
+            raise ProfileError(*(f"{folder}: {problem}" for problem in error.problems)) from None
 
 
 def _check_duration(duration: float, recording: Recording, *, cut: bool) -> None:

@@ -176,3 +176,22 @@ def test_names_of_counters_are_unlike_and_never_reserved():
         np.ones((1, 1, len(names))), [1.0], [[1.0]], interval=1.0, resources=QUOTA,
         counters={name: {} for name in names},
     )  # fmt: skip
+
+
+def test_recordings_of_other_intervals_are_resampled_with_a_warning():
+    mixed = [
+        Run({"cpu_quota": q}, made(step=s), 12 * s) for q, s in ((1, 0.02), (2, 0.05), (3, 0.1))
+    ]
+    _, warnings = profile_dataset(mixed, QUOTA)
+    assert [text for text in warnings if "recordings have intervals" in text] == [
+        "recordings have intervals from 0.02 to 0.1 s: the 2 finer ones were resampled to 0.1 s; "
+        "--interval sets another one for all."
+    ]
+    assert not any("intervals from" in w for w in profile_dataset(mixed, QUOTA, interval=0.1)[1])
+
+
+def test_a_counter_that_a_resource_renames_is_said():
+    _, warnings = profile_dataset(
+        [Run({"ways": 1}, made(events=("Ways", "b")), 0.12)], {"ways": {"units": "1"}}
+    )
+    assert "event 'Ways' is counter 'event_ways' in the file" in " ".join(warnings)

@@ -6,6 +6,7 @@ import pytest
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ProfileError
 from msbgen.data.check import inspect_profiles
+from msbgen.data.columns import ColumnMap
 from msbgen.measure.imports import import_recordings, merge_similar_messages
 from msbgen.measure.manifest import Entry, Manifest
 from msbgen.measure.readers.formats import RecordingReader
@@ -81,3 +82,18 @@ def test_warnings_of_one_kind_are_said_once():
         ["a.csv: 3 of 10 bins are late.", "b.csv: 12 of 10 bins are late.", "odd.", "c.csv: gone."]
     )
     assert found == ["a.csv: 3 of 10 bins are late (and 1 more like it).", "odd.", "c.csv: gone."]
+
+
+def test_errors_name_the_folder_of_files_with_one_name(tmp_path):
+    entries = []
+    for level, text in ((1.0, "t,A\n0.1,3\n"), (2.0, "t,A\n0.1,x\n")):
+        (tmp_path / f"{level:g}").mkdir()
+        path = tmp_path / f"{level:g}" / "own.csv"
+        path.write_text(text)
+        entries.append(Entry(path, {"x": level}))
+    reader = RecordingReader("table", columns=ColumnMap(columns={"time [s]": "t", "a": "A"}))
+    units = {"x": {"units": "1"}}
+    with pytest.raises(ProfileError, match=r"2: own\.csv: line 2 has the a 'x'"):
+        import_recordings(Manifest(tuple(entries), units), reader)
+    with pytest.raises(ProfileError, match=r"^own\.csv: line 2"):
+        import_recordings(Manifest(tuple(entries[1:]), units), reader)
