@@ -130,7 +130,7 @@ costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv --objective front --laten
 costs.nc: kernels choose IN --miscoverage 0.4 -o p.csv --program p0 --probes 1
 costs.csv: kernels choose IN --miscoverage 0.4 -o p.csv --resources clock --objective edp
 energy.nc: kernels choose IN --miscoverage 0.4 -o p.csv
-bounds.nc: kernels choose energy.nc --bounds IN --miscoverage 0.4 -o p.csv
+bounds.nc: kernels choose energy.nc --bounds IN -o p.csv
 graph.nc: graph check IN -o g.json
 graph.json: graph check IN -o g.dot
 workflow.json: graph check IN -o g.json

@@ -41,7 +41,7 @@ def test_contexts_of_a_file_whose_resources_come_in_another_order(folder, truth,
 BAD_DATA = [
     ("head.csv", "line 1 is 'ways,clock'"),
     ("row.csv", "line 3 is '4,fast'"),
-    ("short.csv", "line 2 is '4'"),
+    ("short.csv", "line 2 has 1 cells, the header 2"),
     ("none.csv", "no contexts below"),
     ("twice.csv", "twice.csv: line 4 repeats the context of line 2"),
     ("endless.csv", "endless.csv: cannot be read as a table"),
