@@ -7,7 +7,7 @@ all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with 
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -170,16 +170,21 @@ def _fixed_metric(
 class _Constant(Trend):
     """The mean over the known contexts, whichever the context: the bridge does the rest."""
 
+    @classmethod
+    def of(cls, trend: Trend) -> "_Constant":
+        """The trend with the same fields."""
+        return cls(**{field.name: getattr(trend, field.name) for field in fields(trend)})
+
     def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
-        found = vars(super().refit(states, weights=weights))
-        return _Constant(**{**found, "coefficients": np.zeros_like(self.coefficients)})
+        found = self.of(super().refit(states, weights=weights))
+        return replace(found, coefficients=np.zeros_like(self.coefficients))
 
 
 def _constant(
     contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, **_about_caps: Any
 ) -> Trend:
     found = fit_trend(contexts, states, weights=weights, find_caps=False)
-    return _Constant(**vars(found)).refit(states, weights=weights)
+    return _Constant.of(found).refit(states, weights=weights)
 
 
 def _no_context_residual(log_weight: Floats, residual: Floats) -> Floats:
