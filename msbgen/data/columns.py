@@ -51,6 +51,8 @@ from msbgen.data.variables import Variable
 Floats = NDArray[np.float64]
 
 NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+# Groups of thousands, or a decimal comma and three digits; a group does not begin with 0.
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+", re.ASCII)
 # Cells without a value, in lower case.
 MISSING = ("", "nan", "na", "n/a", "<na>", "null", "none")
 _LISTS = ("resources", "counters", "totals", "rates")
@@ -263,11 +265,16 @@ class Table:
     def numbers(self, name: str, *, empty: bool = False) -> Floats:
         """Cells of a column; NaN where one is empty or 'NaN', if cells may be `empty`.
 
-        Numbers may have decimal commas where these do not separate columns.
+        Numbers may have decimal commas where these do not separate columns, and where not all of
+        a column may be separators of thousands.
         """
         values = np.full(len(self.lines), np.nan)
         cells = self.texts(name)
         if self._decimal_commas and not any("." in cell for cell in cells):
+            commas = [row for row, cell in enumerate(cells) if "," in cell]
+            if commas and all(_THOUSANDS.fullmatch(cells[row]) for row in commas):
+                wanted = "write it without a separator of thousands, or with a decimal point"
+                self.refuse(name, commas[0], wanted)
             cells = [cell.replace(",", ".", 1) for cell in cells]
         for row, cell in enumerate(cells):
             if empty and cell.lower() in MISSING:

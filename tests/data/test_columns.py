@@ -142,6 +142,34 @@ def test_decimal_commas_are_read_where_they_separate_no_columns(tmp_path):
         Table(tmp_path / "t.csv", ColumnMap(separator=";")).numbers("A")
 
 
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["7", "1,234", "2,234"], None),
+        (["-1,234,567", "10,000"], None),
+        (["0,250", "1,250"], [0.25, 1.25]),  # no group of thousands begins with 0
+        (["1,234", "2,5"], [1.234, 2.5]),
+        (["1,234e0", "2,234"], [1.234, 2.234]),
+    ],
+)
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_commas_that_may_separate_thousands_are_refused(tmp_path, cells, values, separator):
+    rows = "".join(f"{cell}{separator}x\n" for cell in cells)
+    table = Table(
+        written(tmp_path, f"n{separator}t\n{rows}"), ColumnMap(separator=separator), needed=("n",)
+    )
+    if values is not None:
+        assert table.numbers("n").tolist() == values
+        return
+    with pytest.raises(ProfileError) as caught:
+        table.numbers("n")
+    at = 0 if "," in cells[0] else 1
+    assert str(caught.value) == (
+        f"t.csv: line {at + 2} has the n '{cells[at]}'; write it without a separator of "
+        f"thousands, or with a decimal point."
+    )
+
+
 @pytest.mark.parametrize("header", ["# tool 1.0\n# host a, b\nt,A\n", "# tool 1.0\n# t,A\n"])
 def test_comments_above_the_header_are_left_out(tmp_path, header):
     (tmp_path / "t.csv").write_text(f"{header}1,2\nx,4\n")
