@@ -45,7 +45,8 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
 
     Instead of the time, the map may name the event of the ``cycles`` and their ``clock``.  A first
     row at 0 s counts nothing: totals are relative to it.  Cells of events may be missing: counts
-    and rates are NaN there, totals are interpolated.
+    and rates are NaN there, totals are interpolated.  A total that is missing at 0 s is not known
+    before the first number.
     """
     table = checked_table(path, columns)
     return TableCells(table, columns).rows(np.arange(len(table.lines)), clock=columns.clock)
@@ -178,16 +179,18 @@ def _differences(totals: Floats, places: NDArray[np.object_]) -> Floats:
 
 
 def _completed(totals: Floats, times: Floats, places: NDArray[np.object_]) -> Floats:
-    """Totals with those interpolated that are missing; NaN after the last one of a place."""
+    """Totals with those interpolated that are missing; NaN where none is known on one side.
+
+    Totals of a place begin at 0, unless it has a row at 0 s.
+    """
     found = totals.copy()
     for place in dict.fromkeys(places.tolist()):
         at = np.flatnonzero(places == place)
         known = at[np.isfinite(totals[at])]
-        if len(known) < len(at):
-            begun = len(known) > 0 and times[known[0]] == 0
+        if 0 < len(known) < len(at):
             knots, levels = times[known], totals[known]
-            if not begun:
+            if not (times[at] == 0).any():
                 knots, levels = np.append(0.0, knots), np.append(0.0, levels)
             unknown = at[np.isnan(totals[at])]
-            found[unknown] = np.interp(times[unknown], knots, levels, right=np.nan)
+            found[unknown] = np.interp(times[unknown], knots, levels, left=np.nan, right=np.nan)
     return found

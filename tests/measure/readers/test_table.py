@@ -183,6 +183,21 @@ def test_a_first_row_at_the_start_counts_nothing(tmp_path):
     assert assemble(read_table(path, power)).counts[:, 1].tolist() == pytest.approx([51, 54])
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("0,\n1,1000010\n2,1000020\n", [np.nan, 10]),
+        ("0,\n1,\n2,1000020\n3,\n4,1000040\n", [np.nan, np.nan, 10, 10]),
+        ("0,7\n1,\n2,27\n", [10, 10]),
+        ("1,\n2,20\n", [10, 10]),  # without a row at 0 s, totals begin at 0
+    ],
+)
+def test_a_total_that_is_missing_at_the_start_leaves_the_first_count_open(tmp_path, text, counts):
+    columns = ColumnMap(columns=PLAIN.columns, totals=("a",))
+    found = assemble(read_table(written(tmp_path, f"t,A\n{text}"), columns))
+    np.testing.assert_allclose(found.counts[:, 0], counts)
+
+
 def test_cells_without_a_number_are_gaps_and_totals_go_on(tmp_path):
     text = "t,A,B,C\n0.1,1,,\n0.2,n/a,20,\n0.3,NaN,,\n0.4,4,50,\n0.5,5,,\n"
     columns = ColumnMap(columns={"time [s]": "t", "a": "A", "b": "B", "c": "C"}, totals=("b",))
