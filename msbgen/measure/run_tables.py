@@ -30,7 +30,8 @@ def read_run_tables(
 
     The reader's column map names the `resources`; its other columns are as in
     :func:`msbgen.measure.readers.table.read_table`.  Rows of one context and one value of the
-    optional column ``run``, a number or a name, are one run.  The columns ``duration``,
+    column ``run``, a number or a name, are one run; it may be left out where each context has one
+    run whose rows have times.  The columns ``duration``,
     ``complete``, ``cpu_time``, ``load``, ``steal`` and ``started`` are as in a manifest, with one
     value in all rows of a run.  Runs in different files are different ones.
 
@@ -74,8 +75,8 @@ def _runs(
     )
     rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     known = {name: _of_rows(table, name) for name in RUN_COLUMNS if name in table.names}
-    if _RUN not in table.names and TIME in table.names:
-        _check_order(table, group)
+    if _RUN not in table.names:
+        _check_single(table, columns, group)
     for i in np.argsort(first).tolist():
         at = rows[i]
         metadata = _of_run(table, known, at)
@@ -117,8 +118,13 @@ def _of_rows(table: Table, name: str) -> NDArray[np.float64]:
     return values * (UNITS[unit or "s"] if name in _TIMES else 1.0)
 
 
-def _check_order(table: Table, context: NDArray[np.int64]) -> None:
-    """Refuse times that go back within a context, where a second run may begin."""
+def _check_single(table: Table, columns: ColumnMap, context: NDArray[np.int64]) -> None:
+    """Refuse a table without runs whose contexts may have several: times go back, or are none."""
+    if columns.cycles:
+        raise ProfileError(
+            f"{table.file}: cycles do not tell where a run begins; a column 'run' that "
+            f"distinguishes the runs of a context is wanted."
+        )
     before: dict[tuple[int, str], tuple[float, int]] = {}
     rows = zip(table.numbers(TIME).tolist(), context.tolist(), table.texts(PLACE))
     for row, (time, of, place) in enumerate(rows):

@@ -124,7 +124,17 @@ def test_resources_that_are_none_are_refused(tmp_path, resources, sentence):
 
 
 def test_cycles_may_be_timed_by_a_resource_of_the_table(tmp_path):
-    (tmp_path / "t.csv").write_text("freq [GHz],cyc,items\n1,1e8,5\n1,1e8,5\n2,2e8,5\n2,2e8,5\n")
+    rows = [(freq, run, f"{freq}e8", 5) for freq in (1, 2) for run in (0, 1) for _ in range(2)]
+    path = written(tmp_path / "t.csv", rows, "freq [GHz],run,cyc,items")
     content = {"resources": ["freq"], "cycles": "cyc", "clock": "freq"}
-    found, _ = imported(tmp_path / "t.csv", recording_map(content, "map.toml"))
-    np.testing.assert_allclose(found["duration"].values[:, 0], [0.2, 0.2])
+    found, _ = imported(path, recording_map(content, "map.toml"))
+    np.testing.assert_allclose(found["duration"].values, np.full((2, 2), 0.2))
+
+
+def test_cycles_need_numbers_of_runs(tmp_path):
+    """Nothing else says where the second run of a context begins."""
+    path = written(tmp_path / "t.csv", [(1, "1e8", 5)] * 4, "freq [GHz],cyc,items")
+    content = {"resources": ["freq"], "cycles": "cyc", "clock": "freq"}
+    with pytest.raises(ProfileError) as caught:
+        imported(path, recording_map(content, "map.toml"))
+    assert "t.csv: cycles do not tell where a run begins; a column 'run'" in str(caught.value)
