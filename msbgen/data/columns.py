@@ -161,13 +161,21 @@ def _check_units(file: str, titles: Mapping[str, str]) -> None:
 def _without_comments(
     lines: list[tuple[int, list[str]]], headers: Sequence[str]
 ) -> list[tuple[int, list[str]]]:
-    """Lines from the header on, which may begin with '#': one of `headers`, or above numbers."""
+    """Lines from the header on, which may begin with '#': one of `headers`, or above numbers.
+
+    Below a header are numbers only, or as many cells as it has, at least two, and a number among
+    them.
+    """
     comments = list(
         takewhile(lambda line: line[1][0].startswith("#") and line[1][0] not in headers, lines)
     )
     rest = lines[len(comments) :]
-    if comments and (not rest or all(map(NUMBER.fullmatch, rest[0][1]))):
-        number, cells = comments[-1]
+    if not comments:
+        return rest
+    number, cells = comments[-1]
+    below = rest[0][1] if rest else []
+    numbers = [bool(NUMBER.fullmatch(cell.replace(",", ".", 1))) for cell in below]
+    if all(numbers) or (len(below) == len(cells) > 1 and any(numbers)):
         return [(number, [cells[0].lstrip("# "), *cells[1:]]), *rest]
     return rest
 

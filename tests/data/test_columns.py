@@ -142,6 +142,14 @@ def test_decimal_commas_are_read_where_they_separate_no_columns(tmp_path):
         Table(tmp_path / "t.csv", ColumnMap(separator=";")).numbers("A")
 
 
+@pytest.mark.parametrize("row", ["2;a;0,5;3", "2;0;0,5;3", "x;;n/a;3"])
+def test_a_header_with_a_hash_may_stand_above_texts_gaps_and_decimal_commas(tmp_path, row):
+    path = written(tmp_path, f"# tool 1.0\n#ways;run;time [s];items\n{row}\n")
+    table = Table(path, ColumnMap(separator=";"))
+    assert table.names == ["ways", "run", "time", "items"]
+    assert table.numbers("items").tolist() == [3]
+
+
 @pytest.mark.parametrize(
     ("cells", "values"),
     [
@@ -178,6 +186,8 @@ def test_comments_above_the_header_are_left_out(tmp_path, header):
     assert table.numbers("A").tolist() == [2, 4]
     with pytest.raises(ProfileError, match=f"line {header.count(chr(10)) + 2} has the t 'x'"):
         table.numbers("t")
+    (tmp_path / "t.csv").write_text("# host a, b\nt,A\nx,y\n")
+    assert Table(tmp_path / "t.csv").names == ["t", "A"]
     (tmp_path / "t.csv").write_text("#t,A\n1,2\n")
     own = Table(tmp_path / "t.csv", ColumnMap(columns={"time": "#t"}))
     assert own.numbers("time").tolist() == [1]
