@@ -250,6 +250,11 @@ def test_names_of_a_series_and_of_an_array_are_in_the_order_of_the_resources(mad
     assert found.bound == made.calibrated.answer(array[0], 0.2).bound
     assert found.bound == made.calibrated.answer(row.set_axis(["a", "b"]), 0.2).bound
     assert found.bound == made.calibrated.duration_bound(array, 0.2).item()
+    assert found.bound == made.calibrated.duration_bound(array.variable, 0.2).item()
+    labelled = pd.DataFrame(QUERY, columns=names, index=names[:1])
+    assert found.bound == made.calibrated.duration_bound(labelled, 0.2).item()
+    with pytest.raises(msbgen.ArgumentError, match=r"^contexts are "):
+        made.calibrated.duration_bound(array.to_dataset(name="x"), 0.2)
     for one in (row[::-1], array[0, ::-1]):
         with pytest.raises(
             msbgen.ArgumentError, match=r"^columns of context are .*, in this order"

@@ -107,8 +107,8 @@ def _texts(labels: Any) -> list[str]:
 
 def _names_along(values: Any) -> list[list[str]]:
     """Names along each dimension of a table or series of pandas, or an array of xarray."""
-    if hasattr(values, "dims"):
-        return [_texts(getattr(values.coords.get(dim), "values", ())) for dim in values.dims]
+    if hasattr(values, "coords"):
+        return [_texts(getattr(values.coords.get(dim), "values", ())) for dim in values.sizes]
     rows = [_texts(getattr(values, "index", ()))]
     return [*rows, names_of_columns(values)] if hasattr(values, "columns") else rows
 
@@ -121,7 +121,9 @@ def _check_order(values: object, name: str, columns: Sequence[str]) -> None:
     wanted = f"{', '.join(columns)}, in this order, are wanted"
     if any(one in columns and columns[i : i + 1] != [one] for i, one in enumerate(given)):
         raise ArgumentError(f"columns of {name} are {', '.join(given)}; {wanted}.")
-    last_dimension = getattr(values, "dims", ())[1:]
+    if list(given) == list(columns):
+        return
+    last_dimension = tuple(getattr(values, "sizes", ()))[1:]
     if any(set(columns) & set(row) for row in rows) or last_dimension == (name.removesuffix("s"),):
         raise ArgumentError(f"{name} are transposed; rows of {wanted}.")
 

@@ -311,9 +311,10 @@ def _empty_ends(ds: xr.Dataset, breaches: Violations) -> None:
     silent = 1.0 - schema.sampling_interval(ds) * last / duration
     bad = (silent > _SILENT) & (last > 0) & (last < held)  # not where the duration is NaN
     if bad.any():
+        part = schema.span(100 * silent[bad])
         breaches.of(0)(
-            f"no counter counts in the last {np.max(silent[bad]):.1%} or less of the 'duration' "
-            f"PLACE: correct the duration, or its unit, or measure that run again.",
+            f"no counter counts in the last {part} % of the 'duration' PLACE: "
+            f"unless the program waits there, correct the duration, or its unit, or measure again.",
             bad,
         )
 

@@ -464,12 +464,14 @@ def near_contexts(
 def beyond_levels(
     contexts: NDArray[np.float64], resources: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """A sentence for each resource that has contexts (n, m) which the platform cannot set.
+    """A sentence for each resource that has contexts (n, m) beyond what the platform can set.
 
     These are below or above all ``levels`` of its attributes (:func:`resource_attrs`).
     """
     for column, (name, attrs) in zip(contexts.T, resources.items()):
-        levels = np.atleast_1d(np.asarray(attrs.get("levels", column), dtype=float))
+        levels = np.atleast_1d(np.asarray(attrs.get("levels", ()), dtype=float))
+        if levels.size == 0:
+            continue
         near = same_level(column, levels.min()) | same_level(column, levels.max())
         beyond = ((column < levels.min()) | (column > levels.max())) & ~near
         if beyond.any():
@@ -478,7 +480,8 @@ def beyond_levels(
             yield (
                 f"resource '{name}' is {column[first]:g} in context {first}"
                 + (f" and beyond its levels in {more} more" if more else "")
-                + f"; the platform can set {span(levels)}, by the levels of the file."
+                + f"; the platform can set {span(levels)}, by the levels of the file: drop what it "
+                f"cannot, or correct these levels."
             )
 
 

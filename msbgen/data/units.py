@@ -3,53 +3,33 @@
 import re
 from collections.abc import Iterable
 
-_PER_SECOND = re.compile(r"(?:ps| ?/ ?s| s\^-1)$")
+# The "ps" of "MBps" and "Gbps" is no picosecond.
+_PER_SECOND = re.compile(r"(?:(?<=[Bb])ps| ?/ ?s| s\^-1)$")
 # Factors of a unit: a number, or a symbol with its exponent.
 _SEPARATOR = re.compile(r"[ /*·]+")
 _NUMBER = re.compile(r"\d+(\.\d*)?(e[-+]?\d+)?", re.ASCII)
-_EXPONENT = re.compile(r"(\^|\*\*)?[-+]?\d$", re.ASCII)
+_EXPONENT = re.compile(r"((\^|\*\*)[-+]?\d+|[-+]?\d)$", re.ASCII)
 _FACTORS = {
     "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
     "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12, "c": 1e-2,
 }  # fmt: skip
 _WITH_PREFIX = (
-    "s",
-    "Hz",
-    "B",
-    "b",
-    "bit",
-    "byte",
-    "bytes",
-    "W",
-    "J",
-    "V",
-    "A",
-    "m",
-    "g",
-    "T",
-    "OPS",
-)
+    "s", "Hz", "B", "b", "bit", "bits", "byte", "bytes", "W", "Wh", "J", "V", "A", "Pa", "m", "g",
+    "T", "OPS", "IOPS", "FLOPS", "flop", "flops",
+)  # fmt: skip
 _WITHOUT_PREFIX = (
-    *("min", "h", "d", "K", "°C", "degC", "percent", "%", "ppm", "rpm", "dB", "FLOPS", "flop"),
-    *(
-        "way",
-        "core",
-        "thread",
-        "cpu",
-        "CPU",
-        "socket",
-        "node",
-        "page",
-        "line",
-        "entry",
-        "partition",
-    ),
-    *("process", "worker", "task", "image", "cycle", "instruction", "event", "request", "sample"),
-)
+    "min", "h", "d", "K", "°C", "degC", "percent", "%", "ppm", "rpm", "dB",
+)  # fmt: skip
+_COUNTED = (
+    "way", "core", "millicore", "thread", "cpu", "CPU", "vCPU", "socket", "node", "page", "line",
+    "entry", "partition", "process", "worker", "task", "image", "cycle", "instruction", "event",
+    "request", "query", "sample", "item", "token", "batch", "op", "operation", "transaction",
+    "packet", "frame", "iteration", "step", "second", "minute", "hour", "day",
+)  # fmt: skip
 _SYMBOLS = {prefix + symbol for prefix in _FACTORS for symbol in _WITH_PREFIX}
-_SYMBOLS |= {*_WITHOUT_PREFIX, *(f"{word}s" for word in _WITHOUT_PREFIX)}
-_SYMBOLS |= {"entries", "processes"}
+_SYMBOLS |= {*_WITHOUT_PREFIX, *_COUNTED, *(f"{word}s" for word in _COUNTED)}
+_SYMBOLS |= {"entries", "processes", "queries", "batches"}
 
 
 def _prefixed(symbol: str, prefixes: Iterable[str]) -> dict[str, float]:
@@ -71,7 +51,7 @@ KNOWN = (
 
 def plain_unit(text: str) -> str:
     """One spelling of a unit: ``MBps``, ``MB/s`` and ``MB s-1`` are ``MB s-1``."""
-    text = " ".join(text.split())
+    text = " ".join(text.replace("μ", "µ").split())  # of two letters mu, that of units
     return {"%": "percent", "": "1"}.get(text, _PER_SECOND.sub(" s-1", text))
 
 
@@ -85,5 +65,9 @@ def is_known_unit(text: str) -> bool:
     """
     factors = [factor for factor in _SEPARATOR.split(plain_unit(text)) if factor]
     return bool(factors) and all(
-        _NUMBER.fullmatch(factor) or _EXPONENT.sub("", factor) in _SYMBOLS for factor in factors
+        _is_known(factor) or _is_known(_EXPONENT.sub("", factor)) for factor in factors
     )
+
+
+def _is_known(factor: str) -> bool:
+    return factor in _SYMBOLS or _NUMBER.fullmatch(factor) is not None

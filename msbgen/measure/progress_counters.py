@@ -17,6 +17,7 @@ from msbgen.data.schema import (
     count_array,
     counter_names,
     duration_array,
+    is_generated,
     sampling_interval,
 )
 
@@ -120,7 +121,7 @@ def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter
 
 def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
     """A line per counter that can be compared, and one with the best; none if generated."""
-    if "run" not in dataset.dims or "kind" in dataset.attrs:
+    if "run" not in dataset.dims or is_generated(dataset):
         return []
     used = clock_name(dataset)
     whole = np.isfinite(duration_array(dataset)) & complete_array(dataset)

@@ -185,8 +185,8 @@ class Plan:
         lines = [f"{contexts}, {runs}, about {total:.4g} s{condition}"]
         if not self.calibrated:
             lines.append(
-                f"times follow a power law of the levels: the plan may take up to {PLAN_FACTOR} "
-                f"times as long or as short, a row {ROW_FACTOR} times; they are fitted once "
+                f"times follow a power law of the levels, and may be wrong by a factor of "
+                f"{PLAN_FACTOR}, in single rows of {ROW_FACTOR}; they are fitted once "
                 f"{len(self.resources) + 3} contexts are measured"
             )
         if self.advice:

@@ -10,11 +10,16 @@ def test_a_unit_has_one_spelling():
     assert spelled == {"MB s-1"}
     assert plain_unit("%") == plain_unit("percent") == "percent"
     assert plain_unit("") == "1"
+    assert plain_unit("\u03bcJ") == plain_unit("\u00b5J")
+    assert [plain_unit(unit) for unit in ("steps", "ps")] == ["steps", "ps"]
 
 
 @pytest.mark.parametrize(
     "unit",
-    ["1", "%", "MBps", "GB/min", "0.125 GB s-1", "KiB", "kHz", "1/s", "s^2", "µs", "°C", "threads"],
+    [
+        *("1", "%", "MBps", "GB/min", "0.125 GB s-1", "KiB", "kHz", "1/s", "s^2", "µs", "μJ", "°C"),
+        *("threads", "vCPU", "GFLOPS", "Gbps", "bits", "hours", "kWh", "ops/s", "10^6 s-1"),
+    ],
 )
 def test_usual_units_are_known(unit):
     assert is_known_unit(unit)

@@ -77,7 +77,7 @@ def test_times_by_a_power_law_are_within_the_factors_that_a_plan_names(name):
 
 
 def test_a_plan_names_the_doubt_of_times_until_they_are_fitted(gzip):
-    doubt = "the plan may take up to 2 times as long or as short, a row 6 times; they are fitted"
+    doubt = "may be wrong by a factor of 2, in single rows of 6; they are fitted"
     few = replay_trace(gzip[0], [[20, 1400, 2.3], [4, 350, 1.5], [11, 700, 1.9]], 1)
     for source in (fit_profiles(few), LEVELS):
         lines = plan_contexts(source, 4, run_seconds=None).describe().splitlines()
