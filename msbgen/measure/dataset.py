@@ -195,9 +195,10 @@ def profile_dataset(
 
 def _naming_warnings(events: Mapping[str, str]) -> list[str]:
     """Sentences about counters whose names are not those of their `events`, which are taken."""
+    taken = "a resource or a column of msbgen has its name"
     return [
-        f"event '{event}' is counter '{name}' in the file, as a resource or a column of msbgen "
-        f"has its name."
+        f"event '{event}' is counter '{name}' in the file, as "
+        f"{'names do not begin with a digit' if event[0].isdigit() else taken}."
         for name, event in events.items()
         if name == f"event_{event.lower()}"
     ]

@@ -190,8 +190,12 @@ def test_recordings_of_other_intervals_are_resampled_with_a_warning():
     assert not any("intervals from" in w for w in profile_dataset(mixed, QUOTA, interval=0.1)[1])
 
 
-def test_a_counter_that_a_resource_renames_is_said():
+def test_a_counter_of_another_name_is_said_with_the_reason():
     _, warnings = profile_dataset(
-        [Run({"ways": 1}, made(events=("Ways", "b")), 0.12)], {"ways": {"units": "1"}}
+        [Run({"ways": 1}, made(events=("Ways", "0x123")), 0.12)], {"ways": {"units": "1"}}
     )
-    assert "event 'Ways' is counter 'event_ways' in the file" in " ".join(warnings)
+    assert [text for text in warnings if "is counter" in text] == [
+        "event 'Ways' is counter 'event_ways' in the file, as a resource or a column of msbgen has "
+        "its name.",
+        "event '0x123' is counter 'event_0x123' in the file, as names do not begin with a digit.",
+    ]
