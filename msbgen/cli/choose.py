@@ -80,9 +80,11 @@ def run(options: argparse.Namespace) -> None:
     if options.measure and len(options.files) != 1:
         raise UsageError("--measure is for one file; choose for one task at a time.")
     if options.apply not in _WITH_CACHES:
-        shared.refuse_unused(options, "caches", f"is for --apply {' or '.join(_WITH_CACHES)}")
+        *forms, last = _WITH_CACHES
+        shared.refuse_unused(options, "caches", f"is for --apply {', '.join(forms)} or {last}")
     if options.apply and not options.out and not options.json:
-        shared.refuse_unused(options, "front", "adds to the table, which --apply needs -o for")
+        needed = "needs -o or --json with --apply"
+        shared.refuse_unused(options, "front", needed, "add one of them")
     outputs = [options.out, options.json, options.measure]
     table = [options.deadlines, shared.file_of_contexts(options.contexts)]
     shared.check_files([*options.files, *table], outputs, force=options.force)

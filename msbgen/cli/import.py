@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     if bool(options.cycles) != bool(options.at) or (options.cycles and options.columns):
         raise UsageError("--cycles and --at go together, in the place of --columns.")
     if options.form != "table":
-        shared.refuse_unused(options, "columns cycles", "is for --form table")
+        shared.refuse_unused(options, "columns cycles", "needs --form table", "add it")
     if options.form not in _WITH_STEP:
         shared.refuse_unused(options, "step", f"is for --form {' or '.join(_WITH_STEP)}")
     inputs = [*options.recordings, options.manifest, options.columns]

@@ -56,9 +56,11 @@ WITHOUT_EFFECT = [
     ("generate m.nc -o o.nc --contexts all --kind mean --samples 5", "--samples is for --kind sam"),
     ("generate m.nc -o o.nc --contexts all --samples 10", "--samples is for --kind sample"),
     ("generate m.nc -o o.nc --contexts all --kind mean --epsilon 0.2", "--epsilon does not change"),
-    ("choose m.nc --deadline 1s --cost a=1 --caches 0", "--caches is for --apply resctrl or"),
+    (
+        "choose m.nc --deadline 1s --cost a=1 --caches 0",
+        "--caches is for --apply resctrl, pqos or goresctrl; drop",
+    ),
     ("choose m.nc --deadline 1s --cost a=1 --apply cgroup --caches 0", "--caches is for --apply"),
-    ("choose m.nc --deadline 1s --cost a=1 --apply pqos --front", "--front adds to the table"),
     ("plan m.nc --budget 9 -o p.csv --run-seconds 1s", "--run-seconds is for plans without"),
     ("plan --levels virtual --budget 9 -o p.csv --keep-all", "--keep-all is for measured runs"),
     ("plan m.nc --compare 1% -o p.csv --levels virtual", "--levels has no effect with --compare"),
@@ -67,8 +69,6 @@ WITHOUT_EFFECT = [
     ("measure --template --contexts all", "--contexts has no effect with --template"),
     ("measure --template --restore j", "--restore has no effect with --template"),
     ("measure --restore j --with m.nc", "--with has no effect with --restore"),
-    ("import a.csv -o o.nc --columns c.toml", "--columns is for --form table"),
-    ("import a.csv -o o.nc --cycles c --at 1GHz", "--cycles is for --form table"),
     ("import a.csv -o o.nc --step 1s", "--step is for --form pqos or pcm"),
     ("kernels choose a.csv --bounds b.nc --miscoverage 0.1", "--miscoverage is that of the"),
 ]
@@ -80,3 +80,19 @@ def test_an_option_that_would_have_no_effect_is_refused(capsys, line, sentence):
     (message,) = capsys.readouterr().err.splitlines()
     assert message.startswith(f"msbgen: {sentence}")
     assert message.endswith("; drop it.")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "choose m.nc --deadline 1s --cost a=1 --apply pqos --front",
+            "--front needs -o or --json with --apply; add one of them.",
+        ),
+        ("import a.csv -o o.nc --columns c.toml", "--columns needs --form table; add it."),
+        ("import a.csv -o o.nc --cycles c --at 1GHz", "--cycles needs --form table; add it."),
+    ],
+)
+def test_an_option_that_needs_another_one_names_it(capsys, line, message):
+    assert main(line.split()) == 2
+    assert capsys.readouterr().err == f"msbgen: {message}\n"

@@ -194,17 +194,19 @@ def generated_files(options: argparse.Namespace) -> dict[str, Path]:
     return named
 
 
-def refuse_unused(options: argparse.Namespace, names: str, why: str) -> None:
+def refuse_unused(
+    options: argparse.Namespace, names: str, why: str, remedy: str = "drop it"
+) -> None:
     """Raise for the first of some options that was given, as it would have no effect.
 
-    `names` are those of its attributes; options with a default other than None, False or nothing
-    always count as given.
+    `names` are those of its attributes, `why` and `remedy` end the sentence; options with a
+    default other than None, False or nothing always count as given.
     """
     for name in names.split():
         value = getattr(options, name)
         if value is not None and value is not False and value != []:
             flag = "with" if name == "onto" else name.replace("_", "-")
-            raise UsageError(f"--{flag} {why}; drop it.")
+            raise UsageError(f"--{flag} {why}; {remedy}.")
 
 
 def check_leave_out(options: argparse.Namespace, measured: xr.Dataset) -> None:
