@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError
+from msbgen.core.words import number_of
 from msbgen.data.columns import ColumnMap, Table
 from msbgen.data.schema import ENERGY_UNITS
 from msbgen.data.units import HERTZ, JOULES, WATTS
@@ -125,16 +126,13 @@ class TableCells:
         spread = [event for event in missing if event in self._columns.totals]
         lost = [event for event in missing if event not in spread]
         sentences = []
-        if lost:
-            sentences.append(
-                f"{file}: {sum(missing[event] for event in lost)} cells of {', '.join(lost)} are "
-                f"empty: these counts are missing, as gaps."
-            )
-        if spread:
-            sentences.append(
-                f"{file}: {sum(missing[event] for event in spread)} cells of {', '.join(spread)} "
-                f"are empty: these totals were interpolated."
-            )
+        for events, result in (
+            (lost, "counts are missing there, as gaps"),
+            (spread, "totals were interpolated there, between known ones"),
+        ):
+            if n := sum(missing[event] for event in events):
+                cells = f"{number_of(n, 'cell')} of {', '.join(events)}"
+                sentences.append(f"{file}: {cells} {'is' if n == 1 else 'are'} empty: {result}.")
         if absent:
             sentences.append(
                 f"{file}: {', '.join(absent)} has no number in the run: it was not counted there."

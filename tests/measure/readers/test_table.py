@@ -198,13 +198,22 @@ def test_a_total_that_is_missing_at_the_start_leaves_the_first_count_open(tmp_pa
     np.testing.assert_allclose(found.counts[:, 0], counts)
 
 
+def test_a_single_empty_cell_is_said_in_the_singular(tmp_path):
+    columns = ColumnMap(columns={"time [s]": "t", "a": "A", "b": "B"}, totals=("b",))
+    rows = read_table(written(tmp_path, "t,A,B\n0.1,1,\n0.2,,20\n"), columns)
+    assert rows.warnings == (
+        "own.csv: 1 cell of a is empty: counts are missing there, as gaps.",
+        "own.csv: 1 cell of b is empty: totals were interpolated there, between known ones.",
+    )
+
+
 def test_cells_without_a_number_are_gaps_and_totals_go_on(tmp_path):
     text = "t,A,B,C\n0.1,1,,\n0.2,n/a,20,\n0.3,NaN,,\n0.4,4,50,\n0.5,5,,\n"
     columns = ColumnMap(columns={"time [s]": "t", "a": "A", "b": "B", "c": "C"}, totals=("b",))
     rows = read_table(written(tmp_path, text), columns)
     assert rows.warnings == (
-        "own.csv: 2 cells of a are empty: these counts are missing, as gaps.",
-        "own.csv: 3 cells of b are empty: these totals were interpolated.",
+        "own.csv: 2 cells of a are empty: counts are missing there, as gaps.",
+        "own.csv: 3 cells of b are empty: totals were interpolated there, between known ones.",
         "own.csv: c has no number in the run: it was not counted there.",
     )
     found = assemble(rows)
