@@ -90,7 +90,7 @@ class TableCells:
             times = self._times[at]
             since = _differences(times, self._places[at])
         places = self._places[at]
-        values, units, absent, missing = {}, {}, [], {}
+        values, units, absent, lost, filled = {}, {}, [], {}, {}
         for event in self._events:
             unit, rate = table.unit(event), event in columns.rates
             cells = self._cells[event][at] * factor_of(unit, rate=rate)
@@ -99,12 +99,15 @@ class TableCells:
             if np.isnan(cells).all():
                 absent.append(event)
                 continue
-            if np.isnan(cells).any():
-                missing[event] = int(np.isnan(cells).sum())
+            empty = int(np.isnan(cells).sum())
+            if event in columns.totals:
+                cells = _completed(cells, times, places)
+            lost[event] = int(np.isnan(cells).sum())
+            filled[event] = empty - lost[event]
             if rate:
                 cells = cells * since
             elif event in columns.totals:
-                cells = _differences(_completed(cells, times, places), places)
+                cells = _differences(cells, places)
             for row in np.flatnonzero((times == 0) & (np.abs(cells) > 0))[:1].tolist():
                 if event not in columns.totals:
                     wanted = "ends of bins as times, or no count at 0 s, are wanted"
@@ -118,20 +121,22 @@ class TableCells:
         values = {event: cells[later] for event, cells in values.items()}
         return rows_of(
             source or table.file, self._lines[at][later].tolist(), times[later],
-            places[later].tolist(), values, self._warnings(missing, absent), units,
+            places[later].tolist(), values, self._warnings(lost, filled, absent), units,
         )  # fmt: skip
 
-    def _warnings(self, missing: dict[str, int], absent: list[str]) -> tuple[str, ...]:
+    def _warnings(
+        self, lost: dict[str, int], filled: dict[str, int], absent: list[str]
+    ) -> tuple[str, ...]:
+        """Sentences about empty cells, by event: how many are gaps, and how many were filled."""
         file = self._table.file
-        spread = [event for event in missing if event in self._columns.totals]
-        lost = [event for event in missing if event not in spread]
         sentences = []
-        for events, result in (
+        for empty, result in (
             (lost, "counts are missing there, as gaps"),
-            (spread, "totals were interpolated there, between known ones"),
+            (filled, "totals were interpolated there"),
         ):
-            if n := sum(missing[event] for event in events):
-                cells = f"{number_of(n, 'cell')} of {', '.join(events)}"
+            if n := sum(empty.values()):
+                events = ", ".join(event for event in empty if empty[event])
+                cells = f"{number_of(n, 'cell')} of {events}"
                 sentences.append(f"{file}: {cells} {'is' if n == 1 else 'are'} empty: {result}.")
         if absent:
             sentences.append(
