@@ -226,7 +226,7 @@ def _stretches(change: Values) -> tuple[str, str]:
     if last - first <= _PLACED:
         return _stretch(change["old"]), _stretch(change["new"])
     end = last + change["old"][1] - change["old"][0]
-    return f"between {100 * first:.0f} and {100 * end:.0f} %", "unclear"
+    return f"between {100 * max(0.0, first):.0f} and {100 * min(1.0, end):.0f} %", "unclear"
 
 
 def _side(change: Values) -> str:

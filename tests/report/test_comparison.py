@@ -139,13 +139,13 @@ CHANGES = [
 
 def test_work_that_fits_in_many_places_has_a_range():
     spans = {"old": [0.5, 0.52], "new": [0.5, 0.5]}
-    certain, unclear = (
-        change({}, "removed", **spans, begins=b) for b in ([0.49, 0.51], [0.2, 0.7])
-    )
-    rows = comparison.changes_of(values(changes=[certain, unclear]))
+    begins = [0.49, 0.51], [0.2, 0.7], [-1e-12, 0.98 + 1e-12]
+    found = [change({}, "removed", **spans, begins=one) for one in begins]
+    rows = comparison.changes_of(values(changes=found))
     assert [row[:2] for row in rows] == [
         ["50.0 to 52.0 %", "at 50.0 %"],
         ["between 20 and 72 %", "unclear"],
+        ["between 0 and 100 %", "unclear"],
     ]
 
 
