@@ -52,14 +52,14 @@ def check_limit(comparisons: Mapping[str, Comparison], limit: float | None, stri
         Largest relative increase of the execution time; None for no limit.
     strict : bool
         Whether an interval with values on both sides of the limit, or an undecided verdict without
-        a limit, is an error.
+        a limit, is an error; and contexts that were left out for one version alone.
 
     Raises
     ------
     SlowerError
         A lower end of an interval is above the limit, with false discoveries held.
     UndecidedError
-        `strict`, and a comparison is not decided.
+        `strict`, and a comparison is not decided, or leaves out contexts for one version alone.
     """
     if limit is not None:
         # one-sided, at the level at which the lower end of a single interval is above the limit
@@ -87,6 +87,12 @@ def check_limit(comparisons: Mapping[str, Comparison], limit: float | None, stri
     ]
     if strict and open_ones:
         raise UndecidedError(f"not decided, measure more runs: {', '.join(open_ones)}.")
+    partial = [name for name, one in comparisons.items() if len(one.left_out)]
+    if strict and partial:
+        raise UndecidedError(
+            f"not decided, as contexts in which one version alone looks wrongly measured are left "
+            f"out: {', '.join(partial)}; see the notes."
+        )
 
 
 def _adjusted(p_values: Sequence[float]) -> list[float]:

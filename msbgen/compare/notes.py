@@ -9,10 +9,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.compare.matching import Shared, is_one_sweep
+from msbgen.compare.suspects import FAULTS_OF_CONTEXTS
 from msbgen.compare.versions import common_interval
 from msbgen.core.errors import quoted
 from msbgen.core.words import number_of
-from msbgen.data.quality import OTHER_WORK
+from msbgen.data.other_work import OTHER_WORK
 from msbgen.data.schema import (
     clock_name,
     complete_array,
@@ -26,12 +27,9 @@ from msbgen.data.schema import (
     started_array,
 )
 from msbgen.faults.findings import (
-    BadContext,
-    ExchangedContexts,
     Fault,
     Findings,
     MachineDrift,
-    SlowContext,
     StretchedRun,
     WrongCount,
 )
@@ -42,28 +40,19 @@ Floats = NDArray[np.float64]
 _VARIED = 0.2
 
 
-def fault_notes(
-    dataset: xr.Dataset, found: Findings, other: Findings, *, is_new: bool
-) -> list[str]:
+def fault_notes(dataset: xr.Dataset, found: Findings) -> list[str]:
     """What is done about the faults of a version, a sentence for each kind of them."""
     name, out = file_of(dataset), []
 
     def places(kinds: tuple[type[Fault], ...]) -> list[int]:
         return sorted({i for f in found if isinstance(f, kinds) for i in f.contexts})
 
-    contexts = (SlowContext, BadContext, ExchangedContexts)
-    if whole := places(contexts):
+    if whole := places(FAULTS_OF_CONTEXTS):
         listed = ", ".join(describe_context(dataset, i) for i in whole)
         out.append(
             f"{name}: the times of {listed} do not fit those of the others, and are left out of "
             f"both: measure them again."
         )
-        if is_new and not any(isinstance(f, contexts) for f in other):
-            out.append(
-                f"{name}: only the new version has contexts that do not fit the others, which the "
-                f"change itself may cause: measure them again in both versions, and compare their "
-                f"times."
-            )
     if slowed := [f for f in found if isinstance(f, StretchedRun)]:
         where = number_of(len(places((StretchedRun,))), "context")
         out.append(
@@ -79,14 +68,27 @@ def fault_notes(
     return out
 
 
-def work_notes(dataset: xr.Dataset, contexts: NDArray[np.int64]) -> list[str]:
-    """What is done about contexts in which one version does other work than in all others."""
+def lone_fault_notes(dataset: xr.Dataset, contexts: NDArray[np.int64]) -> list[str]:
+    """What it means that contexts do not fit the others in one version alone."""
     if not len(contexts):
         return []
     listed = ", ".join(describe_context(dataset, int(i)) for i in contexts)
     return [
-        f"{file_of(dataset)}: the total of '{clock_name(dataset)}' of {listed} is not that of the "
-        f"other contexts, and they are left out of both: {OTHER_WORK}, and compare again."
+        f"{file_of(dataset)}: only this version has times that do not fit the others in {listed}, "
+        f"which the change itself may cause: --keep-all if the version does that; else measure "
+        f"them again in both versions."
+    ]
+
+
+def cut_notes(dataset: xr.Dataset, contexts: NDArray[np.int64]) -> list[str]:
+    """What is done about contexts in which one version alone looks cut short."""
+    if not len(contexts):
+        return []
+    listed = ", ".join(describe_context(dataset, int(i)) for i in contexts)
+    return [
+        f"{file_of(dataset)}: less of '{clock_name(dataset)}' and less time than in the other "
+        f"version, and left out of both: {listed}. The change itself may cause this: --keep-all if "
+        f"the version does that; {OTHER_WORK}, and compare again."
     ]
 
 

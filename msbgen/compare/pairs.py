@@ -9,12 +9,19 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.compare.matching import Shared, is_one_sweep
-from msbgen.compare.notes import difference_notes, fault_notes, varied_work_notes, work_notes
+from msbgen.compare.notes import (
+    cut_notes,
+    difference_notes,
+    fault_notes,
+    lone_fault_notes,
+    varied_work_notes,
+)
+from msbgen.compare.suspects import cut_contexts, faulty_contexts
 from msbgen.compare.versions import VersionRuns, common_interval
 from msbgen.core.errors import MeasurementError
 from msbgen.core.words import number_of
-from msbgen.data.quality import find_other_work
 from msbgen.data.schema import (
+    CPU_TIMES,
     clock_name,
     complete_array,
     context_table,
@@ -28,7 +35,7 @@ from msbgen.data.schema import (
     started_array,
 )
 from msbgen.faults.findings import Findings, StretchedRun
-from msbgen.generate.faults import known_faults, without_absurd_counts, without_faults
+from msbgen.generate.faults import known_faults, without_faults
 from msbgen.generate.words import WordColumns
 
 Floats = NDArray[np.float64]
@@ -56,6 +63,8 @@ class Pair:
         The measure of progress: 0 for time, 1 + k for counter k.
     are_paired : bool
         Whether runs of both versions with one number were measured one right after the other.
+    left_out : (k, m)
+        Shared contexts that one version alone excludes, as it looks wrongly measured there.
     notes : tuple of str
         What limits the comparison, a sentence each.
     """
@@ -68,6 +77,7 @@ class Pair:
     counters: tuple[str, ...]
     clock: int
     are_paired: bool
+    left_out: Floats
     notes: tuple[str, ...]
 
     @property
@@ -100,42 +110,38 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
     """
     rows = shared.old_rows, shared.new_rows
     findings = known_faults(old), known_faults(new)
-    other = [
-        find_other_work(without_absurd_counts(dataset, found))[0][part]
-        for dataset, found, part in zip((old, new), findings, rows)
-    ]
-    unlike = other[0] != other[1]  # in both versions, it is the program's
+    cut = cut_contexts((old, new), findings, rows)
+    faulty = [faulty_contexts(found, part) for found, part in zip(findings, rows)]
     versions = [
-        _version(dataset, found, part, shared.counters).without(unlike)
+        _version(dataset, found, part, shared.counters).without(cut[0] | cut[1])
         for dataset, found, part in zip((old, new), findings, rows)
     ]
     common = common_interval(*(version.interval for version in versions))
     versions = [version.sampled_every(common) for version in versions]
-    notes = fault_notes(old, *findings, is_new=False)
-    notes += fault_notes(new, *findings[::-1], is_new=True)
-    notes += [
-        note
-        for dataset, part, mask in zip((old, new), rows, other)
-        for note in work_notes(dataset, part[mask & unlike])
-    ]
+    unlike = faulty[0] != faulty[1]
+    notes = []
+    for dataset, found, part, bad, short in zip((old, new), findings, rows, faulty, cut):
+        notes += fault_notes(dataset, found)
+        notes += lone_fault_notes(dataset, part[bad & unlike])
+        notes += cut_notes(dataset, part[short])
     notes += difference_notes(old, new, shared, findings)
     are_paired = is_one_sweep(old, new)
     if are_paired:
         n_before = [int(np.isfinite(v.duration).sum()) for v in versions]
         started = [started_array(dataset)[part] for dataset, part in zip((old, new), rows)]
         partners = _partners(versions, started)
-        alone = sum(n_before) - sum(int(np.isfinite(v.duration).sum()) for v in partners)
-        are_paired = alone <= sum(n_before) / 2
+        single = sum(n_before) - sum(int(np.isfinite(v.duration).sum()) for v in partners)
+        are_paired = single <= sum(n_before) / 2
         versions = partners if are_paired else versions
         if not are_paired:
             notes.append(
                 "the runs of both files are of one sweep, but did not start in turn: they are "
                 "compared without pairs, and a drift of the machine looks like the change."
             )
-        elif alone:
+        elif single:
             notes.append(
                 f"left out, without a usable run of the other version and their context right "
-                f"before or after them: {number_of(alone, 'run')}."
+                f"before or after them: {number_of(single, 'run')}."
             )
     kept = np.all([np.isfinite(v.duration).any(axis=1) for v in versions], axis=0)
     if not kept.any():
@@ -143,26 +149,29 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
             f"no context of {file_of(old)} and {file_of(new)} has complete runs without faults in "
             f"both: measure them again."
         )
-    if not kept.all():
-        left_out = ", ".join(describe_context(old, int(i)) for i in rows[0][~kept])
+    unnamed = ~np.any([kept, *cut, *faulty], axis=0)
+    if unnamed.any():
+        listed = ", ".join(describe_context(old, int(i)) for i in rows[0][unnamed])
         notes.append(
-            f"shared contexts without usable runs in both versions are left out: {left_out}."
+            f"shared contexts without usable runs in both versions are left out: {listed}."
         )
     clock = clock_name(old)
-    if clock in shared.counters:
+    if clock in shared.counters and clock not in CPU_TIMES:
         k = shared.counters.index(clock)
         works = (np.where(np.isfinite(v.duration), v.total[..., k], np.nan)[kept] for v in versions)
         notes += varied_work_notes(clock, *works)
-    contexts = context_table(old)[rows[0][kept]]
+    contexts = context_table(old)[rows[0]]
+    alone = cut[0] | cut[1] | unlike
     return Pair(
-        contexts,
-        WordColumns.of(resource_attrs(old), contexts),
+        contexts[kept],
+        WordColumns.of(resource_attrs(old), contexts[kept]),
         rows[0][kept],
         versions[0].in_contexts(kept),
         versions[1].in_contexts(kept),
         shared.counters,
         0 if clock == "time" else 1 + shared.counters.index(clock),
         are_paired,
+        contexts[alone],
         tuple(notes),
     )
 

@@ -143,6 +143,8 @@ class Comparison:
     noise : {"runs", "neighbours", "models"}
         Origin of the intervals: runs of one context; neighbouring contexts, where each has one run;
         or left-out errors of fitted models, where the versions share no context.
+    left_out : (k, m)
+        Shared contexts that one version alone excludes, as it looks wrongly measured there.
     notes : tuple of str
         What limits the comparison, a sentence each.
     course : Course or None
@@ -171,6 +173,7 @@ class Comparison:
     stretched_p: float | None
     runs: tuple[int, int]
     noise: Literal["runs", "neighbours", "models"]
+    left_out: Floats
     notes: tuple[str, ...]
     course: Course | None
     settings: CompareSettings = field(default_factory=CompareSettings)
@@ -216,6 +219,7 @@ class Comparison:
                 }
                 for change in self.changes
             ],
+            "left_out": self.left_out.tolist(),
             "notes": list(self.notes),
             "course": course
             and {

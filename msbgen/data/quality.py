@@ -26,7 +26,9 @@ from msbgen.core.errors import quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
 from msbgen.data.groups import counts_interruptions
-from msbgen.data.partial import clock_gaps, doubt_total, held_counters
+from msbgen.data.other_work import OTHER_WORK, find_other_work
+from msbgen.data.partial import clock_gaps, doubt_total
+from msbgen.data.totals import APART, FAR, FEW, NORMAL, by_context, run_totals
 from msbgen.data.units import KNOWN, is_known_unit
 from msbgen.data.violations import Violations
 
@@ -42,9 +44,6 @@ _MISSED = 0.02
 _LATE, _COUNTED, _STOLEN, _LOAD = 0.05, 0.95, 0.01, 0.5
 # Largest less smallest of a context's runs, over their mean: of its progress, of its duration.
 _PROGRESS_SPREADS, _DURATION_SPREADS = 0.05, 0.25
-# A run beyond both is outlying: multiples of the median distance, and a share of the median.
-_APART, _FAR, _NORMAL = 5.0, 0.1, 1.4826
-_FEW_RUNS = 5
 # Contexts whose late runs are listed.
 _MOST_LISTED = 20
 # Least spread of runs, as a share, where few runs show less.
@@ -55,8 +54,6 @@ _WIDTHS, _JUST_BELOW, _ABOVE_USUAL = (32, 48, 64), 2.0**-8, 100.0
 _CHANCE = 0.99
 # Counts are stored as float32: differences within its rounding are not an error.
 _ROUNDING = 1e-3
-# What to do about runs with other work.
-OTHER_WORK = "if runs were cut short, set 'complete' to 0; else give every run the same input"
 # A run in whose end nothing is counted for more than this share of its duration is doubted.
 _SILENT = 0.5
 # Number of corners, or of counters, that a sentence names.
@@ -78,7 +75,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
         sentences = [*_unknown_units(dataset), *doubt_counts(dataset)]
         return [f"{source}: {text}" for text in sentences]
     breaches = Violations(dataset)
-    totals = _totals(dataset)
+    totals = run_totals(dataset)
     _wrapped(dataset, breaches)
     _recording(dataset, breaches)
     _empty_ends(dataset, breaches)
@@ -144,30 +141,6 @@ def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
             for whole in ("requests", "accesses", "references", "loads"):
                 if f"{stem}_{whole}" in names:
                     yield name, f"{stem}_{whole}"
-
-
-def find_other_work(dataset: xr.Dataset) -> tuple[NDArray[np.bool_], Floats]:
-    """Single contexts whose runs do much more or less work than all others, (n_contexts,).
-
-    A fit would take them for slower or faster.  None with the attribute ``keep_all``.  The second
-    array is the work of each context as a multiple of the median.
-    """
-    n, clock = dataset.sizes["context"], schema.clock_name(dataset)
-    nothing = np.zeros(n, dtype=bool), np.ones(n)
-    untimely = clock in (*schema.CPU_TIMES, "time") or "run" not in dataset.dims
-    if untimely or dataset.attrs.get(schema.KEEP_ALL):
-        return nothing
-    own = _totals(dataset)[..., schema.counter_names(dataset).index(clock)]
-    work = _by_context(np.median, np.where(clock_gaps(dataset) > 0, np.nan, own))
-    if np.isfinite(work).sum() < _FEW_RUNS or not np.nanmedian(work) > 0:
-        return nothing
-    share = work / np.nanmedian(work)
-    apart = np.abs(share - 1.0)
-    other = apart > max(_FAR, _APART * _NORMAL * np.nanmedian(apart))
-    table = schema.context_table(dataset)
-    # a level with other work in all of its contexts is another program, not another run
-    alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
-    return other & alike.any(axis=1).all(axis=1), share
 
 
 def _other_work(dataset: xr.Dataset) -> list[str]:
@@ -238,13 +211,6 @@ def _unknown_units(ds: xr.Dataset) -> Iterator[str]:
                 f"resource '{name}' is in {quoted(attrs['units'])}, an unknown unit: known are "
                 f"{KNOWN}; see that its levels are as meant."
             )
-
-
-def _totals(ds: xr.Dataset) -> Floats:
-    """Events of each run, (context, run, counter), NaN where it was not held until its end."""
-    totals = np.nansum(schema.count_array(ds), axis=2)
-    known = held_counters(ds) & np.isfinite(schema.ended_durations(ds))[..., None]
-    return np.where(known, totals, np.nan)
 
 
 def _wrapped(ds: xr.Dataset, breaches: Violations) -> None:
@@ -359,15 +325,15 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
         f"idle machine, or more runs.",
         _spread(duration) > _DURATION_SPREADS,
     )
-    middle = _by_context(np.nanmedian, duration)[:, None]
+    middle = by_context(np.nanmedian, duration)[:, None]
     apart = np.abs(duration - middle)
-    usual = _NORMAL * _by_context(np.nanmedian, apart)[:, None]
-    several = (np.isfinite(duration).sum(axis=1) >= _FEW_RUNS)[:, None]
+    usual = NORMAL * by_context(np.nanmedian, apart)[:, None]
+    several = (np.isfinite(duration).sum(axis=1) >= FEW)[:, None]
     with np.errstate(invalid="ignore"):
         found(
             "'duration' is far from that of the other runs PLACE: see what happened meanwhile, or "
             "drop the run.",
-            several & (apart > _APART * usual) & (apart > _FAR * middle),
+            several & (apart > APART * usual) & (apart > FAR * middle),
         )
 
 
@@ -377,7 +343,7 @@ def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], Non
     whole = np.where(gaps, np.nan, own)
     unlike = _spread(whole) > _PROGRESS_SPREADS  # the gaps are not the cause
     known = np.isfinite(whole).any(axis=1, keepdims=True)
-    usual = _by_context(np.median, np.where(known, whole, own))[:, None]
+    usual = by_context(np.median, np.where(known, whole, own))[:, None]
     blamed = gaps & ~unlike[:, None] & (np.abs(own - usual) > 0.5 * _PROGRESS_SPREADS * usual)
     if blamed.any():
         first = np.argwhere(blamed)[0]
@@ -385,16 +351,10 @@ def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], Non
     return blamed
 
 
-def _by_context(reduce: Callable[[Floats], Any], values: Floats) -> Floats:
-    """A figure of the runs of each context, NaN where there is none."""
-    rows = [row[np.isfinite(row)] for row in values]
-    return np.array([reduce(row) if len(row) else np.nan for row in rows])
-
-
 def _spread(values: Floats) -> Floats:
     """Largest less smallest of each context's runs, over their mean."""
-    mean = _by_context(np.mean, values)
-    return _by_context(np.ptp, values) / np.where(mean > 0, mean, 1.0)
+    mean = by_context(np.mean, values)
+    return by_context(np.ptp, values) / np.where(mean > 0, mean, 1.0)
 
 
 def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
@@ -447,7 +407,7 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
         if len(runs) < 2:
             continue
         means, every = np.array([run.mean() for run in runs]), np.concatenate(runs)
-        if np.ptp(means) > _FAR * np.abs(means).max():
+        if np.ptp(means) > FAR * np.abs(means).max():
             return True
         between += sum(len(run) * (run.mean() - every.mean()) ** 2 for run in runs)
         within += sum(float(((run - run.mean()) ** 2).sum()) for run in runs)
@@ -464,8 +424,8 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
 def _not_set(ds: xr.Dataset) -> Iterator[str]:
     """Sentences about contexts that look as if a resource had its largest level."""
     duration, table = schema.ended_durations(ds), schema.context_table(ds)
-    mean, names = _by_context(np.mean, duration), schema.resource_names(ds)
-    error = _by_context(np.std, duration)
+    mean, names = by_context(np.mean, duration), schema.resource_names(ds)
+    error = by_context(np.std, duration)
     for column, name in enumerate(names):
         for rows in _others_equal(table, column):
             rows = rows[np.isfinite(mean[rows])]
@@ -476,7 +436,7 @@ def _not_set(ds: xr.Dataset) -> Iterator[str]:
             for i, low in enumerate(rows[:-2]):
                 noise = max(error[low], error[most], _EVEN * mean[most])
                 between = mean[rows[i + 1 : -1]] - max(mean[low], mean[most])
-                slower = between > max(_APART * noise, _FAR * mean[most])
+                slower = between > max(APART * noise, FAR * mean[most])
                 if abs(mean[low] - mean[most]) <= 2 * noise and slower.all():
                     yield (
                         f"{schema.describe_context(ds, int(low))} runs as with {name}="

@@ -16,6 +16,7 @@ from msbgen.cli.main import command_line
 from msbgen.compare.results import CompareSettings
 from msbgen.data.store import write_profiles
 from pages import ROOT, blocks
+from worked import worked
 
 PAGE = ROOT / "msbgen" / "compare" / "README.md"
 
@@ -98,6 +99,34 @@ def test_exit_codes_say_whether_a_limit_is_exceeded(files, msbgen, new, given, c
     assert done.returncode == code, done.stderr
     assert sentence in done.stderr
     assert done.stdout.startswith("| task | time | verdict |")
+
+
+ONE_SIDED = [
+    ({0: 1.3, 1: 1.3}, ["--fail-above", "2%"], 6, "slower by 3", "slower by more than 2 %"),
+    ({4: 0.7, 5: 0.7}, ["--fail-above", "2%"], 0, "", ""),
+    (
+        {4: 0.7, 5: 0.7},
+        ["--fail-above", "2%", "--strict"],
+        7,
+        "",
+        "one version alone looks wrongly",
+    ),
+    ({4: 0.7, 5: 0.7}, ["--strict", "--keep-all"], 0, "faster by 4", ""),
+]
+
+
+@pytest.mark.parametrize(("factors", "given", "code", "verdict", "sentence"), ONE_SIDED)
+def test_other_work_of_one_version(folder, msbgen, factors, given, code, verdict, sentence):
+    """More of it counts; less of it, as of runs that were cut, is left out, and not decided."""
+    write_profiles(worked({}, 1), folder / "old.nc")
+    write_profiles(worked(factors, 2), folder / "new.nc")
+    done = msbgen("compare", "old.nc", "new.nc", *given)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr
+    assert f"worked: {verdict}" in done.stdout
+    is_left_out = "--keep-all if the version does that" in done.stdout
+    assert is_left_out == (min(factors.values()) < 1 and "--keep-all" not in given)
+    assert ("faster by" in done.stdout) == ("--keep-all" in given)
 
 
 def test_several_tasks_are_matched_by_name_or_by_task(files, msbgen, refused):

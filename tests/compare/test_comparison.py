@@ -18,6 +18,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.shipped import shipped_file
 from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import read_trace
+from worked import worked
 
 CONTEXTS = [[w, b, f] for w in (4, 12) for b in (350, 1050) for f in (1.2, 2.3)]
 SETTINGS = CompareSettings(permutations=199)
@@ -116,7 +117,7 @@ def test_counts_of_zero_in_one_version_have_no_ratio():
     assert 0.8 < result.totals["cache_misses"].value < 1.25
 
 
-def test_faults_are_left_out_and_may_be_the_change_if_only_the_new_version_has_them():
+def test_faults_are_left_out_and_may_be_the_change_if_one_version_alone_has_them():
     old, new = versions(contexts=[[8, *rest] for _, *rest in CONTEXTS[:4]] + CONTEXTS)
     new = spoilt(new, slow=[(5, 2.0)], stretched=[(0, 1, 3.0, 0.3, 0.5), (2, 0, 3.0, 0.6, 0.8)])
     result = compare_profiles(old, new, settings=SETTINGS)
@@ -124,8 +125,12 @@ def test_faults_are_left_out_and_may_be_the_change_if_only_the_new_version_has_t
     assert result.stretched_runs == (0, 2)
     assert result.time.low < 1 < result.time.high
     assert any("left out: 2 runs of 2 contexts." in note for note in result.notes)
-    assert any("which the change itself may cause" in note for note in result.notes)
-    assert not any("only the" in n for n in compare_profiles(new, old, settings=SETTINGS).notes)
+    both = paired(new, spoilt(old, slow=[(5, 2.0)]))
+    for pair, n_alone in ((result, 1), (paired(new, old), 1), (both, 0)):
+        assert len(pair.left_out) == n_alone
+        notes = [note for note in pair.notes if "which the change itself may cause" in note]
+        assert len(notes) == n_alone
+        assert not any("without usable runs" in note for note in pair.notes)
 
 
 def test_another_program_is_called_different():
@@ -345,18 +350,47 @@ def cut_without_a_mark(dataset, contexts):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_contexts_with_other_work_of_one_version_are_left_out(swapped):
+def test_contexts_in_which_one_version_was_cut_are_left_out(swapped):
     old, new = synthetic_task(MEASURED), cut_without_a_mark(synthetic_task(MEASURED, seed=8), [1])
     files = (new, old) if swapped else (old, new)
     result = compare_profiles(*files, settings=SETTINGS)
     assert result.time.low < 1 < result.time.high
     assert len(result.contexts) == 5
-    (note,) = [note for note in result.notes if "and they are left out of both" in note]
-    assert "total of 'instructions' of context 1 (cache_ways=2, frequency=2 GHz) is not" in note
+    (note,) = [note for note in result.notes if "left out" in note]
+    assert "less of 'instructions' and less time than in the other version" in note
+    assert "left out of both: context 1 (cache_ways=2, frequency=2 GHz). The change itself" in note
+    assert result.left_out.tolist() == [[2.0, 2.0]]
     both = compare_profiles(new, new.assign_attrs(task="again"), settings=SETTINGS)
-    assert len(both.contexts) == 6  # in both versions, it is the program's
+    assert (len(both.contexts), len(both.left_out)) == (6, 0)  # it is the program's
     trusted = [dataset.assign_attrs(keep_all=1) for dataset in files]
     wrong = compare_profiles(*trusted, settings=SETTINGS)
     assert len(wrong.contexts) == 6
     assert wrong.time.value > 1.02 if swapped else wrong.time.value < 0.98
     assert any("in one context and by" in note for note in wrong.notes)
+
+
+@pytest.mark.parametrize("factors", [{0: 1.3, 1: 1.3}, {0: 1.12, 1: 1.12}])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_more_work_of_one_version_in_few_contexts_is_compared(factors, swapped):
+    files = worked({}, 1), worked(factors, 2)
+    result = compare_profiles(*files[:: -1 if swapped else 1], settings=SETTINGS)
+    change = np.prod(list(factors.values())) ** ((-1 if swapped else 1) / 15)
+    assert result.time.low < change < result.time.high
+    assert result.verdict == ("faster" if swapped else "slower")
+    assert (len(result.contexts), len(result.left_out)) == (15, 0)
+
+
+def test_less_work_that_takes_as_long_is_compared():
+    new = worked({}, 2)
+    new["instructions"][4:6] *= 0.7
+    assert len(paired(worked({}, 1), new).left_out) == 0
+    shorter = paired(worked({}, 1), worked({4: 0.7, 5: 0.7}, 2))
+    assert shorter.left_out.tolist() == [[4.0, 1.5], [4.0, 2.0]]
+
+
+def test_cpu_time_that_shrinks_in_few_contexts_was_not_cut():
+    files = (worked(factors, seed, "task_clock") for factors, seed in (({}, 1), ({0: 0.7}, 2)))
+    assert not any("the verdict does not hold" in note for note in paired(*files).notes)
+    files = (worked(factors, seed) for factors, seed in (({}, 1), ({0: 1.3}, 2)))
+    trusted = (dataset.assign_attrs(keep_all=1) for dataset in files)
+    assert any("the verdict does not hold" in note for note in paired(*trusted).notes)

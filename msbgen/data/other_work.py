@@ -1,0 +1,38 @@
+"""Contexts whose runs do other work than all others."""
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data import schema
+from msbgen.data.partial import clock_gaps
+from msbgen.data.totals import APART, FAR, FEW, NORMAL, by_context, run_totals
+
+Floats = NDArray[np.float64]
+
+# What to do about runs with other work.
+OTHER_WORK = "if runs were cut short, set 'complete' to 0; else give every run the same input"
+
+
+def find_other_work(dataset: xr.Dataset) -> tuple[NDArray[np.bool_], Floats]:
+    """Single contexts whose runs do much more or less work than all others, (n_contexts,).
+
+    A fit would take them for slower or faster.  None with the attribute ``keep_all``.  The second
+    array is the work of each context as a multiple of the median.
+    """
+    n, clock = dataset.sizes["context"], schema.clock_name(dataset)
+    nothing = np.zeros(n, dtype=bool), np.ones(n)
+    untimely = clock in (*schema.CPU_TIMES, "time") or "run" not in dataset.dims
+    if untimely or dataset.attrs.get(schema.KEEP_ALL):
+        return nothing
+    own = run_totals(dataset)[..., schema.counter_names(dataset).index(clock)]
+    work = by_context(np.median, np.where(clock_gaps(dataset) > 0, np.nan, own))
+    if np.isfinite(work).sum() < FEW or not np.nanmedian(work) > 0:
+        return nothing
+    share = work / np.nanmedian(work)
+    apart = np.abs(share - 1.0)
+    other = apart > max(FAR, APART * NORMAL * np.nanmedian(apart))
+    table = schema.context_table(dataset)
+    # a level with other work in all of its contexts is another program, not another run
+    alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
+    return other & alike.any(axis=1).all(axis=1), share
