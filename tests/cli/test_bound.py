@@ -72,11 +72,12 @@ def test_contexts_that_the_platform_cannot_set_are_named(folder, msbgen):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n8.0000001,2\n40,1\n9,0.5\n")
     done = msbgen("bound", "measured.nc", "--contexts", "c.csv", "--miscoverage", "20%")
     assert done.returncode == 0, done.stderr
+    remedy = "by the levels of the file: drop what it cannot, or correct these levels."
     assert done.stderr.splitlines() == [
         "msbgen: warning: c.csv: resource 'cache_ways' is 40 in context 2 and beyond its levels in "
-        "1 more; the platform can set 2 to 8, by the levels of the file.",
+        f"1 more; the platform can set 2 to 8, {remedy}",
         "msbgen: warning: c.csv: resource 'frequency' is 0.5 in context 3; the platform can set 1 "
-        "to 2, by the levels of the file.",
+        f"to 2, {remedy}",
     ]
     assert [row["extrapolated"] for row in csv.DictReader(done.stdout.splitlines())] == [*"0111"]
 
