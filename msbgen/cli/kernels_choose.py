@@ -267,7 +267,7 @@ def _hints(
 def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
     from msbgen.kernels.choice.chooser import bounded_predictions
 
-    if options.bounds is None:  # a rate that the families do not support is said below the table
+    if options.bounds is None:  # a rate that the families do not support is named below the table
         return chooser.predictions(known, supported=True)
     from msbgen.data import store
 
