@@ -10,7 +10,7 @@ import pytest
 from forks import forked, status_of
 from msbgen.measure.sweep import process
 from msbgen.measure.sweep.process import Watchdog, paused_process
-from sweeping import WORK, await_that, processes
+from sweeping import await_that, processes, work
 
 TAG = f"test-{os.getpid()}"
 
@@ -41,7 +41,7 @@ def test_it_is_paused_where_its_shell_has_started(tmp_path, monkeypatch):
 
 
 def test_time_and_cpu_time_are_those_of_the_run():
-    with hold(*WORK) as child:
+    with hold(*work(12000)) as child:
         time.sleep(0.2)  # not counted, nor what it took to be there
         start = time.monotonic()
         ended = child.run(10)
