@@ -120,9 +120,11 @@ def test_forked_children_count_with_their_program(made):
     """perf counts those that it started, and wait4 those that it waited for."""
     # long beside the start of perf and of a shell, which both runs pay once
     busy = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
-    alone = made("/bin/sh", "-c", busy)
-    both = made("/bin/sh", "-c", f"({busy}) & ({busy}) & wait")
-    assert both["cpu"] > 1.3 * alone["cpu"]
+    scripts = busy, f"({busy}) & ({busy}) & wait"
+    # least of three in turn: the speed of a shared machine varies
+    runs = [[made("/bin/sh", "-c", script)["cpu"] for script in scripts] for _ in range(3)]
+    alone, both = map(min, zip(*runs))
+    assert both > 1.3 * alone
 
 
 def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):
