@@ -9,9 +9,12 @@ place in the sweep.  Differences between runs of one context show the drift with
 contexts show it in the residuals of the process.  The c_d are those of generalised least squares.
 
 A drift is accepted where its log likelihood exceeds that without one by more than its prior log
-odds and half the logarithm of the number of runs per c_d (BIC).
+odds and half the logarithm of the number of runs per c_d (BIC).  It is *repeated* where the
+differences between runs of one context suffice for that.  Else the order in which contexts were
+measured may explain it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +42,7 @@ class Drift:
 
     terms: tuple[float, ...]  # c_1 … c_D
     log_odds: float  # against no drift
+    is_repeated: bool  # whether the differences between runs of one context show it, too
 
 
 def drift_basis(started: Floats, terms: int = _TERMS) -> Floats:
@@ -89,7 +93,9 @@ def find_drift(contexts: Floats, residuals: Floats, basis: Floats) -> Drift | No
     for count, likelihood in enumerate(likelihoods, start=1):
         log_odds = likelihood - none + np.log(_PRIOR_ODDS) - 0.5 * count * np.log(used.sum())
         if log_odds > (best.log_odds if best else 0.0):
-            best = Drift(tuple(fits[count][:count].tolist()), float(log_odds))
+            of_runs = sweep.gain_of_runs(fits[count], noises) - 0.5 * count * np.log(used.sum())
+            is_repeated = bool(of_runs + np.log(_PRIOR_ODDS) > 0.0)
+            best = Drift(tuple(fits[count][:count].tolist()), float(log_odds), is_repeated)
     return best
 
 
@@ -137,6 +143,18 @@ class _Sweep:
         fit = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * float(means @ precision @ means)
         freedom = len(runs) - len(means)
         return float(fit - 0.5 * freedom * np.log(variance) - 0.5 * (runs**2).sum() / variance)
+
+    def gain_of_runs(self, terms: Floats, noises: Sequence[tuple[Floats, float]]) -> float:
+        """Log likelihood of the differences between runs of one context, over that of no drift."""
+
+        def best(terms: Floats) -> float:
+            runs = self._split(terms)[1]
+            freedom = len(runs) - len(self._n_runs)
+            return max(
+                -0.5 * (freedom * np.log(v) + float((runs**2).sum()) / v) for _, v in noises
+            )
+
+        return best(terms) - best(np.zeros_like(terms))
 
     def fit(self, count: int) -> Floats:
         """The first `count` terms by generalised least squares, the others 0, (D,)."""

@@ -40,6 +40,8 @@ class Fault:
     weight: float = 1.0  # of the context in a fit after the repair, at most 1
     log_odds: float  # of the fault against chance
     levels: tuple[tuple[float, ...], ...] = ()  # of the resources of these contexts, as labelled
+    # whether no independent evidence supports the fault: it is named, and nothing is changed
+    is_doubt: bool = False
 
     kind: ClassVar[str]
     # The fields that a file holds under 'where', in this order, with their types.
@@ -58,6 +60,11 @@ class SlowContext(Fault):
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
+        if self.is_doubt:
+            return (
+                f"{describe(self.contexts[0])} took {self.factor:.2f} times as long as the other "
+                f"contexts predict, in a single run. Nothing is changed: measure it again."
+            )
         return (
             f"{describe(self.contexts[0])} took {self.factor:.2f} times as long as its counts and "
             f"the other contexts predict. Its time is scaled back: measure it again."
@@ -87,6 +94,11 @@ class ExchangedContexts(Fault):
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
         first, second = (describe(i) for i in self.contexts)
+        if self.is_doubt:
+            return (
+                f"{first} and {second} may be exchanged: each has the duration expected of the "
+                f"other. Nothing is changed: check their labels, or measure both again."
+            )
         return (
             f"{first} and {second} look exchanged: each has the values expected of the other; "
             f"they are exchanged back: correct their labels, or measure both again."
@@ -154,6 +166,12 @@ class MachineDrift(Fault):
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
         direction = "slower" if self.factor > 1 else "faster"
+        if self.is_doubt:
+            return (
+                f"times became {abs(self.factor - 1):.1%} {direction} from the first to the last "
+                f"run, which the machine or the order of the contexts may cause. Nothing is "
+                f"changed: measure several runs of each context in random order."
+            )
         change = f"became {abs(self.factor - 1):.1%} {direction}"
         span = slowest_over_fastest(self.terms)
         if np.log(span) > _TURNED * abs(np.log(self.factor)):
@@ -197,6 +215,11 @@ class Findings:
         return iter(self.faults)
 
     @property
+    def corrected(self) -> Findings:
+        """The faults that are repaired or left out; the others are doubts."""
+        return Findings(tuple(fault for fault in self.faults if not fault.is_doubt))
+
+    @property
     def to_remeasure(self) -> list[tuple[float, ...]]:
         """Levels of the contexts to measure again, each once, the most certain fault first."""
         order = sorted(self.faults, key=lambda fault: -fault.log_odds)
@@ -232,11 +255,11 @@ class Findings:
         slowdown, weights = np.ones(duration.shape), np.ones(len(contexts))
         kept, estimated = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)
         untimed = np.zeros((*duration.shape, 2))
-        if not self.faults:
+        if not self.corrected:
             return Repaired(counts, duration, contexts, slowdown, weights, estimated, untimed, kept)
         counts, duration, contexts = counts.copy(), duration.copy(), contexts.copy()
         left_out = np.zeros(len(contexts), dtype=bool)
-        for fault in self.faults:
+        for fault in self.corrected:
             match fault:
                 case MachineDrift():
                     slowdown *= 1.0 if started is None else drift_slowdowns(fault.terms, started)
@@ -276,6 +299,7 @@ class Findings:
                 "worth": fault.weight,
                 "gain": fault.log_odds,
                 "levels": fault.levels,
+                "doubt": fault.is_doubt,
             }
             for fault in self.faults
         ]
@@ -301,6 +325,7 @@ def _fault(plain: Mapping[str, Any]) -> Fault:
         weight=float(plain["worth"]),
         log_odds=float(plain["gain"]),
         levels=tuple(tuple(float(v) for v in level) for level in plain["levels"]),
+        is_doubt=bool(plain["doubt"]),
         **place,
     )
 

@@ -40,7 +40,7 @@ FAULT_SCALE = 0.7
 _REAL_ODDS, _SMALL_SCALE = 0.05, 0.05
 # Prior odds of a slow context, those of a bad one over it, and what each faulty neighbour takes off
 # the log odds: faults are single, and neighbours that deviate together are a property of the task.
-_PRIOR_ODDS, _BAD_ODDS, _NEIGHBOUR_PENALTY = 0.002, 0.2, 2.3
+PRIOR_ODDS, _BAD_ODDS, _NEIGHBOUR_PENALTY = 0.002, 0.2, 2.3
 
 Kind = Literal["slow", "bad", "exchanged"]
 
@@ -112,7 +112,7 @@ class FaultModel:
         free_time = _deviation(alpha[0], diagonal[0])
         mean = alpha[0] * FAULT_SCALE**2 / (1.0 + FAULT_SCALE**2 * diagonal[0])
         deviation = FAULT_SCALE / np.sqrt(1.0 + FAULT_SCALE**2 * diagonal[0])
-        prior = np.log(_PRIOR_ODDS) - _NEIGHBOUR_PENALTY * (self.neighbours & involved).sum(axis=1)
+        prior = np.log(PRIOR_ODDS) - _NEIGHBOUR_PENALTY * (self.neighbours & involved).sum(axis=1)
         slow = free_time + np.log(2.0) + special.log_ndtr(mean / deviation) + prior
         free_counts, small = np.zeros((2, self.n))
         for a, p in zip(alpha[1:], diagonal[1:]):
@@ -130,7 +130,7 @@ class FaultModel:
         self, explanation: Explanation, alpha: list[Floats], i: Indices, j: Indices
     ) -> Floats:
         """Log odds (pairs,) that contexts i and j (pairs,) were exchanged."""
-        log_odds = np.full(len(i), np.log(_PRIOR_ODDS / max(self.n - 1, 1)))
+        log_odds = np.full(len(i), np.log(PRIOR_ODDS / max(self.n - 1, 1)))
         before, after = np.zeros((2, 3, len(i)))
         for k, (a, p, table) in enumerate(zip(alpha, explanation.precision, self.tables)):
             y, source = explanation.values[k], explanation.source

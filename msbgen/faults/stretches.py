@@ -41,14 +41,20 @@ _ALIKE = 0.2
 
 
 def find_stretches(
-    contexts: Floats, amounts: Floats, capped: Floats, excess: Floats
+    contexts: Floats,
+    amounts: Floats,
+    capped: Floats,
+    excess: Floats,
+    *,
+    of_small_contexts: bool = True,
 ) -> list[StretchedRun]:
     """The runs with a stretch that was slowed down, at most one stretch a run.
 
     `amounts` (n, runs, segments, 1 + k) are time [s] and counts of every segment of progress; NaN
     throughout for a missing run.  `capped` (n, runs, segments) is the share of each segment in
     which a run is at a cap's rate; a stretch is slower.  `excess` (n, segments) is the time [s]
-    that caps add to a segment, in the mean of runs.
+    that caps add to a segment, in the mean of runs.  Runs of small contexts are compared with other
+    contexts, or not at all.
     """
     present = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
     typical = amounts[present][..., 0].mean(axis=0)
@@ -70,7 +76,7 @@ def find_stretches(
             s for s in scanned if not any(_alike(s, other, deviation, typical) for other in scanned)
         ]
     alone = present & ~several[:, None]
-    if (~several).sum() >= 3 * (contexts.shape[1] + 1):
+    if of_small_contexts and (~several).sum() >= 3 * (contexts.shape[1] + 1):
         stretches, deviation[alone] = _in_small_contexts(contexts, residuals, alone, typical)
         found += stretches
     return [

@@ -20,8 +20,8 @@ from msbgen.core.contexts import are_many, gaussian_log_weights, near_weights, s
 from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
-from msbgen.generate.single_runs import noise_probability
 from msbgen.trend.coordinates import COORDINATES
+from msbgen.trend.durations import Durations
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.smooth import FORMS
@@ -60,8 +60,8 @@ class Centre:
     # (n_known, k): factor on the context residuals in the local mean: 1; for a context with one
     # run, whose residual may be noise, the share that the neighbours predict
     shrinkage: Floats
-    # probability that durations depart from the trend by noise alone; 0 if few have single runs
-    noise: float = 0.0
+    # durations at any context; None of many contexts, and where time measures progress
+    durations: Durations | None = None
 
     @classmethod
     def fit(
@@ -108,11 +108,17 @@ class Centre:
             context_residual,
             shrinkage,
         )
-        if runs.clock == 0 or 2 * single.sum() <= len(single) or are_many(trend.contexts):
+        if runs.clock == 0 or are_many(trend.contexts):
             return centre
-        residual = centre._residual_of_sums[:, 0, 0]
-        noise = noise_probability(trend.scaled(trend.contexts), residual, centre.n_runs)
-        return replace(centre, noise=noise)
+        return replace(centre, durations=centre._fit_durations(runs))
+
+    def _fit_durations(self, runs: Runs) -> Durations:
+        """Durations about the trend; on their own where no counter explains time."""
+        departure, alone = _log_time(self.known_states()), self.trend.mean.shape[0] == 1
+        if not alone:
+            departure -= _log_time(self._fitted)
+        given = self.trend.contexts, departure, runs.weight
+        return Durations.fit(*given, has_line=alone, repeats=_repeats(runs))
 
     @cached_property
     def n_runs(self) -> Indices:
@@ -142,10 +148,7 @@ class Centre:
     @cached_property
     def _shrunk_sums(self) -> Floats:
         """Context residuals of the sums over bins after shrinkage, (n_known, 1, k)."""
-        shrunk = self._residual_of_sums * self.shrinkage[:, None]
-        if self.clock != 0:
-            shrunk[..., 0] *= 1.0 - self.noise
-        return shrunk
+        return self._residual_of_sums * self.shrinkage[:, None]
 
     @property
     def _residual_of_sums(self) -> Floats:
@@ -172,6 +175,7 @@ class Centre:
         rows = np.asarray(single.any(axis=1))
         weight = _weights_of_known(self.scaled_contexts, rows)
         centre = self._with_context_residuals(self._fitted[rows], weight)
+        self._set_time(centre, self._fitted[rows], self._departure(self.trend.contexts[rows]))
         states[rows] = np.where(single[rows, None], centre, states[rows])
         return states
 
@@ -182,8 +186,10 @@ class Centre:
         The parameters of the trend are kept.  The residuals of the others are those from the full
         trend.
         """
-        weight = _weights_of_others(self.scaled_contexts)
-        return self._with_context_residuals(self.trend.held_out, weight)
+        fitted, weight = self.trend.held_out, _weights_of_others(self.scaled_contexts)
+        states = self._with_context_residuals(fitted, weight)
+        self._set_time(states, fitted, self.durations.left_out if self.durations else None)
+        return states
 
     def left_out(self, folds: Folds) -> Floats:
         """Centre of contexts that are left out alone and in groups, as `held_out`, for many.
@@ -218,7 +224,11 @@ class Centre:
             shrinkage=self.shrinkage[kept],
         )
         vars(centre)["_fitted"] = fitted
-        return centre
+        if self.durations is None:
+            return centre
+        log = np.log(states[..., 0].sum(axis=1))
+        departure = log if self.durations.has_line else log - _log_time(fitted)
+        return replace(centre, durations=self.durations.refit(kept, departure))
 
     def log_weights(self, query: Floats) -> Floats:
         """Log of the kernel between contexts and known ones, (q, n_known), 0 for the nearest."""
@@ -232,7 +242,25 @@ class Centre:
         Those of the quantities `only`.
         """
         fitted = self.trend.predict(query, only)
-        return self._with_context_residuals(fitted, _weights(log_weight), only)
+        states = self._with_context_residuals(fitted, _weights(log_weight), only)
+        if only.start in (None, 0):
+            self._set_time(states, fitted, self._departure(query))
+        return states
+
+    def _departure(self, query: Floats) -> Floats | None:
+        """Departure of the durations at contexts, (q,)."""
+        return self.durations.predict(query) if self.durations else None
+
+    def _set_time(self, states: Floats, fitted: Floats, departure: Floats | None) -> None:
+        """Scale the times of bins of states (q, bins, k), in place, to the durations.
+
+        These depart from the trend's amounts `fitted` (q, bins, k) by `departure` (q,).
+        """
+        if self.durations is None or departure is None:
+            return
+        log = departure if self.durations.has_line else departure + _log_time(fitted)
+        time = states[..., 0].sum(axis=1)
+        states[..., 0] *= (np.exp(log) / np.maximum(time, 1e-300))[:, None]
 
     def _with_context_residuals(
         self, fitted: Floats, weight: Floats | csr_array, only: slice = slice(None)
@@ -266,9 +294,19 @@ class Centre:
             **({"guessed": (("known",), imputed.astype(float))} if imputed.any() else {}),
             "context_residual": (("known", "bin", "quantity"), self.context_residual),
             "trust": (("known", "quantity"), self.shrinkage),
-            "noise": ((), self.noise),
+            **self._durations_to_arrays(),
             **_with_dims("trend_", self.trend),
             **_with_dims("clock_", self.total_trend),
+        }
+
+    def _durations_to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
+        if self.durations is None:
+            return {}
+        return {
+            "durations_departure": (("known",), self.durations.departure),
+            "durations_weight": (("known",), self.durations.weight),
+            "durations_has_line": ((), float(self.durations.has_line)),
+            "durations_hypotheses": (("hypothesis", "parameter"), self.durations.hypotheses),
         }
 
     @classmethod
@@ -297,9 +335,6 @@ class Centre:
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
-        noise = float(stored.numbers("noise", (), within=(0.0, 1.0)))
-        good = clock != 0 or noise == 0.0
-        stored.want(good, stored.named("noise"), noise, "0 where time measures progress")
         return cls(
             clock,
             segments,
@@ -311,7 +346,7 @@ class Centre:
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
             stored.numbers("context_residual", (n, bins, k), within=LOGARITHMS),
             stored.numbers("trust", (n, k), within=(0.0, 1.0)),
-            noise=noise,
+            _stored_durations(stored.part("durations_"), contexts),
         )
 
 
@@ -399,6 +434,35 @@ def _stored_trend(
         arrays["duration_parts"] = parts
         arrays["duration_share"] = of_duration.numbers("share", (), within=(0.0, 1.0))
     return Trend.from_arrays(arrays)
+
+
+def _stored_durations(stored: StoredArrays, contexts: Floats) -> Durations | None:
+    if not stored.arrays:
+        return None
+    n = len(contexts)
+    hypotheses = stored.numbers("hypotheses", (None, 5), within=POSITIVE)
+    stored.want(len(hypotheses) > 0, stored.named("hypotheses"), "empty", "one or more")
+    return Durations(
+        contexts,
+        stored.numbers("departure", (n,), within=LOGARITHMS),
+        stored.numbers("weight", (n,), within=POSITIVE),
+        bool(stored.numbers("has_line", (), within=(0.0, 1.0))),
+        hypotheses,
+    )
+
+
+def _log_time(states: Floats) -> Floats:
+    """Logarithm of the time of all bins of states (q, bins, k), (q,)."""
+    return np.log(np.maximum(states[..., 0].sum(axis=1), 1e-300))
+
+
+def _repeats(runs: Runs) -> tuple[float, int]:
+    """Sum of the squared deviations of log durations from their context's mean, and its freedom."""
+    ended = np.isnan(runs.expected) & ~runs.is_untimed
+    log, context = np.log(runs.duration[ended]), runs.context[ended]
+    number = np.bincount(context)
+    mean = np.bincount(context, log) / np.maximum(number, 1)
+    return float(((log - mean[context]) ** 2).sum()), len(log) - int((number > 0).sum())
 
 
 def _kernel_width(trend: Trend, bandwidth: float) -> Floats:

@@ -1,8 +1,11 @@
 """Detection of faults in measured runs, before a distribution is fitted to them.
 
-In turn: impossible counts; contexts that took too long, fit no other, or were exchanged; stretches
+Where counters say how much work of each kind a run did, and levels of several resources can be told
+apart, contexts are compared with each other.  In turn: impossible counts; contexts that took too long, fit no other, or were exchanged; stretches
 of runs that were slowed down.  Then contexts are compared once more without these runs, and last
-the drift of the machine is estimated (:mod:`msbgen.faults`).
+the drift of the machine is estimated (:mod:`msbgen.faults`).  Otherwise a context that takes long
+may just be like that: runs are compared with their own context only, and durations with start times
+(:mod:`msbgen.faults.durations`).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from msbgen.data.energy import energy_counters
 from msbgen.data.gaps import CARRIED
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
+from msbgen.faults.durations import find_duration_faults
 from msbgen.faults.findings import (
     NOTHING,
     BadContext,
@@ -93,6 +97,7 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     Slowed runs and all runs of faulty contexts are NaN; impossible counts are replaced.  The times
     of a machine that drifted stay as measured.
     """
+    findings = findings.corrected
     if not findings:
         return dataset
     kept = np.ones(schema.duration_array(dataset).shape, dtype=bool)
@@ -196,11 +201,11 @@ def find_faults(
         clock=clock,
         complete=True,
     )
-    drift = drift_basis(np.full(ended.shape, np.nan) if started is None else started)
+    started = np.full(ended.shape, np.nan) if started is None else started
     absent = np.zeros(counts.shape[:3]) if missing is None else missing[rows].astype(float)
     found = [
         replace(fault, contexts=tuple(int(rows[i]) for i in fault.contexts))
-        for fault in _run_and_context_faults(comparable, drift[rows], absent)
+        for fault in _run_and_context_faults(comparable, started[rows], absent)
     ]
     levels = [tuple(row) for row in contexts.tolist()]
     every = (*wrong, *found)
@@ -253,9 +258,9 @@ class _Amounts:
 
 
 def _run_and_context_faults(
-    measurements: Measurements, drift: Floats, missing: Floats
+    measurements: Measurements, started: Floats, missing: Floats
 ) -> list[Fault]:
-    """Faults of complete runs that hold all counters; `drift` (n, runs, D) is the basis."""
+    """Faults of complete runs that hold all counters, started at (n, runs) [s]."""
     m = measurements
     if not _SETTINGS.are_enough(*m.contexts.shape):
         return []
@@ -273,8 +278,50 @@ def _run_and_context_faults(
         found = _context_faults(part, []) if found is None else found
         return [replace(f, contexts=tuple(int(rows[i]) for i in f.contexts)) for f in found]
 
-    found = _faults_of_many(m.contexts, faults_among)
-    return [*found, *_drift_faults(amounts, found, drift)]
+    several = (np.ptp(m.contexts, axis=0) > 0).sum() > 1
+    is_explained = bool(several and amounts.totals.shape[2] > 1)
+    if is_explained:
+        found = _faults_of_many(m.contexts, faults_among)
+    else:
+        found = _faults_of_durations(amounts, missing_share, started, timed=m.clock != 0)
+    return [*found, *_drift_faults(amounts, found, drift_basis(started), is_explained=is_explained)]
+
+
+def _faults_of_durations(
+    amounts: _Amounts, missing_share: Floats, started: Floats, *, timed: bool
+) -> list[Fault]:
+    """Runs slower than others of their context, and faults of durations and start times alone."""
+    used, found = amounts.used.copy(), list[Fault]()
+    if timed:
+        parts = _segment_amounts(amounts)
+        zero = np.zeros(parts.shape[:3])
+        stretches = find_stretches(
+            amounts.contexts, parts, zero, zero.sum(axis=1), of_small_contexts=False
+        )
+        found += [s for s in stretches if _is_measured(s, missing_share)]
+        for stretch in stretches:
+            used[stretch.contexts[0], stretch.run] = False
+    if are_many(amounts.contexts) or not used.any(axis=1).all():
+        return found
+    runs = used.sum(axis=1)
+    time = np.where(used, np.nan_to_num(amounts.totals[..., 0]), 0.0).sum(axis=1) / runs
+    first = np.where(used, started, np.inf).min(axis=1)
+    first = np.where(np.isfinite(first), first, np.nan)
+    return [*found, *find_duration_faults(amounts.contexts, time, runs, first)]
+
+
+def _segment_amounts(amounts: _Amounts) -> Floats:
+    """Amounts of the quantities of every used run per segment, (n, runs, segments, q)."""
+    used = amounts.used
+    parts = np.where(used[..., None, None], amounts.state, np.nan)
+    parts = parts[..., np.isfinite(parts[used]).all(axis=(0, 1))]
+    return parts.reshape(*used.shape, _SETTINGS.segments, -1, parts.shape[3]).sum(axis=3)
+
+
+def _is_measured(stretch: StretchedRun, missing_share: Floats) -> bool:
+    """Whether missing samples cannot explain the length of a stretch."""
+    share = missing_share[stretch.contexts[0], stretch.run, _segments(stretch)].mean()
+    return bool(share < _SETTINGS.missing_share)
 
 
 def _faults_of_many(
@@ -341,18 +388,14 @@ def _find_with_stretches(amounts: _Amounts, missing_share: Floats) -> list[Fault
     # segments of an exchanged context look stretched: labels are exchanged back first
     labels = _exchange_labels(amounts.contexts, faults)
     used, shape = amounts.used.copy(), (*amounts.used.shape, _SETTINGS.segments, -1)
-    parts = np.where(used[..., None, None], amounts.state, np.nan)
-    parts = parts[..., np.isfinite(parts[used]).all(axis=(0, 1))]  # quantities of every run
-    parts = parts.reshape(*shape, parts.shape[3]).sum(axis=3)
+    parts = _segment_amounts(amounts)
     # a stretch at the rate of a cap was not slowed down
     capped = at_rates(rates, labels[:, None], amounts.state).reshape(shape).mean(axis=3)
     excess = fit_roofline(rates, labels, amounts.sums).excess(labels, amounts.sums)
     excess /= used.sum(axis=1)[:, None]
     excess = excess.reshape(len(labels), _SETTINGS.segments, -1).sum(axis=2)
     stretches = [
-        s
-        for s in find_stretches(labels, parts, capped, excess)
-        if missing_share[s.contexts[0], s.run, _segments(s)].mean() < _SETTINGS.missing_share
+        s for s in find_stretches(labels, parts, capped, excess) if _is_measured(s, missing_share)
     ]
     if not stretches:
         return _narrow(amounts.contexts, parts, excess, faults, used)
@@ -406,8 +449,14 @@ def _segments(stretch: StretchedRun) -> slice:
     return slice(round(stretch.begin * n), round(stretch.end * n))
 
 
-def _drift_faults(amounts: _Amounts, faults: Sequence[Fault], basis: Floats) -> list[Fault]:
-    """Drift of the machine, from runs without another fault; `basis` (n, runs, D)."""
+def _drift_faults(
+    amounts: _Amounts, faults: Sequence[Fault], basis: Floats, *, is_explained: bool
+) -> list[Fault]:
+    """Drift of the machine, from runs without another fault; `basis` (n, runs, D).
+
+    It is a doubt where repeated runs alone do not show it: the order of the contexts may explain
+    it.  Without repeated runs it is looked for where counters explain time.
+    """
     contexts, totals, used, held = amounts.contexts, amounts.totals, amounts.used, amounts.held
     for fault in faults:
         runs = fault.run if isinstance(fault, StretchedRun) else slice(None)
@@ -424,12 +473,19 @@ def _drift_faults(amounts: _Amounts, faults: Sequence[Fault], basis: Floats) -> 
     predicted = regression.predict(contexts[rows], np.swapaxes(filled[..., 1:], 0, 1)).T
     residual = np.log(filled[..., 0]) - np.log(predicted)
     drift = find_drift(contexts[rows], np.where(held[..., 0], residual, np.nan), basis[rows])
-    if drift is None:
+    if drift is None or not (drift.is_repeated or is_explained):
         return []
     logs = (basis[..., : len(drift.terms)] @ np.array(drift.terms))[used]
     time = basis[used][:, 0]
     factor = float(np.exp(logs[time.argmax()] - logs[time.argmin()]))
-    return [MachineDrift(terms=drift.terms, factor=factor, log_odds=drift.log_odds)]
+    return [
+        MachineDrift(
+            terms=drift.terms,
+            factor=factor,
+            log_odds=drift.log_odds,
+            is_doubt=not drift.is_repeated,
+        )
+    ]
 
 
 def _context_faults(

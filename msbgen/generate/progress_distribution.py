@@ -280,12 +280,12 @@ class ProgressDistribution:
         log_weight = self.centre.log_weights(query)
         active, run_weight = self._active_runs(log_weight[:q])
         amounts, totals = self.centre.amounts(query, log_weight)[:q], self.centre.totals(query)[:q]
-        if self.centre.noise > 0.0:
-            # the mean residual of a few single runs is noise with this probability
+        if self.centre.durations:
+            # residuals of single runs, whose mean is not 0, must not change the mean duration
             weight = np.exp(run_weight)
-            sums = (weight * self._run_durations(amounts, totals, active)).sum(axis=1)
-            residual = sums / (weight.sum(axis=1) * amounts[..., 0].sum(axis=1))
-            amounts[..., 0] *= (residual**-self.centre.noise)[:, None]
+            mean = (weight * self._run_durations(amounts, totals, active)).sum(axis=1)
+            mean /= weight.sum(axis=1)
+            amounts[..., 0] *= (amounts[..., 0].sum(axis=1) / mean)[:, None]
         return amounts, totals, active, run_weight
 
     def _active_runs(self, log_weight: Floats) -> tuple[Indices, Floats]:

@@ -20,10 +20,8 @@ time without the cap is smooth.  The data decide whether there is a cap, on whic
 resource and at which rate.  The decision is made on sums over many bins: a bin shorter than a
 sampling interval has the noise of deconvolution, which hides caps.
 
-If runs last only a few sampling intervals, this noise even hides sharp changes.  So a trend of the
-sums over all bins is fitted, too.  The time of the bins is scaled to it if it predicts the time of
-held-out contexts far better.  With too few contexts to choose parameters, the time of the bins is
-scaled by a fit of the duration (:mod:`msbgen.trend.whole_time`).
+With too few contexts to choose parameters, the time of the bins is scaled by a fit of the duration
+(:mod:`msbgen.trend.whole_time`).
 """
 
 from __future__ import annotations
@@ -60,9 +58,6 @@ Indices = NDArray[np.int64]
 _CHOOSING = 300
 # The local-linear form must lower the held-out error by this factor.
 _FORM_GAIN = 0.9
-# The trend of the sums must lower the held-out squared error of the whole time by this factor, and
-# by the square of this share of the time.  The residuals of known contexts correct less than that.
-_SUMS_GAIN, _SUMS_LEAST = 0.5, 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +77,8 @@ class Trend:
     highest: Floats  # (k, bins)
     coefficients: Floats  # (k, n, bins) of the kernel; centred log states in the local-linear form
     caps: tuple[Cap, ...]  # none or one
-    # none or one: the trend of the sums over all bins.  The time of the bins is scaled to it; with
-    # a time model the counters instead, by the weights of that model
+    # none, or with a time model one: the trend of the counters' sums over all bins.  The counters
+    # are scaled to it, by the weights of that model
     sums: tuple[Trend, ...]
     time_model: tuple[TimeModel, ...]  # none or one, fitted to all sampling intervals at once
     whole_time: tuple[WholeTime, ...] = ()  # none, or one of few contexts
@@ -162,8 +157,6 @@ class Trend:
             state[..., 0], share = cap.throttle(
                 smooth, levels[:, cap.resource], state[..., cap.counter]
             )
-        for sums in self.sums:
-            _scale_sums(state[..., :1], sums.predict(contexts)[..., :1])
         for whole in self.whole_time:
             whole.scale(state[..., 0], levels, self.contexts)
         return state, share
@@ -191,10 +184,10 @@ class Trend:
         problem = Problem(self._known, amounts, weight, self.offset, folds, smoothers)
         caps = tuple(refit_cap(problem, known, cap) for cap in self.caps)
         sums = amounts.sum(axis=1, keepdims=True)
-        refitted = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
-        trend = _assemble(problem, known, self.coordinates, self.parameters, caps, refitted)
+        trend = _assemble(problem, known, self.coordinates, self.parameters, caps)
         whole = [WholeTime.fit(known, sums[:, 0, 0], weight, one.share) for one in self.whole_time]
-        trend = replace(trend, time_model=self.time_model, whole_time=tuple(whole))
+        of_sums = tuple(trend.refit(sums, weights=weight) for trend in self.sums)
+        trend = replace(trend, sums=of_sums, time_model=self.time_model, whole_time=tuple(whole))
         models = tuple(refit_time_model(one, trend._time_problem(one)) for one in self.time_model)
         return replace(trend, time_model=models)
 
@@ -263,8 +256,6 @@ class Trend:
         times = [held_out_time(problem, self.contexts, cap, left_out) for cap in self.caps]
         for time in times:
             left_out[..., 0] = time
-        for sums in self.sums:
-            _scale_sums(left_out[..., :1], sums.left_out(folds)[..., :1])
         for whole in self.whole_time:
             given = self.contexts, self._durations, self.weights
             whole.scale_left_out(left_out[..., 0], *given, folds)
@@ -406,7 +397,7 @@ def fit_trend(
     choice = default_choice(names, FORMS[0] if form == "auto" else form, k)
     enough = n >= known.shape[1] + 3
     if not enough:
-        trend = _assemble(problem_in(names), known, names, choice.parameters, (), ())
+        trend = _assemble(problem_in(names), known, names, choice.parameters, ())
         if not (find_caps and bins > 1 and np.isfinite(amounts).all()):
             return trend
         return replace(trend, whole_time=_whole_time(trend, folds))
@@ -433,19 +424,7 @@ def fit_trend(
             ]
             if errors[1] < _FORM_GAIN * errors[0]:
                 choice, caps = other, caps_of_other
-    sums: tuple[Trend, ...] = ()
-    if bins > 1 and np.isfinite(amounts).all():
-        of_sums = fit_trend(
-            known, amounts.sum(axis=1, keepdims=True), weights=weight, form=form,
-            coordinates=coordinates, find_caps=find_caps, floor=floor,
-        )  # fmt: skip
-        errors = [
-            _whole_error(problem, known, choice.parameters, caps),
-            _whole_error(of_sums._problem_of(folds), known, of_sums.parameters, of_sums.caps),
-        ]
-        if errors[1] < min(_SUMS_GAIN * errors[0], errors[0] - _SUMS_LEAST**2):
-            sums = (of_sums,)
-    return _assemble(problem, known, choice.names, choice.parameters, caps, sums)
+    return _assemble(problem, known, choice.names, choice.parameters, caps)
 
 
 def choosing_contexts(contexts: Floats) -> Indices:
@@ -493,19 +472,6 @@ def _held_out_error(
     return float(squares.sum())
 
 
-def _whole_error(
-    problem: Problem, known: Floats, parameters: SmoothingParameters, caps: tuple[Cap, ...]
-) -> float:
-    """Weighted mean square of log(predicted / known) of the whole time on the folds."""
-    held_out = problem.held_out(parameters)
-    time = held_out[..., 0]
-    for cap in caps:
-        time = held_out_time(problem, known, cap, held_out)
-    measured = problem.amounts[problem.folds.index, :, 0].sum(axis=1)
-    logs = np.log(np.maximum(time.sum(axis=1), 1e-300) / measured)
-    return float(problem.folds.weight @ logs**2)
-
-
 def _whole_time(trend: Trend, folds: Folds) -> tuple[WholeTime, ...]:
     """Fit of the duration beside a trend; none where its parts are undetermined.
 
@@ -547,13 +513,12 @@ def _assemble(
     names: tuple[str, ...],
     parameters: SmoothingParameters,
     caps: tuple[Cap, ...],
-    sums: tuple[Trend, ...],
 ) -> Trend:
     fit = problem.fit(parameters)
     trend = Trend(
         known, problem.amounts, problem.weights, names, parameters.form, parameters.lengths,
         parameters.nugget, problem.offset, fit.mean, fit.lowest, fit.highest, fit.coefficients,
-        caps, sums, (),
+        caps, (), (),
     )  # fmt: skip
     if not are_many(known):  # what a smoother of few contexts has computed is small
         vars(trend)["_smoother"] = problem.smoother(parameters.form)

@@ -1,0 +1,120 @@
+"""Faults of durations alone, where no counter says how long a context should take.
+
+Saturation, power caps and cliffs look like slow contexts, so contexts are not compared with each
+other for slowness.  Two faults remain:
+
+- *exchanged*: two contexts carry each other's label.  Durations of exchanged labels are less likely
+  under :mod:`msbgen.trend.durations`.  Start times are independent evidence: a sweep that visits
+  its levels in order, but for two contexts, was mostly labelled wrongly.
+- *departing*: the only run of a context took far longer than the runs on both sides of each
+  resource predict.  This is a doubt: nothing shows whether the run or the task is the reason.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, permutations, product
+from math import lgamma
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.faults.findings import ExchangedContexts, Fault, SlowContext
+from msbgen.faults.hypotheses import FAULT_SCALE, PRIOR_ODDS
+from msbgen.trend.durations import Durations
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Contexts of the largest left-out errors, whose exchanges are compared.
+_SUSPECTS = 12
+# Resources whose orders of visits are tried.
+_MOST_RESOURCES = 4
+
+
+def find_duration_faults(
+    contexts: Floats, time: Floats, n_runs: Indices, started: Floats
+) -> list[Fault]:
+    """Faults of mean durations (n,) [s] of contexts (n, m), at most one of each kind.
+
+    Contexts started at `started` (n,) [s]; NaN where that is unknown.  Exchanges are looked for
+    where all start times are known, as durations alone are too weak evidence.
+    """
+    model = Durations.fit(contexts, np.log(time), n_runs.astype(float), has_line=True)
+    errors = np.abs(model.departure - model.left_out)
+    suspects = np.sort(np.argsort(-errors, kind="stable")[:_SUSPECTS])
+    found: list[Fault] = []
+    if np.isfinite(started).all():
+        found += _exchange(model, suspects, started)
+    return found or _departing(model, suspects, n_runs)
+
+
+def _exchange(model: Durations, suspects: Indices, started: Floats) -> list[Fault]:
+    n = len(started)
+    ordered = exchange_in_order(model.contexts, started)
+    pairs = list(dict.fromkeys([*ordered, *combinations(suspects.tolist(), 2)]))
+    exchanged = np.tile(model.departure, (1 + len(pairs), 1))
+    for row, pair in zip(exchanged[1:], pairs):
+        row[list(pair)] = row[list(pair[::-1])]
+    evidence = model.log_evidence(exchanged)
+    log_odds = evidence[1:] - evidence[0] + np.log(PRIOR_ODDS / (n - 1))
+    # the visits of a regular sweep have one order, those of an irregular one any of n!
+    log_odds[: len(ordered)] += lgamma(n + 1)
+    best = int(np.argmax(log_odds))
+    if not log_odds[best] > 0.0:
+        return []
+    return [
+        ExchangedContexts(
+            contexts=tuple(sorted(pairs[best])),
+            log_odds=float(log_odds[best]),
+            is_doubt=best >= len(ordered),
+        )
+    ]
+
+
+def exchange_in_order(contexts: Floats, started: Floats) -> list[tuple[int, int]]:
+    """The pair of contexts (n, m) whose exchange puts all visits in order; empty without.
+
+    Visits are in order where, sorted by start times (n,), contexts are sorted by the levels of the
+    resources in turn, each upwards or downwards.
+    """
+    visited = contexts[np.argsort(started, kind="stable")]
+    row = np.argsort(started, kind="stable")
+    for keys in _orders(visited):
+        place = np.empty(len(visited), dtype=np.int64)
+        place[np.lexsort(keys)] = np.arange(len(visited))
+        moved = np.flatnonzero(place != np.arange(len(visited)))
+        if len(moved) == 0:
+            return []
+        if len(moved) == 2:
+            return [(int(row[moved[0]]), int(row[moved[1]]))]
+    return []
+
+
+def _orders(contexts: Floats) -> Iterator[tuple[Floats, ...]]:
+    """Sort keys of all orders of visits: resources that vary, in turn, upwards or downwards."""
+    varying = [column for column in contexts.T if np.ptp(column) > 0][:_MOST_RESOURCES]
+    for columns in permutations(varying):
+        for signs in product((1.0, -1.0), repeat=len(columns)):
+            yield tuple(sign * column for sign, column in zip(signs, columns))
+
+
+def _departing(model: Durations, suspects: Indices, n_runs: Indices) -> list[Fault]:
+    """The single run between others that took far longer than these predict, as a doubt."""
+    contexts, log, n = model.contexts, model.departure, len(model.departure)
+    varies = np.ptp(contexts, axis=0) > 0
+    low, high = contexts.min(axis=0), contexts.max(axis=0)
+    inner = ((contexts > low) & (contexts < high))[:, varies].all(axis=1)
+    best: list[Fault] = []
+    for i in suspects[inner[suspects] & (n_runs[suspects] == 1)].tolist():
+        rest = np.delete(np.arange(n), i)
+        others = Durations.fit(contexts[rest], log[rest], model.weight[rest], has_line=True)
+        excess = float(log[i] - others.predict(contexts[[i]])[0])
+        if excess <= 0.0:
+            continue
+        # the run departs by |N(0, s²)|, or it is as likely as under the model of all
+        slow = 0.5 * np.log(2.0 / np.pi) - np.log(FAULT_SCALE) - 0.5 * (excess / FAULT_SCALE) ** 2
+        evidence = others.log_evidence(log[rest][None])[0] - model.log_evidence(log[None])[0]
+        log_odds = float(slow + evidence + np.log(PRIOR_ODDS))
+        if log_odds > (best[0].log_odds if best else 0.0):
+            factor = float(np.exp(excess))
+            best = [SlowContext(contexts=(i,), factor=factor, log_odds=log_odds, is_doubt=True)]
+    return best
