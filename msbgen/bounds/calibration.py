@@ -5,6 +5,11 @@ distribution of the noise and of the prediction's error.  The score of a left-ou
 over the prediction in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β).  The bound
 is U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.core.conformal`) of the
 scores.
+
+In a measured context its n runs are better evidence than all others.  Where they are enough for the
+rate, n + 1 ≥ 1/α, the bound is their own conformal quantile.  With fewer it is at least their
+largest.  If enough contexts have repeated runs, the bound is the mean of the context's runs plus a
+conformal quantile of the deviations of runs from the mean of the others of their context.
 """
 
 from __future__ import annotations
@@ -22,8 +27,14 @@ from msbgen.bounds.cliffs import cliff_errors
 from msbgen.bounds.growth import level_growth
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
-from msbgen.core.conformal import check_rate, conformal_quantile
-from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.conformal import (
+    check_rate,
+    conformal_quantile,
+    group_quantile,
+    groups_needed,
+)
+from msbgen.core.draws import numbers_of
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.generate.cliffs import Cliff, find_cliffs
 
 Floats = NDArray[np.float64]
@@ -83,13 +94,48 @@ class Calibration:
     def durations(self, contexts: ArrayLike, miscoverage: float) -> tuple[Floats, Floats]:
         """Expected execution times [s], and their bounds, (q,) each; as :meth:`duration_bound`."""
         self.check(miscoverage)
+        held, query = self.held_out, numbers_of(contexts, "contexts")
+        measured = held.measured(query)
+        own, suffices = self._once(self._find_own_bounds, miscoverage)
+        own, suffices = own[measured], suffices[measured] & (measured >= 0)
+        if not held.n_contexts:
+            if not suffices.all():
+                raise MeasurementError(
+                    "one context was measured, and bounds in others want at least 2: measure more."
+                )
+            return np.exp(held.query(query).log_time), own
         offset = self._once(self._find_duration_offset, miscoverage)
-        parts = [self._expected(block) for block in _blocks(contexts)]
+        parts = [self._expected(block) for block in _blocks(query)]
         log_time, width = map(np.concatenate, zip(*parts))
         centre = log_time
         if self.chosen:
-            centre = careful_log_time(self.held_out, np.asarray(contexts, dtype=float), log_time)
-        return np.exp(log_time), np.exp(np.minimum(centre + offset * width, _MOST_LOG))
+            centre = careful_log_time(held, query, log_time)
+        bound = np.exp(np.minimum(centre + offset * width, _MOST_LOG))
+        bound = np.where(measured >= 0, np.maximum(bound, own), bound)
+        return np.exp(log_time), np.where(suffices, own, bound)
+
+    def _find_own_bounds(self, miscoverage: float) -> tuple[Floats, NDArray[np.bool_]]:
+        """Bounds by the runs of each known context [s], and whether they suffice, (n_known,) each.
+
+        Where they do not, their largest; 0 without a complete run.
+        """
+        held, needed = self.held_out, groups_needed(miscoverage)
+        log, context, n_runs = np.log(held.duration), held.run_context, held.n_runs
+        bounds = np.zeros(len(n_runs))
+        np.maximum.at(bounds, context, held.duration)
+        repeated = n_runs > 1
+        if repeated.sum() >= needed:
+            mean = np.bincount(context, log, len(n_runs)) / np.maximum(n_runs, 1)
+            some = repeated[context]
+            n = n_runs[context[some]]
+            deviation = (log - mean[context])[some] * n / (n - 1)
+            quantile = group_quantile(deviation, context[some], miscoverage)
+            bounds = np.where(repeated, np.maximum(bounds, np.exp(mean + quantile)), bounds)
+        for i in np.flatnonzero(n_runs >= needed):
+            runs = held.duration[context == i]
+            bounds[i] = conformal_quantile(runs, np.ones(len(runs)), len(runs), miscoverage)
+        suffices = n_runs >= needed
+        return bounds, suffices | (repeated & (repeated.sum() >= needed))
 
     def _expected(self, contexts: Floats) -> tuple[Floats, Floats]:
         """Log of the expected time, and the width of its error, (q,) each."""
@@ -113,6 +159,8 @@ class Calibration:
             wanted = " or ".join(get_args(Holds))
             raise ArgumentError(f"holds is {quoted(holds)}; {wanted} is wanted.")
         self.check(miscoverage)
+        if not self.held_out.n_contexts:
+            raise MeasurementError("one context was measured; bands want at least 2: measure more.")
         query, floor = self.held_out.query(contexts), self.held_out.floor
         centre = np.log(query.predicted + floor)
         half = np.full_like(centre, LEAST_WIDTH)  # counts of zero must not fail by rounding
@@ -131,12 +179,18 @@ class Calibration:
         These are contexts farther from the known ones than any that was left out, and contexts at
         new levels of a resource where no such step was tested (`HeldOut.untested`).
         """
-        far = self.held_out.query(contexts).deviation > self.held_out.deviation.max()
-        return far | self.held_out.untested(contexts)
+        held = self.held_out
+        if not held.n_contexts:
+            return held.measured(numbers_of(contexts, "contexts")) < 0
+        return (held.query(contexts).deviation > held.deviation.max()) | held.untested(contexts)
 
     def check(self, miscoverage: float) -> None:
         """Raise the errors of :meth:`duration_bound` for a rate that it does not take."""
-        check_rate(miscoverage, self.held_out.n_contexts, len(self.held_out.duration))
+        n_runs = len(self.held_out.duration)
+        if self.held_out.n_contexts:
+            check_rate(miscoverage, self.held_out.n_contexts, n_runs)
+        else:
+            check_rate(miscoverage, n_runs, n_runs, "runs")
 
     # Values that do not depend on the query are computed once and kept.
 
@@ -208,6 +262,5 @@ def _with_neighbours(values: Floats) -> Floats:
     return sums[:, np.minimum(first + 3, parts)] - sums[:, first]
 
 
-def _blocks(contexts: ArrayLike) -> list[Floats]:
-    query = np.asarray(contexts, dtype=np.float64)
+def _blocks(query: Floats) -> list[Floats]:
     return [query[i : i + _BLOCK] for i in range(0, max(len(query), 1), _BLOCK)]

@@ -212,6 +212,11 @@ class HeldOut:
             alone[rows] = False
         return alone
 
+    def measured(self, contexts: Floats) -> Indices:
+        """Known context of each of contexts (q, n_resources); -1 for those without runs, (q,)."""
+        place = {key: i for i, key in enumerate(_keys(self.trend.contexts)) if self.n_runs[i] > 0}
+        return np.array([place.get(key, -1) for key in _keys(contexts)], dtype=np.int64)
+
     # Queried contexts and left-out contexts have the same features.
 
     def query(self, contexts: ArrayLike) -> Query:
@@ -301,6 +306,8 @@ class HeldOut:
         n_runs = used.sum(axis=1)
         context = stored.indices("context", (None,), below=n)
         rows, amounts = len(context), (centre.segments, len(centre.trend.offset))
+        if rows == 0 and n == 1:
+            return _of_single_context(distribution)
         stored.want(rows > 0, f"number of {stored.named('context')}", 0, "one or more")
         left_out = stored.indices("left_out", (rows, n), below=2).astype(bool)
         stored.want(
@@ -459,9 +466,7 @@ def leave_out(
             "of msbgen import, or in the attribute 'progress'."
         )
     if n == 1:
-        raise MeasurementError(
-            "there is 1 context; bounds want at least 2, as each is predicted from the others."
-        )
+        return _of_single_context(distribution)
     if folds is not None and not (folds == folds // 1 and 2 <= folds <= n):
         raise ArgumentError(f"folds is {folds}; 2 to {n}, the number of contexts, is wanted.")
     many = are_many(distribution.contexts) and folds is None
@@ -531,6 +536,28 @@ def leave_out(
         duration=distribution.duration[used],
         state=np.concatenate(state),
     )
+
+
+def _of_single_context(distribution: ProfileDistribution) -> HeldOut:
+    """No left-out predictions, beside the runs of the only context."""
+    centre, used = distribution.centre, _ended(distribution)
+    amounts = centre.segments, len(centre.trend.offset)
+    return HeldOut(
+        centre=centre,
+        context=np.empty(0, dtype=np.int64),
+        left_out=np.empty((0, 1), dtype=bool),
+        weight=np.empty(0),
+        deviation=np.empty(0),
+        predicted=np.empty((0, *amounts)),
+        run_context=np.nonzero(used)[0],
+        duration=distribution.duration[used],
+        state=np.empty((0, *amounts)),
+    )
+
+
+def _keys(contexts: Floats) -> list[tuple[str, ...]]:
+    """Levels of contexts (q, m) to six digits: equal for levels that are the same."""
+    return [tuple(f"{level:.6g}" for level in row) for row in contexts.tolist()]
 
 
 def _ended(distribution: ProfileDistribution) -> NDArray[np.bool_]:

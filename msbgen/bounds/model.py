@@ -200,14 +200,17 @@ class CalibratedModel(ProfileModel):
 
     def supported_rate(self, miscoverage: float) -> float:
         """`miscoverage`, or with a warning the smallest larger rate that the contexts support."""
-        n = self.calibration.held_out.n_contexts
+        held = self.calibration.held_out
+        n, unit = held.n_contexts, "contexts with a complete run"
+        if n == 0:
+            n, unit = len(held.duration), "complete runs of the context"
         rate = supported_rate(miscoverage, n)
         if rate != miscoverage:
             _log.warning(
-                "%s: bounds are for a miscoverage of %g, not of %g, which takes %d contexts with a "
-                "complete run; there are %d: measure more (msbgen plan).",
-                self.attrs.get("task", "dataset"), rate, miscoverage,
-                groups_needed(miscoverage), n,
+                "%s: bounds are for a miscoverage of %g, not of %g, which takes %d %s; there are "
+                "%d: measure more (msbgen plan).",
+                self.attrs.get("task", "dataset"), rate, miscoverage, groups_needed(miscoverage),
+                unit, n,
             )  # fmt: skip
         return rate
 
