@@ -27,7 +27,7 @@ from msbgen.runtimes.storage import save
 runs = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
 known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
 started = time.perf_counter()
-predictor = msbgen.runtimes.fit(runs, split="rows", subset=known)
+predictor = msbgen.runtimes.fit(runs, subset=known)
 print(time.perf_counter() - started)
 names = {f"{of}s": list(map(str, runs[of].values)) for of in ("workload", "platform")}
 save(predictor, sys.argv[1], **names)

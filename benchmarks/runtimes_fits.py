@@ -21,11 +21,9 @@ from tables import store
 from timing import replaced
 
 from msbgen.runtimes.dataset import features_of, run_table
-from msbgen.runtimes.fitting import CALIBRATION
 from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.scaling import Scaling
-from msbgen.runtimes.splits import hold_out, split_calibration, units_of
 from msbgen.runtimes.storage import load, save
 from msbgen.runtimes.towers import TowerSettings
 
@@ -38,6 +36,8 @@ REPLICATES, DEAR_REPLICATES, ABLATION_REPLICATES = 5, 2, 1
 MODELS = ("default", "paper preset")
 DEAR = ("paper preset", "boosting", "neural network", "attention")
 ABLATED = (("rows", 0.1), ("rows", 0.5))
+# Share of the known units that calibrates bounds.
+CALIBRATION = 0.12
 # Seeds of the known runs, of the calibration runs, and of fits.
 KNOWN_SEED, CALIBRATION_SEED, FIT_SEED = 1301, 1302, 1303
 
@@ -137,11 +137,24 @@ class Fits:
         return Data(runs, np.log(self.runtime), features)
 
     def part(self, case: Case) -> Part:
-        unit = units_of(self.table, self.dataset["run"].values, case.split)
+        unit = self._units(case.split)
         at = int(100 * case.share), case.replicate
-        known = hold_out(unit, case.share, np.random.default_rng([KNOWN_SEED, *at]))
+        known = _drawn(unit, case.share, np.random.default_rng([KNOWN_SEED, *at]))
         rng = np.random.default_rng([CALIBRATION_SEED, *at])
-        return Part(known, *split_calibration(self.table, unit, known, CALIBRATION, rng), unit)
+        kept = known & _drawn(unit, 1.0 - CALIBRATION, rng)
+        # every workload and platform that is known alone stays in the runs to learn from
+        alone = self.data.runs.n_neighbours == 0
+        for of in (self.data.runs.workload, self.data.runs.platform):
+            missing = np.setdiff1d(of[known & alone], of[kept & alone])
+            kept |= known & np.isin(unit, unit[known & np.isin(of, missing)])
+        return Part(known, kept, known & ~kept, unit)
+
+    def _units(self, split: str) -> NDArray[np.int64]:
+        """Number of the unit of each run, (n,); units are held out as a whole."""
+        if split == "rows":
+            return np.arange(len(self.table))
+        key = self.dataset["run"].values if split == "runs" else self.data.runs.cell
+        return np.unique(key, return_inverse=True)[1]
 
     def tested_rows(self, case: Case) -> NDArray[np.int64]:
         """Held-out rows of workloads and platforms with known runs alone."""
@@ -229,6 +242,11 @@ class Fits:
     def _path(self, name: str, case: Case) -> Path:
         suffix = "nc" if name in MODELS else "npy"
         return self._folder / name.replace(" ", "-") / f"{case}.{suffix}"
+
+
+def _drawn(unit: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
+    """Runs of units that are drawn with the probability `share`, (n,)."""
+    return (rng.random(int(unit.max()) + 1) < share)[unit]
 
 
 def jobs() -> Iterator[tuple[str, Case]]:

@@ -1,11 +1,11 @@
 """Runtimes never measured: the predictor beside every peer and without each of its parts.
 
-``python benchmarks/reproduce.py runtimes [--data FOLDER] [--work FOLDER] [--no-fit]``. ``--data``
-reads the npz archives of the paper's authors instead of the data that ship; ``--work`` keeps fits
-and scores, so that an interrupted study goes on.
+``python benchmarks/reproduce.py runtimes [--only cells] [--data FOLDER] [--work FOLDER]
+[--no-fit]``. ``--data`` reads the npz archives of the paper's authors instead of the data that
+ship; ``--work`` keeps fits and scores, so that an interrupted study goes on. The part ``cells``
+needs neither: it is the coverage in cells of random tables.
 """
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import runtimes_cells
 import runtimes_pictures
 from numpy.typing import NDArray
 from runtimes_fits import ABLATED, ABLATIONS, MODELS, SETTINGS, Case, Fits, jobs
 from runtimes_peers import PEERS
-from tables import RESULTS, markdown, mean_rows, publish, store, stored
+from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored
 
 import msbgen
 from msbgen.core.errors import MeasurementError
@@ -44,7 +45,7 @@ ALONE = ("alone", "beside one")
 
 
 def run(data: Path | None, work: Path | None, fit: bool = True) -> None:
-    """Fit what is missing, score, store, tabulate, draw."""
+    """Fit what is missing, score, store, draw."""
     if data is None:
         dataset = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
     else:
@@ -56,7 +57,6 @@ def run(data: Path | None, work: Path | None, fit: bool = True) -> None:
                 fits.make(name, case)
         content = measure(fits)
         store(RESULTS / "runtime.json", content)
-        publish(tables())
         runtimes_pictures.draw(content, fits)
 
 
@@ -87,7 +87,7 @@ def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
     if name in MODELS:
         predictor, runs = fits.predictor(name, case), fits.table[tested]
         predicted = predictor.predict(runs)
-        rates = [rate for rate in RATES if predictor.supports(rate)]
+        rates = [rate for rate in RATES if predictor.supported_rate(runs, rate) == rate]
         bounds = {rate: predictor.predict_bound(runs, rate) for rate in rates}
     else:
         log = fits.predicted(name, case)
@@ -238,6 +238,7 @@ def tables() -> dict[str, str]:
     words = {True: "met", False: "missed"}
     rows = [[*row[:3], words[bool(row[3])] if row[2] else ""] for row in verdicts(content)]
     found["runtime-targets"] = markdown(["figure", "measured", "goal", ""], rows)
+    found["runtime-cells"] = runtimes_cells.table(stored("runtime-cells"))
     return found
 
 
@@ -300,9 +301,14 @@ def _words(setting: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of npz archives; without, what ships")
-    parser.add_argument("--work", type=Path, help="folder that keeps the fits")
-    parser.add_argument("--no-fit", action="store_true", help="score the fits that are there")
-    options = parser.parse_args()
-    run(options.data, options.work, fit=not options.no_fit)
+    found = parser(
+        __doc__, ("methods", "cells"), work="folder that keeps the fits",
+        data="folder of npz archives; without, what ships",
+    )  # fmt: skip
+    found.add_argument("--no-fit", action="store_true", help="score the fits that are there")
+    options = found.parse_args()
+    if "methods" in options.only:
+        run(options.data, options.work, fit=not options.no_fit)
+    if "cells" in options.only:
+        store(RESULTS / "runtime-cells.json", runtimes_cells.measure())
+    publish(tables())

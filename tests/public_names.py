@@ -263,7 +263,7 @@ def runtimes(folder: Path) -> None:
     again, workloads, platforms = msbgen.runtimes.load(folder / "runtime-model.nc")
     assert (workloads, platforms) == names
     assert_type(again.predict_bound([[0, 1, -1]], 0.2), Floats)
-    assert_type(msbgen.runtimes.fit(read, split="runs"), msbgen.runtimes.RuntimePredictor)
+    assert_type(msbgen.runtimes.fit(read), msbgen.runtimes.RuntimePredictor)
     rows = msbgen.runtimes.evaluate(read, train=0.7, replicates=1)
     assert_type(rows, list[dict[str, Any]])
 

@@ -105,7 +105,7 @@ SYSTEMS = {
     ),
     "runtimes.write": (t.write, {"dataset": "@times", "path": "t.nc"}),
     "runtimes.run_table": (t.run_table, {"dataset": "@times"}),
-    "runtimes.fit": (t.fit, {"dataset": "@times", "preset": "x", "split": "x"}),
+    "runtimes.fit": (t.fit, {"dataset": "@times", "preset": "x"}),
     "runtimes.evaluate": (t.evaluate, {"dataset": "@times", "train": 2.0, "replicates": 0}),
     "RuntimePredictor": (t.RuntimePredictor, {"preset": "default", "members": 1, "towers": None}),
     "TowerSettings": (t.TowerSettings, {"rank": 2, "steps": 3, "rate": 0.1}),

@@ -28,6 +28,7 @@ import plans_study
 import platform_study
 import pytest
 import reproduce
+import runtimes_cells
 import runtimes_fits
 import runtimes_networks
 import runtimes_peers
@@ -490,6 +491,20 @@ def test_all_methods_for_runtimes_are_scored_on_the_same_splits(tmp_path, monkey
     scores = {n: {"rows 0.6": {"0": scored[n]}} for n in names}
     lead = runtimes_study.lead(scores)
     assert 0 < lead["next best peer"]["error"]["mean"] < 1
+
+
+def test_bounds_of_left_out_cells_cover_more_hidden_cells_than_those_of_single_runs(monkeypatch):
+    monkeypatch.setattr(runtimes_cells, "TABLES", 4)
+    quick = TowerSettings(rank=4, hidden=8, steps=20)
+    monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: quick)
+    rows = runtimes_cells.measure()
+    covered = {
+        units: np.mean([row["coverage"] for row in rows if row["units"] == units])
+        for units in ("cells", "single runs")
+    }
+    assert covered["single runs"] < covered["cells"]
+    assert covered["cells"] > 0.85
+    assert "| cells | all |" in runtimes_cells.table(rows)
 
 
 def test_ablations_replace_the_named_parts_for_a_while():

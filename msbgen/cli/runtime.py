@@ -23,7 +23,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "fit", run_fit, "fit a predictor and calibrate its bounds")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    _add_fit_options(verb, "runs")
+    _add_fit_options(verb)
     shared.add_force(verb)
 
     verb = shared.new_verb(parts, "predict", run_predict, "predict runtimes")
@@ -33,26 +33,20 @@ def add(verbs: Verbs) -> None:
     _add_wanted(verb)
     shared.add_miscoverage(verb, "probability that a new run takes longer", 0.05)
 
-    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on held-out runtimes")
+    text = "score on held-out cells: all runs of a workload on a platform"
+    verb = shared.new_verb(parts, "evaluate", run_evaluate, text)
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
-    text = "share for training (%(default)s)"
+    text = "share of the cells for training (%(default)s)"
     verb.add_argument("--train", type=shared.percentage, default=0.5, metavar="F", help=text)
     verb.add_argument(
         "--replicates", type=shared.count, default=5, metavar="R", help="repetitions (%(default)s)"
     )
     shared.add_table_out(verb, "SCORES.csv", "a row for each replicate and number of neighbours")
-    _add_fit_options(verb, "rows")
+    _add_fit_options(verb)
     shared.add_force(verb)
 
 
-def _add_fit_options(verb: argparse.ArgumentParser, split: str) -> None:
-    verb.add_argument(
-        "--split",
-        choices=("rows", "runs", "cells"),
-        default=split,
-        help="unit that is held out as a whole: observations, runs measured together, or all "
-        "runs of a workload on a platform (%(default)s)",
-    )
+def _add_fit_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--preset", choices=("default", "paper"), default="default")
     shared.add_seed(verb)
 
@@ -92,9 +86,7 @@ def run_fit(options: argparse.Namespace) -> None:
 
     dataset = runtimes.read(options.runs)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
-        predictor = fitting.fit(
-            dataset, preset=options.preset, split=options.split, rng=options.seed, progress=step
-        )
+        predictor = fitting.fit(dataset, preset=options.preset, rng=options.seed, progress=step)
     names = (list(map(str, dataset[dim].values)) for dim in ("workload", "platform"))
     workloads, platforms = names
     storage.save(
@@ -104,6 +96,8 @@ def run_fit(options: argparse.Namespace) -> None:
     for degree, pool in sorted(predictor.pools_.items()):
         beside = f"beside {degree}" if degree else "alone"
         shared.show(f"bounds {beside}: at a miscoverage of {pool.least_rate:g} or more")
+    if not predictor.pools_:
+        shared.show("bounds: none, as no cell has a workload and a platform with others")
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -113,11 +107,18 @@ def run_predict(options: argparse.Namespace) -> None:
 
 def run_bound(options: argparse.Namespace) -> None:
     """Bound the listed runtimes."""
-    _predict(
-        options,
-        "runtime_bound",
-        lambda predictor, runs: predictor.predict_bound(runs, options.miscoverage),
-    )
+
+    def bound(predictor: Any, runs: Any) -> Any:
+        rate = predictor.supported_rate(runs, options.miscoverage)
+        if rate != options.miscoverage:
+            shared.print_message(
+                f"warning: bounds are for a miscoverage of {rate:g}, not of "
+                f"{options.miscoverage:g}, which the measured cells (a workload on a platform) "
+                f"are too few for: measure more."
+            )
+        return predictor.predict_bound(runs, rate)
+
+    _predict(options, "runtime_bound", bound)
 
 
 def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
@@ -161,5 +162,5 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from msbgen.runtimes import evaluation
 
     dataset = runtimes.read(options.runs)
-    settings = {key: getattr(options, key) for key in ("train", "replicates", "preset", "split")}
+    settings = {key: getattr(options, key) for key in ("train", "replicates", "preset")}
     shared.write_scores(evaluation.evaluate, dataset, options, **settings, rng=options.seed)

@@ -1,10 +1,11 @@
-"""Calibration of bounds: conformal quantiles of the scores of runs that were kept from the fit.
+"""Calibration of bounds: conformal quantiles of the scores of cells that were left out of a fit.
 
 A bound is a predicted log runtime plus an offset times a width.  The offset is the conformal
-quantile of (log runtime − prediction) / width over the calibration runs
+quantile of (log runtime − prediction) / width over runs of left-out cells
 (:mod:`msbgen.core.conformal`).  Prediction and width are chosen for the tightest bounds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,35 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import (
+    check_rate,
     conformal_quantile,
     group_weights,
-    groups_needed,
     least_rate,
     rate_steps,
 )
-from msbgen.core.errors import MeasurementError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Share of the training runs that is kept from the fit to calibrate bounds.
-CALIBRATION = 0.12
 # Share by which another choice must be tighter than one before it.
 _GAIN = 0.01
 
 
-def measured_runs(miscoverage: float) -> str:
-    """The runs that a miscoverage needs, in words."""
-    needed = groups_needed(miscoverage)
-    return (
-        f"{needed:.6g} runs to calibrate with, {CALIBRATION:.0%} of about "
-        f"{needed / CALIBRATION:.2g} measured ones,"
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class CalibrationPool:
-    """Calibration runs with one number of neighbours.
+    """Left-out runs with one number of neighbours.
 
     Log runtimes are (n,), predictions of them (1 + quantiles, n), widths (widths, n): those of
     :data:`msbgen.runtimes.spread.WIDTHS`, or the first for the preset of the paper. `unit` (n,)
@@ -65,12 +54,8 @@ class CalibrationPool:
     def offsets(self, miscoverage: float) -> list[tuple[float, int, int]]:
         """Offset, number of the prediction and number of the width, for every step of a rate."""
         if miscoverage not in self._cache:
-            if self.n_units < groups_needed(miscoverage):
-                raise MeasurementError(
-                    f"miscoverage is {miscoverage:g}; {measured_runs(miscoverage)} with as many "
-                    f"neighbours are wanted, and there are {self.n_units} to calibrate with, which "
-                    f"support {self.least_rate:g}."
-                )
+            n_runs, cells = len(self.log_runtime), "cells with as many neighbours"
+            check_rate(miscoverage, self.n_units, n_runs, cells)
             steps = rate_steps(miscoverage, self.n_units)
             self._cache[miscoverage] = [self._tightest(*rates) for rates in steps]
         return self._cache[miscoverage]
@@ -99,3 +84,18 @@ class CalibrationPool:
     def _offset(self, location: int, width: int, rate: float) -> float:
         score = (self.log_runtime - self.prediction[location]) / self.width[width]
         return conformal_quantile(score, self._weights, self.n_units, rate)
+
+
+def join_pools(parts: Sequence[dict[int, CalibrationPool]]) -> dict[int, CalibrationPool]:
+    """Pools by number of neighbours, from those of several fits that left other units out."""
+    joined = {}
+    for degree in sorted({degree for part in parts for degree in part}):
+        pools = [part[degree] for part in parts if degree in part]
+        before = np.cumsum([0, *(pool.n_units for pool in pools)])
+        joined[degree] = CalibrationPool(
+            np.concatenate([pool.log_runtime for pool in pools]),
+            np.concatenate([pool.prediction for pool in pools], axis=1),
+            np.concatenate([pool.width for pool in pools], axis=1),
+            np.concatenate([pool.unit + n for pool, n in zip(pools, before)]),
+        )
+    return joined

@@ -14,7 +14,7 @@ from msbgen.core.machine import OnProgress
 from msbgen.runtimes.dataset import run_table
 from msbgen.runtimes.dataset import validate as validate_runtimes
 from msbgen.runtimes.fitting import fit
-from msbgen.runtimes.splits import Split, hold_out, units_of
+from msbgen.runtimes.splits import cells_of, removable
 
 Floats = NDArray[np.float64]
 
@@ -29,18 +29,18 @@ def evaluate(
     train: float = 0.5,
     replicates: int = 5,
     preset: str = "default",
-    split: Split = "rows",
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
-    """Scores on held-out observations, one row for each replicate and number of neighbours.
+    """Scores on held-out cells, one row for each replicate and number of neighbours.
 
     Parameters
     ----------
-    dataset, preset, split, rng
+    dataset, preset, rng
         As for :func:`msbgen.runtimes.fitting.fit`.
     train : float
-        Share of the units to train with, calibration included.
+        Share of the cells to train with, at least; those that connect workloads and platforms
+        are among them.
     replicates : int
         Number of random splits.
     progress : callable
@@ -60,13 +60,15 @@ def evaluate(
     ArgumentError
         `train` is not in (0, 1); `replicates` is below 1; or as `fit`.
     ProfileError, MeasurementError
-        As `fit`; no held-out observation can be predicted.
+        As `fit`; no observation can be held out.
     """
+    if not 0 < train < 1:
+        raise ArgumentError(f"train is {train}; a number between 0 and 1 is wanted.")
     if replicates < 1:
         raise ArgumentError(f"replicates is {replicates}; at least one is wanted.")
     validate_runtimes(dataset)
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
-    units = units_of(runs, dataset["run"].values, split)
+    cell = cells_of(runs)
     rows: list[dict[str, Any]] = []
     for r, stream in enumerate(generator(rng).spawn(replicates)):
 
@@ -74,21 +76,17 @@ def evaluate(
             if progress:
                 progress(r * total + done, replicates * total)
 
-        training = hold_out(units, train, stream)
-        predictor = fit(
-            dataset, preset=preset, split=split, subset=_observed_alone(runs, training),
-            rng=stream, progress=step,
-        )  # fmt: skip
-        test = np.flatnonzero(~training)
-        test = test[predictor.answers(runs[test])] if len(test) else test
-        if not len(test):
+        test = removable(runs, (stream.random(cell.max() + 1) >= train)[cell])
+        if not test.any():
             raise MeasurementError(
-                f"of {len(runs)} observations no held-out one can be predicted; several of each "
-                f"workload and platform, or another share to train with, are wanted."
+                f"of {len(runs)} observations none can be held out; several of each workload and "
+                f"platform, or another share to train with, are wanted."
             )
+        predictor = fit(dataset, preset=preset, subset=~test, rng=stream, progress=step)
         neighbours = (runs[test, 2:] >= 0).sum(axis=1)
         bounded = bool(np.isin(neighbours, list(predictor.pools_)).all())
-        rates = [rate for rate in RATES if bounded and predictor.supports(rate)]
+        least = predictor.supported_rate(runs[test], min(RATES)) if bounded else 1.0
+        rates = [rate for rate in RATES if rate >= least]
         bounds = {rate: predictor.predict_bound(runs[test], rate) for rate in rates}
         scores = score_predictions(runtime[test], neighbours, predictor.predict(runs[test]), bounds)
         rows += [{"replicate": r, **row} for row in scores]
@@ -122,9 +120,3 @@ def score_predictions(
             row[f"margin_{rate:g}"] = float(np.maximum(over, 0.0).mean())
         rows.append(row)
     return rows
-
-
-def _observed_alone(runs: NDArray[np.int64], training: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Training runs whose workload and platform also ran alone in training, (n,)."""
-    alone = runs[training & ((runs[:, 2:] >= 0).sum(axis=1) == 0)]
-    return training & np.isin(runs[:, 0], alone[:, 0]) & np.isin(runs[:, 1], alone[:, 1])

@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import finite_predictions
-from msbgen.core.conformal import groups_needed
+from msbgen.core.conformal import supported_rate
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.learn.parameters import Parameters
-from msbgen.runtimes.calibration import CalibrationPool, measured_runs
+from msbgen.runtimes.calibration import CalibrationPool
 from msbgen.runtimes.embeddings import Embeddings, Products, use_products
 from msbgen.runtimes.kriging import fit_fields, no_fields
 from msbgen.runtimes.runs import Observations, log_runtimes, observations, run_indices
@@ -48,7 +48,7 @@ PAPER = TowerSettings(
     quantiles=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99), batch=1024,
     beside=0.5, infinity_norm=True,
 )  # fmt: skip
-# Runs of a workload or platform below which a prediction counts as extrapolated.
+# Cells of a workload or platform below which a prediction counts as extrapolated.
 _FEW = 3
 # Runs that are predicted at a time.
 _PART = 1 << 16
@@ -81,8 +81,8 @@ class RuntimePredictor(Parameters):
         Parts of the fitted model.
     interference_ : float
         Mean square over the fitted runs of the part of the log runtime due to neighbours.
-    run_counts_ : pair of ndarray
-        Number of runs of each workload and of each platform.
+    cell_counts_ : pair of ndarray
+        Number of platforms on which each workload was observed, and of workloads on each platform.
 
     Examples
     --------
@@ -179,9 +179,10 @@ class RuntimePredictor(Parameters):
                 f"observed alone; a run of it without neighbours is wanted."
             )
         self.range_ = float(residual.min()), float(residual.max())
-        self.run_counts_ = (
-            np.bincount(observed.workload, minlength=observed.shape[0]),
-            np.bincount(observed.platform, minlength=observed.shape[1]),
+        workload, platform = np.divmod(np.unique(observed.cell), observed.shape[1])
+        self.cell_counts_ = (
+            np.bincount(workload, minlength=observed.shape[0]),
+            np.bincount(platform, minlength=observed.shape[1]),
         )
         self.most_neighbours_ = int(observed.n_neighbours.max())
         members = range(1 if self.preset == "paper" else self.members)
@@ -263,15 +264,15 @@ class RuntimePredictor(Parameters):
     def calibrate(
         self, runs: ArrayLike, runtime: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:
-        """Calibrate bounds with runs that were kept from the fit; errors as :meth:`fit`.
+        """Calibrate bounds with runs that were left out of the fit; errors as :meth:`fit`.
 
         Parameters
         ----------
         runs, runtime
             As for :meth:`fit`, but other runs.
         groups : array_like of int, (n,), or None
-            Exchangeable unit of each run: runs that were made together, or all runs of a cell,
-            have one number.  None: every run is a unit.
+            Exchangeable unit of each run: all runs of a cell have one number.  None: every run is
+            a unit.
         """
         observed = self._observed(runs)
         log_runtime = log_runtimes(runtime, len(observed))
@@ -322,21 +323,12 @@ class RuntimePredictor(Parameters):
         Raises
         ------
         ArgumentError, MeasurementError
-            As :meth:`predict`; not calibrated; another number of neighbours than the calibration
-            runs have; a rate that the calibration runs do not support.
+            As :meth:`predict`; another number of neighbours than left-out runs have; a rate that
+            these do not support, see :meth:`supported_rate`.
         """
         observed = self._observed(runs)
-        if not self.pools_:
-            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
-        for degree in np.unique(observed.n_neighbours).tolist():
-            if degree not in self.pools_:
-                row = int(np.argmax(observed.n_neighbours == degree))
-                raise MeasurementError(
-                    f"row {row} has {degree} neighbours; bounds are calibrated for "
-                    f"{', '.join(map(str, self.pools_))}: {measured_runs(miscoverage)} with as "
-                    f"many are wanted."
-                )
-            self.pools_[degree].offsets(miscoverage)
+        for pool in self._pools_of(observed):
+            pool.offsets(miscoverage)
 
         def bound_part(part: Observations, members: Members) -> Floats:
             locations, deviation, correction = self._locations(part, members)
@@ -353,12 +345,13 @@ class RuntimePredictor(Parameters):
             bounds = self._in_parts(observed, bound_part)
         return finite_predictions(bounds, "the bound of the runtime")
 
-    def supports(self, miscoverage: float) -> bool:
-        """Whether every pool has enough calibration runs for a rate."""
-        if not getattr(self, "pools_", None):
-            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
-        needed = groups_needed(miscoverage)
-        return all(pool.n_units >= needed for pool in self.pools_.values())
+    def supported_rate(self, runs: ArrayLike, miscoverage: float = 0.05) -> float:
+        """`miscoverage`, or the smallest larger rate at which all of the runs have bounds.
+
+        Errors as :meth:`predict_bound`.
+        """
+        fewest = min(pool.n_units for pool in self._pools_of(self._observed(runs)))
+        return supported_rate(miscoverage, fewest)
 
     def answers(self, runs: ArrayLike) -> NDArray[np.bool_]:
         """Whether each run can be predicted: workload and platform were observed alone, (n,)."""
@@ -367,11 +360,11 @@ class RuntimePredictor(Parameters):
     def extrapolates(self, runs: ArrayLike) -> NDArray[np.bool_]:
         """Whether each run is an extrapolation, (n,).
 
-        It is one if its workload, platform or a neighbour was observed fewer than three times, or
-        if it has more neighbours than any fitted run.
+        It is one if its workload, platform or a neighbour was observed in fewer than three cells,
+        or if it has more neighbours than any fitted run.
         """
         observed = self._observed(runs)
-        workloads, platforms = self.run_counts_
+        workloads, platforms = self.cell_counts_
         few = (workloads[observed.workload] < _FEW) | (platforms[observed.platform] < _FEW)
         few |= observed.n_neighbours > self.most_neighbours_
         row, neighbour = observed.neighbour
@@ -379,6 +372,18 @@ class RuntimePredictor(Parameters):
         return few
 
     # --------------------------------------------------------------- parts
+
+    def _pools_of(self, observed: Observations) -> list[CalibrationPool]:
+        """Calibration pool of every number of neighbours that the runs have."""
+        for degree in np.unique(observed.n_neighbours).tolist():
+            if degree not in self.pools_:
+                row = int(np.argmax(observed.n_neighbours == degree))
+                raise MeasurementError(
+                    f"row {row} has {degree} neighbours; bounds are calibrated for "
+                    f"{', '.join(map(str, self.pools_)) or 'none'}: runs with as many, of cells "
+                    f"whose workload and platform have others, are wanted."
+                )
+        return [self.pools_[degree] for degree in np.unique(observed.n_neighbours).tolist()]
 
     def _in_parts(
         self, observed: Observations, predict_part: Callable[[Observations, Members], Floats]
@@ -393,7 +398,7 @@ class RuntimePredictor(Parameters):
 
     def _members(self, n: int) -> Members:
         """Members in the form from which n runs are computed fastest."""
-        if use_products(n, (len(self.run_counts_[0]), len(self.run_counts_[1]))):
+        if use_products(n, (len(self.cell_counts_[0]), len(self.cell_counts_[1]))):
             return [member.products() for member in self.members_.each()]
         return self.members_
 
@@ -468,9 +473,10 @@ class RuntimePredictor(Parameters):
         return tables[0], tables[1]
 
     def _checked(self, runs: ArrayLike) -> Observations:
-        if not hasattr(self, "run_counts_"):
+        if not hasattr(self, "cell_counts_"):
             raise ArgumentError("the predictor is not fitted; call fit first.")
-        return observations(run_indices(runs), (len(self.run_counts_[0]), len(self.run_counts_[1])))
+        workloads, platforms = map(len, self.cell_counts_)
+        return observations(run_indices(runs), (workloads, platforms))
 
     def _observed_alone(self, runs: Observations) -> NDArray[np.bool_]:
         lengths, speeds = self.scaling_.workload, self.scaling_.platform

@@ -17,7 +17,7 @@ from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.scaling import Scaling
 from msbgen.runtimes.spread import WIDTHS, Spread
 
-MODEL_SCHEMA = "msbgen-runtime-model/2"
+MODEL_SCHEMA = "msbgen-runtime-model/3"
 
 _LOG: dict[str, Any] = {
     "low": -300.0,
@@ -28,8 +28,8 @@ _FIELDS = tuple(ModelArray(name, _CELL, "f4", **_LOG) for name in ("cell", "besi
 _PARTS = (
     ModelArray("length", ("workload",), missing=True, **_LOG),  # NaN: never observed alone
     ModelArray("speed", ("platform",), missing=True, **_LOG),
-    ModelArray("workload_runs", ("workload",), "i8"),
-    ModelArray("platform_runs", ("platform",), "i8"),
+    ModelArray("workload_cells", ("workload",), "i8"),
+    ModelArray("platform_cells", ("platform",), "i8"),
     ModelArray("workload_embedding", ("member", "head", "workload", "rank"), "f4", -1e6, 1e6),
     ModelArray("platform_embedding", ("member", "direction", "platform", "rank"), "f4", -1e6, 1e6),
     ModelArray("range", (2,), **_LOG),
@@ -71,8 +71,8 @@ def save(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    parameters = models.parameters_of(predictor, "run_counts_")
-    shape = tuple(map(len, predictor.run_counts_))
+    parameters = models.parameters_of(predictor, "cell_counts_")
+    shape = tuple(map(len, predictor.cell_counts_))
     if (len(workloads), len(platforms)) != shape:
         raise ArgumentError(
             f"{len(workloads)} workloads and {len(platforms)} platforms are named; {shape[0]} and "
@@ -81,8 +81,8 @@ def save(
     arrays: dict[str, Any] = {
         "length": predictor.scaling_.workload,
         "speed": predictor.scaling_.platform,
-        "workload_runs": predictor.run_counts_[0],
-        "platform_runs": predictor.run_counts_[1],
+        "workload_cells": predictor.cell_counts_[0],
+        "platform_cells": predictor.cell_counts_[1],
         "workload_embedding": predictor.members_.workload,
         "platform_embedding": predictor.members_.platform,
         "range": predictor.range_,
@@ -143,7 +143,7 @@ def load(path: str | os.PathLike[str]) -> tuple[RuntimePredictor, list[str], lis
     low, high = taken["range"].tolist()
     stored.want(low <= high, stored.named("range"), f"[{low:g}, {high:g}]", "an ascending one")
     predictor.scaling_ = Scaling(taken["length"], taken["speed"])
-    predictor.run_counts_ = taken["workload_runs"], taken["platform_runs"]
+    predictor.cell_counts_ = taken["workload_cells"], taken["platform_cells"]
     predictor.range_, predictor.most_neighbours_ = (low, high), degree
     predictor.interference_ = float(taken["interference"])
     predictor.members_ = Embeddings(taken["workload_embedding"], place)

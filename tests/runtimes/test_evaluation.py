@@ -6,10 +6,9 @@ import pytest
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.dataset import make as make_runtimes
-from msbgen.runtimes.dataset import run_table
 from msbgen.runtimes.evaluation import evaluate, score_predictions
-from msbgen.runtimes.fitting import CALIBRATION, fit
-from msbgen.runtimes.splits import hold_out, units_of
+from msbgen.runtimes.fitting import fit
+from msbgen.runtimes.splits import removable
 from msbgen.runtimes.towers import TowerSettings
 
 
@@ -31,7 +30,7 @@ def dataset(n=900, seed=0):
 
 
 def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
-    rows = evaluate(dataset(), train=0.6, replicates=2, split="runs")
+    rows = evaluate(dataset(), train=0.6, replicates=2)
     assert [(row["replicate"], row["neighbours"]) for row in rows] == [
         (0, 0),
         (0, 1),
@@ -47,42 +46,110 @@ def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
 
 @pytest.fixture
 def parts(monkeypatch):
-    """Runtimes that the last predictor was fitted to and calibrated with."""
-    runtimes = {}
+    """Runs that predictors were fitted to and calibrated with, in the order of the calls."""
+    calls = []
     for name in ("fit", "calibrate"):
         method = getattr(completion.RuntimePredictor, name)
 
         def called(self, runs, runtime, *, name=name, method=method, **more):
-            runtimes[name] = set(map(float, runtime))
+            calls.append((name, np.asarray(runs), np.asarray(runtime)))
             return method(self, runs, runtime, **more)
 
         monkeypatch.setattr(completion.RuntimePredictor, name, called)
-    return runtimes
+    return calls
 
 
-def test_calibration_runs_are_not_fitted(quick, parts):
+def test_every_cell_is_left_out_once_and_all_are_in_the_last_fit(quick, parts):
     measured = dataset()
-    n = measured.sizes["observation"]
     fit(measured)
-    assert not parts["fit"] & parts["calibrate"]
-    assert len(parts["fit"]) + len(parts["calibrate"]) == n
-    assert len(parts["calibrate"]) == pytest.approx(CALIBRATION * n, rel=0.3)
+    names, runs, runtimes = zip(*parts)
+    assert names == ("fit", "calibrate") * 8 + ("fit",)
+    cells = [{tuple(row) for row in table[:, :2].tolist()} for table in runs]
+    for fitted, held in zip(cells[:-1:2], cells[1::2]):
+        assert not fitted & held
+        assert fitted | held == cells[-1]
+    assert sorted(np.concatenate(runtimes[1::2])) == sorted(measured["runtime"].values)
+    assert sorted(runtimes[-1]) == sorted(measured["runtime"].values)
 
 
-def test_too_few_observations_and_replicates_are_refused(quick):
-    few = dataset().isel(observation=slice(0, 1))
-    with pytest.raises(MeasurementError, match="too few to calibrate bounds"):
-        fit(few)
+def test_a_large_table_is_fitted_once(quick, parts):
+    rng = np.random.default_rng(0)
+    cells = np.array([(i, j) for i in range(36) for j in range(22)])
+    measured = make_runtimes(
+        np.exp(rng.normal(size=len(cells))), *cells.T, np.empty((len(cells), 0)),
+        np.arange(len(cells)), workloads=[f"w{i}" for i in range(36)],
+        platforms=[f"p{j}" for j in range(22)],
+    )  # fmt: skip
+    predictor = fit(measured)
+    assert [name for name, *_ in parts] == ["fit", "calibrate"]
+    assert predictor.pools_[0].n_units == 99
+
+
+def repeated(rng, shape, repeats, hidden):
+    """Runtimes with repeats of all but some cells, these cells, and a new run of each [s]."""
+    log = rng.normal(size=shape[0])[:, None] + rng.normal(size=shape[1])
+    log = log + 0.2 * rng.normal(size=shape)
+    cells = np.argwhere(np.ones(shape))
+    held = removable(cells, np.isin(np.arange(len(cells)), rng.permutation(len(cells))[:hidden]))
+    runs = np.repeat(cells[~held], repeats, axis=0)
+    noise = 0.02 * rng.normal(size=len(runs) + held.sum())
+    times = np.exp(log[tuple(runs.T)] + noise[: len(runs)])
+    new = np.exp(log[tuple(cells[held].T)] + noise[len(runs) :])
+    names = ([f"{letter}{k}" for k in range(n)] for letter, n in zip("wp", shape))
+    measured = make_runtimes(
+        times, *runs.T, np.empty((len(runs), 0)), np.arange(len(runs)),
+        **dict(zip(("workloads", "platforms"), names)),
+    )  # fmt: skip
+    return measured, cells[held], new
+
+
+def test_bounds_hold_in_cells_that_were_never_measured(quick):
+    """Repeats of known cells deviate by 2 % from their mean, new cells by 20 %."""
+    covered = []
+    for seed in range(12):
+        measured, cells, new = repeated(np.random.default_rng(seed), (12, 5), 4, 12)
+        predictor = fit(measured, rng=seed)
+        assert predictor.pools_[0].n_units >= 45  # cells, not the 4 runs of each
+        covered += (new <= predictor.predict_bound(cells, 0.1)).tolist()
+    assert len(covered) > 130
+    assert np.mean(covered) > 0.85
+
+
+def test_few_cells_with_many_repeats_are_extrapolated(quick):
+    measured, _, _ = repeated(np.random.default_rng(1), (4, 2), 6, 0)
+    assert fit(measured).extrapolates([[0, 0], [3, 1]]).all()
+    measured, _, _ = repeated(np.random.default_rng(1), (4, 3), 1, 0)
+    assert not fit(measured).extrapolates([[0, 0], [3, 1]]).any()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_small_tables_have_a_model_for_every_seed(quick, seed):
+    measured, _, _ = repeated(np.random.default_rng(2), (5, 3), 1, 0)
+    few = measured.isel(observation=slice(0, 14))
+    predictor = fit(few, rng=seed)
+    assert predictor.supported_rate([[4, 2]], 0.05) <= 0.11
+    assert predictor.supported_rate([[4, 2]], 0.5) == 0.5
+    square = few.isel(observation=[0, 1, 3, 4])  # two workloads on two platforms
+    assert fit(square, rng=seed).supported_rate([[0, 0]], 0.05) == 0.2
+
+
+def test_a_table_in_which_every_cell_is_needed_has_a_model_without_bounds(quick):
+    measured, _, _ = repeated(np.random.default_rng(3), (5, 1), 3, 0)
+    predictor = fit(measured)
+    assert np.isfinite(predictor.predict([[2, 0]])).all()
+    with pytest.raises(MeasurementError, match=r"row 0 has 0 neighbours; .* calibrated for none"):
+        predictor.predict_bound([[2, 0]])
+    equal = measured.assign(runtime=measured["runtime"] * 0 + 1.0)
+    np.testing.assert_allclose(fit(equal).predict([[2, 0]]), 1.0)
+
+
+def test_no_observations_and_replicates_are_refused(quick):
+    with pytest.raises(MeasurementError, match="there are no observations to fit"):
+        fit(dataset(), subset=np.zeros(900, dtype=bool))
     with pytest.raises(ArgumentError, match="replicates is 0"):
         evaluate(dataset(), replicates=0)
-
-
-def test_a_subset_drawn_with_the_same_seed_still_leaves_calibration_runs(quick):
-    measured = dataset()
-    unit = units_of(run_table(measured), measured["run"].values, "rows")
-    subset = hold_out(unit, 0.5, 0)
-    predictor = fit(measured, split="rows", subset=subset, rng=0)
-    assert sum(len(pool.unit) for pool in predictor.pools_.values()) > 0.05 * subset.sum()
+    with pytest.raises(ArgumentError, match="train is 1; a number between 0 and 1"):
+        evaluate(dataset(), train=1)
 
 
 def test_rows_of_all_replicates_have_the_same_columns(quick):
@@ -91,20 +158,20 @@ def test_rows_of_all_replicates_have_the_same_columns(quick):
     assert len({tuple(row) for row in rows}) == 1
 
 
-def test_scores_leave_out_workloads_never_observed_alone(quick):
-    """By chance a workload is observed only beside others, or no such run calibrates."""
+def test_a_workload_observed_alone_once_is_scored(quick):
+    """Its only cell alone is never held out, and no run beside two others calibrates."""
     few = dataset(n=300)
     beside = np.column_stack([few["beside"].values[:, 0], np.full(300, -1)])
     beside[np.flatnonzero(few["workload_index"].values == 9)[1:], 0] = 4
     beside[:9:3, 1] = 4
     few = few.drop_vars("beside").assign(beside=(("observation", "slot"), beside))
     for seed in (0, 1, 5):
-        rows = evaluate(few, train=0.7, replicates=1, split="rows", rng=seed)
+        rows = evaluate(few, train=0.7, replicates=1, rng=seed)
         assert all(np.isfinite(row["error"]) for row in rows)
 
 
 def test_an_empty_test_set_is_refused(quick):
-    with pytest.raises(MeasurementError, match="of 900 observations no held-out one can be"):
+    with pytest.raises(MeasurementError, match="of 900 observations none can be held out"):
         evaluate(dataset(), train=1 - 1e-9, replicates=1)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
 from msbgen.runtimes.runs import observations, run_indices
-from msbgen.runtimes.splits import SPLITS, hold_out, split_calibration, units_of
+from msbgen.runtimes.splits import cells_of, removable
 
 SHAPE = (5, 4)
 
@@ -49,44 +49,33 @@ def test_arrays_that_are_no_runs_are_refused(table, sentence):
         observations(run_indices(table), SHAPE)
 
 
-@given(st.integers(0, 10_000), st.sampled_from(SPLITS))
-def test_units_stay_whole(seed, split):
+def components(runs):
+    """Component of each workload and platform by the cells observed alone, as a partition."""
+    part = {("w", int(i)): {("w", int(i))} for i in runs[:, 0]}
+    part |= {("p", int(j)): {("p", int(j))} for j in runs[:, 1]}
+    for i, j, k in runs:
+        if k < 0:
+            joined = part["w", int(i)] | part["p", int(j)]
+            part |= dict.fromkeys(joined, joined)
+    return {frozenset(one) for one in part.values()}
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_what_is_held_out_is_whole_cells_that_nothing_depends_on(seed, share):
     rng = np.random.default_rng(seed)
-    runs = np.column_stack([rng.integers(5, size=40), rng.integers(4, size=40)])
-    run = rng.integers(15, size=40)
-    unit = units_of(runs, run, split)
-    known = hold_out(unit, 0.5, seed)
-    keys = {"rows": np.arange(40), "runs": run, "cells": 4 * runs[:, 0] + runs[:, 1]}[split]
-    for key in np.unique(keys):
-        assert len(set(known[keys == key])) == 1
-    assert len(np.unique(unit)) == len(np.unique(keys))
-
-
-def test_about_the_share_is_for_training_and_seeds_repeat():
-    unit = np.arange(10_000)
-    known = hold_out(unit, 0.3, 7)
-    assert known.mean() == pytest.approx(0.3, abs=0.02)
-    np.testing.assert_array_equal(known, hold_out(unit, 0.3, 7))
-    assert (known != hold_out(unit, 0.3, 8)).any()
-
-
-def test_unknown_splits_and_shares_are_refused():
-    with pytest.raises(ArgumentError, match="split is 'days'; one of rows, runs, cells"):
-        units_of(np.zeros((2, 2), dtype=np.int64), [0, 1], "days")
-    with pytest.raises(ArgumentError, match="share is 1"):
-        hold_out(np.arange(3), 1)
-
-
-@given(st.integers(0, 10_000))
-def test_every_workload_and_platform_stays_in_the_fit(seed):
-    rng = np.random.default_rng(seed)
-    runs = np.column_stack([rng.integers(6, size=50), rng.integers(5, size=50)])
-    runs = np.column_stack([runs, rng.integers(-1, 6, size=50)])
-    unit, known = rng.integers(30, size=50), rng.random(50) < 0.7
-    kept, held = split_calibration(runs, unit, known, 0.3, seed)
-    np.testing.assert_array_equal(kept | held, known)
-    assert not (kept & held).any()
-    assert not np.intersect1d(unit[kept], unit[held]).size
-    alone = runs[:, 2] < 0
-    for column in (0, 1):
-        assert set(runs[kept & alone, column]) == set(runs[known & alone, column])
+    runs = np.column_stack([rng.integers(6, size=40), rng.integers(5, size=40)])
+    runs = np.column_stack([runs, rng.integers(-3, 6, size=40).clip(-1)])
+    cell = cells_of(runs)
+    wanted = (rng.random(cell.max() + 1) < share)[cell]
+    held = removable(runs, wanted)
+    assert not (held & ~wanted).any()
+    for one in np.unique(cell):
+        assert len(set(held[cell == one])) == 1
+        assert len(np.unique(runs[cell == one, :2], axis=0)) == 1
+    alone = runs[runs[:, 2] < 0]
+    rest = runs[~held & (runs[:, 2] < 0)]
+    assert components(rest) == components(alone)
+    # as many as possible: one more cell would separate some
+    for one in np.unique(cell[wanted & ~held]):
+        fewer = runs[~held & (cell != one) & (runs[:, 2] < 0)]
+        assert components(fewer) != components(alone)

@@ -73,7 +73,7 @@ def parameters(**changes):
         (labelled(degree=-1), "'labels' is not that of a model .*whole number"),
         (labelled(workloads=["a", "b", "c"]), "shape of variable 'length'"),
         (labelled(platforms=["pi", "m1", "pi"]), "a name stands there twice"),
-        (labelled(features=["run_counts_"]), "'features' is"),
+        (labelled(features=["cell_counts_"]), "'features' is"),
         (parameters(preset="quick"), "'preset' is quick"),
         (lambda ds, _: ds.isel(workload_embedding_0=slice(1)), "'platform_embedding' is"),
         (lambda ds, _: ds.isel(platform_embedding_1=slice(4)), "1 \\+ 2 types"),
