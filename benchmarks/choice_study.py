@@ -2,6 +2,7 @@
 
 ``python benchmarks/reproduce.py choice --data FOLDER [--only zeus nv-dvfs …]``. Zeus' tables ship.
 ``nv-dvfs``, ``jetson`` and ``odroid-xu3`` are folders in FOLDER, and missing ones are skipped.
+``repeats`` draws its own runs.
 """
 
 import json
@@ -41,6 +42,8 @@ NOISES, DRAWS, DRAWN, CLOCKS, RUNS = (0.0, 0.01, 0.03, 0.1, 0.2), 4, 12, 31, 2
 NOISY_RIVALS = ("chooser", "mean curve", "parabola", "middle clock")
 # Latencies of decisions on noisy tables, above the true time at the highest clock.
 NOISY_SLACKS = (0.05, 0.15, 0.3, 0.5)
+# Measured clocks: runs of each, standard deviations of a run, programs, and new runs at the chosen.
+REPEATS, RUN_NOISES, REPEATED, NEW_RUNS = (3, 12, 19, 40), (0.02, 0.1), 400, 200
 # Programs with runs that lost counts: their totals differ from those at other clocks.
 BAD_RUNS = ("raytrace", "water_nsquared")
 
@@ -203,7 +206,7 @@ def between_clocks(costs: Costs, count: int) -> Costs:
         np.exp(PchipInterpolator(np.log(costs.contexts[:, 0]), np.log(x), axis=1)(np.log(clocks)))
         for x in (costs.time, costs.energy)
     )
-    return replace(costs, contexts=clocks[:, None], time=time, energy=energy)
+    return replace(costs, contexts=clocks[:, None], time=time, energy=energy, runs={})
 
 
 def noisy_decisions(truth: Costs, noise: float, rng: np.random.Generator) -> list[dict[str, float]]:
@@ -240,6 +243,45 @@ def noisy_decisions(truth: Costs, noise: float, rng: np.random.Generator) -> lis
         row["late"] = float(np.mean(late)) if late else np.nan
         row["within latency"] = float(np.mean(paid)) if paid else np.nan
         rows.append(row)
+    return rows
+
+
+def repeats() -> list[dict[str, float]]:
+    """New runs above the bounds of measured clocks, and at the clock chosen within a latency.
+
+    Half of the time of a program scales with the clock, and its power with the cube.  The noise of
+    a run is log-normal, of time and of power.  The latency lies between the times of two clocks.
+    """
+    clocks, rows = np.array([1.0, 1.25, 1.5, 1.75, 2.0]), []
+    seconds, watts = 0.5 + 1.0 / clocks, 2.0 + clocks**3
+    for noise in RUN_NOISES:
+        for count in REPEATS:
+            rng = np.random.default_rng(count)
+            found: dict[str, list[float]] = {"above the bound": [], "late": [], "median late": []}
+            refused = 0
+            for _ in range(REPEATED):
+                draw = noise * rng.standard_normal((2, len(clocks), count + NEW_RUNS))
+                time = seconds[:, None] * np.exp(draw[0])
+                joules = time * watts[:, None] * np.exp(draw[1])
+                known, new = np.stack([time, joules], axis=1)[:, :, :count], time[:, count:]
+                one = Costs(
+                    ("p",), ("p",), ("clock",), ("GHz",), clocks[:, None],
+                    *np.median(known, axis=2).T[:, None],
+                    runs={("p", c): runs for c, runs in enumerate(known)},
+                )  # fmt: skip
+                view = Chooser(one, ConfigurationModel(), miscoverage=NOMINAL).predictions(one)
+                found["above the bound"].append(float((new > view.time_bound[:, None]).mean()))
+                limits = Limits(latency=float(rng.uniform(seconds[-1], seconds[0])))
+                expected = replace(view, time_bound=view.time)
+                for name, each in (("late", view), ("median late", expected)):
+                    if limits.satisfied_by(each).any():
+                        pick = choose(each, limits=limits).context
+                        found[name].append(float((new[pick] > limits.latency).mean()))
+                    else:
+                        refused += name == "late"
+            figures = {name: float(np.mean(values)) for name, values in found.items()}
+            figures["refused"] = refused / REPEATED
+            rows.append({"noise": noise, "runs": count, **figures})
     return rows
 
 
@@ -341,7 +383,7 @@ def apart(made: Any, truth: Any) -> float:
     return float(np.mean(errors))
 
 
-PARTS = ("zeus", "nv-dvfs", "noise", "jetson", "odroid-xu3")
+PARTS = ("zeus", "nv-dvfs", "noise", "repeats", "jetson", "odroid-xu3")
 
 
 def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULTS) -> dict:
@@ -352,6 +394,8 @@ def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULT
     found: dict[str, Any] = {}
     if "zeus" in only:
         found["zeus"] = zeus()
+    if "repeats" in only:
+        found["repeats"] = repeats()
     for name in (name for name in works if name in only):
         data = "nv-dvfs" if name == "noise" else name
         if folder is None or not (folder / data).is_dir():
@@ -390,6 +434,15 @@ def tables(found: dict[str, Any] | None = None) -> dict[str, str]:
             for noise, row in by_noise.items()
         ]
         out["choice-noise"] = markdown(header, rows)
+    if "repeats" in found:
+        shown = ("above the bound", "late", "median late", "refused")
+        header = ["noise of a run", "runs of a clock", "new runs above the bound"]
+        header += ["late at the chosen clock", "late if chosen by the median", "refused"]
+        rows = [
+            [f"{100 * row['noise']:g} %", f"{row['runs']}", *(percent(row[n]) for n in shown)]
+            for row in found["repeats"]
+        ]
+        out["choice-repeats"] = markdown(header, rows)
     if "odroid-xu3" in found:
         names = {
             "energy": "energy",

@@ -16,6 +16,7 @@ def few(monkeypatch):
     monkeypatch.setattr(choice_study, "SLACKS", (0.2, 0.4))
     monkeypatch.setattr(choice_study, "PROBES", 2)
     monkeypatch.setattr(choice_study, "LATENCIES", 5)
+    monkeypatch.setattr(choice_study, "REPEATED", 3)
 
 
 def test_decisions_within_a_slack_are_counted_against_the_truth(few):
@@ -25,6 +26,14 @@ def test_decisions_within_a_slack_are_counted_against_the_truth(few):
     assert found["regret"]["margins"] < 0.05 < found["regret"]["highest clock"]
     assert found["late"]["margins"] <= found["late"]["expected"] + 0.05
     assert sum(found["second_clock"].values()) == 20
+
+
+def test_new_runs_of_measured_clocks_exceed_their_bounds_as_often_as_nominal(monkeypatch):
+    monkeypatch.setattr(choice_study, "REPEATED", 60)
+    for row in choice_study.repeats():
+        nominal = max(choice_study.NOMINAL, 1 / (row["runs"] + 1))
+        assert abs(row["above the bound"] - nominal) < 0.05
+        assert row["late"] < nominal
 
 
 def test_bounds_from_programs_that_are_too_alike_do_not_hold(few):
@@ -81,6 +90,7 @@ def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, cap
         assert len(paid) == 3
         assert paid[2] < result["highest_limit"]
     readme = tmp_path / "README.md"
-    readme.write_text("<!-- results: choice -->\n<!-- end -->\n")
+    places = (f"<!-- results: {name} -->\n<!-- end -->\n" for name in ("choice", "choice-repeats"))
+    readme.write_text("".join(places))
     tables.publish(choice_study.tables(found), [tmp_path])
     assert "| mean of the four |" in readme.read_text()

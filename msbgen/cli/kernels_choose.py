@@ -179,12 +179,13 @@ def _choice_rows(
     *,
     metered: bool,
 ) -> Iterator[list[Any]]:
+    from msbgen.core.conformal import groups_needed, least_rate
     from msbgen.kernels.choice import choose
     from msbgen.kernels.choice.chooser import highest_context
 
     joules = ("energy [J]", "energy bound [J]", "saving") if metered else ()
     yield ["program", *costs.columns, "time [s]", "time bound [s]", *joules, "measured"]
-    hints = []
+    hints, few = [], []
     for number in numbers:
         known = costs.take([number])
         view = _predictions(chooser, known, options)
@@ -196,6 +197,7 @@ def _choice_rows(
                 of = {"objective": options.objective, "limits": limits, "name": costs.describe}
                 chosen = [choose(view, **of).context]
                 hints += _hints(options, costs, number, (view, limits, chosen[0]))
+        few += _with_few_runs(costs, number, view, chosen, options)
         for at in chosen:
             row = [costs.programs[number], *(f"{x:.12g}" for x in costs.contexts[at])]
             row += [f"{x[at]:.6g}" for x in (view.time, view.time_bound)]
@@ -206,6 +208,14 @@ def _choice_rows(
             yield [*row, int(known.measured[0, at])]
     for hint in hints:
         shared.print_message(hint)
+    if few:
+        n_runs, where = min(few)
+        others = f", and {len(few) - 1} more" if len(few) > 1 else ""
+        shared.print_message(
+            f"warning: bounds are the largest of the measured runs, as these are fewer than "
+            f"{groups_needed(options.miscoverage)}; a new run exceeds the largest of {n_runs} with "
+            f"a probability of up to {least_rate(n_runs):g} ({where}{others}): measure more runs."
+        )
     # measured everywhere, a program has values for bounds
     rate = max((chooser.supported_rate(costs.take([i])) for i in numbers), default=0.0)
     if options.bounds is None and rate > options.miscoverage:
@@ -236,6 +246,23 @@ def _relative(
         ) from None
 
 
+def _with_few_runs(
+    costs: Costs,
+    number: int,
+    view: ContextPredictions,
+    chosen: list[int],
+    options: argparse.Namespace,
+) -> Iterator[tuple[int, str]]:
+    """Chosen contexts bounded by the largest of too few runs: their number, and the words."""
+    from msbgen.core.conformal import groups_needed
+
+    for at in chosen:
+        seconds, _ = costs.runs_of(number, at)
+        few = len(seconds) < groups_needed(options.miscoverage)
+        if few and options.bounds is None and view.time_bound[at] <= seconds.max():
+            yield len(seconds), f"{costs.programs[number]} at {costs.describe(at)}"
+
+
 def _hints(
     options: argparse.Namespace,
     costs: Costs,
@@ -257,10 +284,11 @@ def _hints(
     if not len(rows):
         return [f"{text}."]
     best = int(rows[cost[rows].argmin()])
+    remedy = "measure more runs there" if costs.measured[number, best] else "measure it"
     return [
         f"{text}; {costs.describe(best)} is expected to take {view.time[best]:.4g} s and "
-        f"{view.energy[best]:.4g} J, but its time bound is {view.time_bound[best]:.4g} s; measure "
-        f"it and choose again, or raise --miscoverage."
+        f"{view.energy[best]:.4g} J, but its time bound is {view.time_bound[best]:.4g} s; "
+        f"{remedy} and choose again, or raise --miscoverage."
     ]
 
 

@@ -235,3 +235,22 @@ def test_the_cache_of_a_tuner_is_chosen_from_and_imported(folder, msbgen, refuse
     assert done.returncode == 0, done.stderr
     assert "nvml_gr_clock [MHz]: 600 to 1200" in done.stdout
     refused(2, "a table needs --columns", "kernels", "import", "measured.nc", "-o", "o.nc")
+
+
+def test_a_clock_of_which_runs_were_late_does_not_keep_the_limit(folder, msbgen):
+    """Its median keeps 1.2 s, and 5 of its 12 runs do not."""
+    slow = 1.0, 1.02, 1.09, 1.1, 1.1, 1.15, 1.19, 1.22, 1.24, 1.25, 1.34, 1.4
+    lines = [HEADER.strip(), *(f"a,1,{1e3 * s},20" for s in slow)]
+    lines += [f"a,2,{500 * s},60" for s in slow]
+    (folder / "a.csv").write_text("\n".join(lines) + "\n")
+    arguments = ("kernels", "choose", "a.csv", "--resources", "clock", "--latency", "1.2s")
+    done = msbgen(*arguments)
+    (row,) = rows(done.stdout)
+    columns = "clock [GHz]", "time bound [s]", "energy bound [J]"
+    assert [row[name] for name in columns] == ["2", "0.7", "42"]
+    assert "its time bound is 1.4 s; measure more runs there and choose again" in done.stderr
+    assert "bounds are the largest of the measured runs, as these are fewer than 19" in done.stderr
+    assert "the largest of 12 with a probability of up to 0.077 (a at clock=2 GHz)" in done.stderr
+    done = msbgen(*arguments[:-1], "1.45s", "--miscoverage", "0.1")
+    assert [row["time bound [s]"] for row in rows(done.stdout)] == ["1.4"]
+    assert "warning" not in done.stderr

@@ -70,13 +70,18 @@ class Chooser:
         The program has the contexts of the others, and NaN where it was not measured.  Other
         programs of its family are not used.  Bounds are at the miscoverage, or if `supported`, at
         :meth:`supported_rate`.  Where measurements have noise, all values are of a new measurement.
+        In measured contexts they are those of its own runs there (:meth:`Costs.bounds_of_runs`).
+        If these are too few, no bound is below the largest of them.
 
         ArgumentError: several programs, or other contexts.  MeasurementError: it was measured in no
         context, or the others are too few for the miscoverage.
         """
         time, energy, measured = self._single(program)
+        own, enough = program.bounds_of_runs(0, self.miscoverage)
+        truth = np.stack([time, energy, energy / time])
         if measured.all():
-            return ContextPredictions.exact(time, energy, self.work)
+            seconds, joules, watts = np.maximum(own, truth)
+            return ContextPredictions(time, energy, seconds, joules, watts, self.work)
         family = program.families[0]
         posterior = self._fit_without((family,)).posterior(time, energy / time)
         rate = self.supported_rate(program) if supported else self.miscoverage
@@ -88,9 +93,10 @@ class Chooser:
         expected, bound = (
             np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) for logs in (posterior.logs, upper)
         )
-        truth, exact = np.stack([time, energy, energy / time]), measured & posterior.certain
+        exact = measured & posterior.certain
         expected, bound = (np.where(exact, truth, values) for values in (expected, bound))
-        return ContextPredictions(expected[0], expected[1], bound[0], bound[1], bound[2], self.work)
+        seconds, joules, watts = np.fmax(own, np.where(enough, expected, bound))
+        return ContextPredictions(expected[0], expected[1], seconds, joules, watts, self.work)
 
     def supported_rate(self, program: Costs) -> float:
         """The miscoverage, or the smallest larger one that the families of others support.

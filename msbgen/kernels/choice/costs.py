@@ -6,14 +6,15 @@ Tables of kernels, measured profiles and generated profiles all become the same 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
+from msbgen.core.conformal import conformal_quantile, groups_needed
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import resource_names
 from msbgen.kernels.dataset import (
@@ -49,6 +50,9 @@ class Costs:
     time, energy : ndarray, (p, n)
         Of one run [s], [J]; NaN where not measured.  A time without an energy counts as not
         measured.
+    runs : mapping of (str, int) to ndarray, (2, r)
+        Time [s] and energy [J], NaN without a meter, of each run, by program and number of the
+        context.  Where there are none, `time` and `energy` are those of a single run.
     """
 
     programs: tuple[str, ...]
@@ -58,6 +62,7 @@ class Costs:
     contexts: Floats
     time: Floats
     energy: Floats
+    runs: Mapping[tuple[str, int], Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         p, (n, m) = len(self.programs), self.contexts.shape
@@ -125,7 +130,39 @@ class Costs:
         """The same programs with a time [s] and an energy [J] set in one context."""
         times, joules = self.time.copy(), self.energy.copy()
         times[:, context], joules[:, context] = time, energy
-        return replace(self, time=times, energy=joules)
+        rest = {
+            at: runs
+            for at, runs in self.runs.items()
+            if at[1] != context or at[0] not in self.programs
+        }
+        return replace(self, time=times, energy=joules, runs=rest)
+
+    def runs_of(self, row: int, context: int) -> Floats:
+        """Time [s] and energy [J] of each run of a program in a context, (2, r)."""
+        single = np.array([[self.time[row, context]], [self.energy[row, context]]])
+        return self.runs.get((self.programs[row], context), single)
+
+    def bounds_of_runs(self, row: int, miscoverage: float) -> tuple[Floats, NDArray[np.bool_]]:
+        """Upper bounds of a program from its own runs in each context.
+
+        Returns
+        -------
+        ndarray, (3, n)
+            Time [s], energy [J] and power [W] that a new run exceeds with a probability of at most
+            `miscoverage`: the conformal quantile of the runs in the context.  Of too few runs it is
+            the largest.  NaN where the program was not measured.
+        ndarray of bool, (3, n)
+            Whether the runs are enough: n + 1 ≥ 1/miscoverage.
+        """
+        needed, bounds = groups_needed(miscoverage), np.full((3, len(self.contexts)), np.nan)
+        enough = np.zeros(bounds.shape, dtype=bool)
+        for context in np.flatnonzero(self.measured[row]).tolist():
+            time, energy = self.runs_of(row, context)
+            for k, every in enumerate((time, energy, energy / time)):
+                runs = every[np.isfinite(every)]
+                bound = conformal_quantile(runs, np.ones(len(runs)), len(runs), miscoverage)
+                bounds[k, context], enough[k, context] = bound, len(runs) >= needed
+        return bounds, enough
 
     def row(self, program: str) -> int:
         """Row of a program; :class:`ArgumentError` with the nearest name where there is none."""
@@ -156,7 +193,7 @@ def costs_of(
         Measurements of kernels with a power (:mod:`msbgen.kernels.dataset`): each kernel is a
         program, named by its kind, with its parameters where kinds have several.  Or profiles of
         tasks over the same resources, measured or generated, with a counter in joules: each task
-        is a program.  The median is taken over runs, sessions and nodes.
+        is a program.  `time` and `energy` are medians over runs, sessions and nodes.
     assumed_power : float, optional
         Power [W] of all measurements if none has a power: then the times alone tell programs
         apart, which is enough for choices by time.
@@ -172,22 +209,36 @@ def costs_of(
     if str(dataset.attrs.get("schema")) != KERNELS_SCHEMA:
         return costs_of([dataset], assumed_power=assumed_power)
     kernels = kernels_of(dataset)
-    contexts, _ = configurations_of(dataset)
-    time = measured_table(dataset, runtimes_of(dataset))
+    contexts, at = configurations_of(dataset)
+    seconds = runtimes_of(dataset)
     if assumed_power is None or has_power(dataset):
-        power: Floats | float = measured_table(dataset, powers_of(dataset))
+        watts = powers_of(dataset)
     else:
-        power = assumed_power
+        watts = np.full(len(seconds), float(assumed_power))
+    time, power = (measured_table(dataset, values) for values in (seconds, watts))
     resources = tuple(resource_names(dataset))
+    programs = _names(kernels.kind, kernels.parameters, parameter_names(dataset))
     return Costs(
-        programs=_names(kernels.kind, kernels.parameters, parameter_names(dataset)),
+        programs=programs,
         families=tuple(family_of(str(kind)) for kind in kernels.kind),
         resources=resources,
         units=tuple(str(dataset[name].attrs["units"]) for name in resources),
         contexts=contexts,
         time=time,
         energy=time * power,
+        runs=_runs(programs, kernels.of, at, np.stack([seconds, seconds * watts])),
     )
+
+
+def _runs(
+    programs: Sequence[str], program: Indices, context: Indices, costs: Floats
+) -> dict[tuple[str, int], Floats]:
+    """Times and energies (2, n) by program and context that have several."""
+    cells = np.stack([program, context], axis=1)
+    pairs, of, count = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+    parts = np.split(np.argsort(of.reshape(-1), kind="stable"), np.cumsum(count)[:-1])
+    several = ((pair, rows) for pair, rows in zip(pairs, parts) if len(rows) > 1)
+    return {(programs[int(i)], int(j)): costs[:, rows] for (i, j), rows in several}
 
 
 def _names(kind: NDArray[np.str_], parameters: Floats, columns: Sequence[str]) -> tuple[str, ...]:

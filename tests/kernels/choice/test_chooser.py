@@ -258,3 +258,26 @@ def test_a_single_run_errs_most_for_programs_beyond_the_few_others():
         assert true[6, at] < 1.02 * true[6].min()  # the choice is right in either case
         far.append(is_beyond)
     assert 0 < sum(far) < len(far)
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+@pytest.mark.parametrize("count", [5, 30])
+def test_new_runs_of_measured_contexts_exceed_the_bounds_as_often_as_nominal(everywhere, count):
+    """Of 5 runs the largest bounds a sixth of new ones, of 30 the quantile a tenth."""
+    rng, others, above = np.random.default_rng(0), programs(12), []
+    for seed in range(40):
+        truth = programs(1, seed=100 + seed, prefix="new")
+        n = len(truth.contexts) if everywhere else 2
+        noise = np.exp(0.2 * rng.standard_normal((2, n, count + 200)))
+        runs = np.stack([truth.time[0, :n], truth.energy[0, :n]])[..., None] * noise
+        middle = np.full((2, 1, len(truth.contexts)), np.nan)
+        middle[:, 0, :n] = np.median(runs[..., :count], axis=2)
+        known = {(truth.programs[0], c): runs[:, c, :count] for c in range(n)}
+        program = replace(truth, time=middle[0], energy=middle[1], runs=known)
+        view = Chooser(others, Gaussian(), miscoverage=0.1).predictions(program)
+        powers = runs[1] / runs[0]
+        bounds = (view.time_bound, view.energy_bound, view.power_bound)
+        for values, bound in zip((*runs, powers), bounds):
+            above.append((values[:, count:] > bound[:n, None]).mean())
+    assert np.mean(above) < (0.11 if count == 30 else 0.19)
+    assert np.mean(above) > 0.05

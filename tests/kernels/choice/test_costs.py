@@ -81,3 +81,35 @@ def test_rows_and_columns_must_fit_and_be_different():
         Costs(("a",), ("a",), ("c",), ("Hz",), np.array([[1.0]]), one, one)
     with pytest.raises(ArgumentError, match="comes twice"):
         Costs(("a",), ("a",), ("c",), ("Hz",), np.array([[1.0], [1.0]]), one, one)
+
+
+def test_own_runs_bound_a_new_run_by_their_conformal_quantile_or_their_largest():
+    seconds = np.arange(1.0, 21.0)
+    watts = 30.0 - seconds
+    runs = make_kernels(
+        ["p"] * 24,
+        [*seconds, 3.0, 5.0, 4.0, 7.0],
+        power=[*watts, 1.0, 1.0, np.nan, 2.0],
+        resources={"clock": [1] * 20 + [2] * 3 + [3]},
+    )
+    costs = costs_of(runs)
+    np.testing.assert_allclose(costs.time, [[10.5, 4.0, 7.0]])
+    bounds, enough = costs.bounds_of_runs(0, 0.1)
+    # the 19th of 20, and of three and one the largest
+    np.testing.assert_allclose(
+        bounds, [[19, 5, 7], [np.sort(seconds * watts)[18], 5, 14], [28, 1, 2]]
+    )
+    assert enough.tolist() == [[True, False, False]] * 3
+    assert not costs.bounds_of_runs(0, 0.04)[1].any()  # it takes 24
+    kept = costs.only([1]).bounds_of_runs(0, 0.1)[0]
+    assert np.isnan(kept).tolist() == [[True, False, True]] * 3
+    again = costs.with_measurement(0, 2.0, 6.0)
+    assert again.bounds_of_runs(0, 0.1)[0][:, 0].tolist() == [2.0, 6.0, 3.0]
+    equal = costs_of(runs.assign(runtime=0 * runs["runtime"] + 1.5))
+    assert equal.bounds_of_runs(0, 0.1)[0][0].tolist() == [1.5] * 3
+
+
+def test_times_alone_have_bounds_too():
+    runs = make_kernels(["p"] * 3, [1.0, 2.0, 4.0], resources={"clock": [1, 1, 1]})
+    costs = costs_of(runs, assumed_power=3.0)
+    np.testing.assert_allclose(costs.bounds_of_runs(0, 0.3)[0][:, 0], [4.0, 12.0, 3.0])
