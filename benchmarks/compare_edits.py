@@ -29,6 +29,12 @@ SIZES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 # Levels of each resource, and runs of a context.
 DESIGNS = {"9 x 2": ((3, 1, 3), 2), "27 x 3": ((3, 3, 3), 3), "125 x 1": ((5, 5, 5), 1)}
 MAIN = "27 x 3"
+_PLATFORM = PlatformConfig()
+LEVELS = {
+    "cache_ways": _PLATFORM.cache_ways,
+    "bandwidth": _PLATFORM.bandwidths,
+    "frequency": _PLATFORM.frequencies,
+}
 # Begin and end of each edit's work; inserted and removed work has a place.
 PLACES = {
     "cycles": (0.4, 0.5),
@@ -116,10 +122,7 @@ class Case:
     @property
     def contexts(self) -> Floats:
         """Contexts of the design."""
-        config = PlatformConfig()
-        levels = config.cache_ways, config.bandwidths, config.frequencies
-        names = "cache_ways", "bandwidth", "frequency"
-        return grid_contexts(dict(zip(names, levels)), DESIGNS[self.design][0])
+        return grid_contexts(LEVELS, DESIGNS[self.design][0])
 
     def replays(
         self, seed: int, runs: int = 0, interval: float = 0.01

@@ -158,6 +158,18 @@ def title(design: str, edit: str, size: float) -> str:
     return f"{design}, {edit}, {size:.1%}"
 
 
+def uniform_row(design: str, found: dict[str, dict[str, list[list[list[Any]]]]]) -> list[str]:
+    """Of a change of all work: sweeps, and how many report the whole, only parts, and nothing."""
+    sweeps = [changes for by_design in found.values() for changes in by_design[design]]
+    whole = [
+        len(changes) == 1 and changes[0][0] <= _NEAR and changes[0][1] >= 1 - _NEAR
+        for changes in sweeps
+    ]
+    nothing = sum(not changes for changes in sweeps)
+    counts = len(sweeps), sum(whole), len(sweeps) - sum(whole) - nothing, nothing
+    return [design, *map(str, counts)]
+
+
 def fewer_runs(results: dict[str, Any], power: float = 0.9) -> dict[str, float]:
     """Runs that the best test by context needs over ours, by program where ours reaches a power.
 

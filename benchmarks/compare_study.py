@@ -20,12 +20,14 @@ import xarray as xr
 from compare_edits import (
     DESIGNS,
     FAULTS,
+    LEVELS,
     MAIN,
     PLACES,
     SCORED,
     SETTLED,
     SIZES,
     Case,
+    original,
     size_of,
     true_ratio,
 )
@@ -41,6 +43,7 @@ from compare_scores import (
     shares_of,
     summarised,
     title,
+    uniform_row,
 )
 from numpy.typing import NDArray
 from tables import (
@@ -57,9 +60,11 @@ from tables import (
 from msbgen.compare.comparison import compare_profiles
 from msbgen.compare.ratio import Differences
 from msbgen.compare.results import CompareSettings
+from msbgen.core.contexts import grid_contexts
 from msbgen.data.schema import count_array, duration_array, sampling_interval
 from msbgen.generate.progress import to_progress, uniform_knots
 from msbgen.platform import platform_contexts
+from msbgen.platform.replay import replay_trace
 from msbgen.report.comparison_page import write_page
 
 Floats = NDArray[np.float64]
@@ -70,7 +75,10 @@ _CLEAN, _FAULTY, _DRIFTING = {"9 x 2": 15, "27 x 3": 12, "125 x 1": 4}, 3, 9
 _OTHER_SIZES, _MORE = {"9 x 2": (0.01, 0.05), "125 x 1": (0.05,)}, 12
 # Change of the execution time of which the power of the ratio is measured, and its sweeps.
 _OVERALL, _OVERALL_SWEEPS = 0.005, 8
-PARTS = ("alarms", "edits", "overall", "runs", "speed")
+# Programs that change throughout: levels of each resource, runs of a context, sizes.
+_UNIFORM = {"1 x 20": ((1, 1, 1), 20), "3 x 6": ((1, 1, 3), 6), **DESIGNS}
+_UNIFORM_SIZES = (0.05, -0.05, 0.02)
+PARTS = ("alarms", "edits", "overall", "uniform", "runs", "speed")
 
 
 def sweep(case: Case, seed: int) -> dict[str, Any]:
@@ -142,6 +150,29 @@ def overall(program: str, seeds: Sequence[int]) -> dict[str, Any]:
     return cell(Case(program, "cycles", size_of(program, _OVERALL)), seeds)
 
 
+def uniform(program: str) -> dict[str, list[list[list[Any]]]]:
+    """Begin, end and quantity of the changes reported of work that all takes longer, by design."""
+    trace, out = original(program), {}
+    for n, (design, (levels, runs)) in enumerate(_UNIFORM.items()):
+        contexts = grid_contexts(LEVELS, levels)
+        for k, size in enumerate(_UNIFORM_SIZES):
+            slower = trace.assign(
+                {
+                    name: trace[name].copy(data=(1 + size) * trace[name].values)
+                    for name in ("core_cycles", "fixed_time")
+                }
+            )
+            seed = 57_000_000 + 100 * n + 2 * k
+            old, new = (
+                replay_trace(t, contexts, runs, 0.01, seed + v, threads=1)
+                for v, t in enumerate((trace, slower))
+            )
+            found = compare_profiles(old, new, settings=CompareSettings(permutations=299))
+            changes = [[*change.old, change.quantity] for change in found.changes]
+            out.setdefault(design, []).append(changes)
+    return out
+
+
 def cases(part: str) -> Iterable[tuple[Case, Sequence[int]]]:
     """Cases of a part, and their seeds."""
     for n, program in enumerate((*SCORED, *SETTLED)):
@@ -176,8 +207,9 @@ def run(parts: Sequence[str], work: Path | None, jobs: int) -> dict[str, Any]:
                 results[part] = speed()
                 store(RESULTS / "compare.json", results)
                 continue
-            if part == "runs":
-                tasks = {p: partial(power_by_runs, p) for p in SCORED}
+            if part in ("runs", "uniform"):
+                measure = power_by_runs if part == "runs" else uniform
+                tasks = {p: partial(measure, p) for p in SCORED}
             elif part == "overall":
                 first = {p: 55_000_000 + 1000 * n for n, p in enumerate(SCORED)}
                 tasks = {
@@ -189,7 +221,7 @@ def run(parts: Sequence[str], work: Path | None, jobs: int) -> dict[str, Any]:
             found = list(pool.map(cached, paths, tasks.values()))
             results[part] = (
                 dict(zip(tasks, found))
-                if part == "runs"
+                if part in ("runs", "uniform")
                 else {p: shares_of([c]) for p, c in zip(tasks, found)} | {"all": shares_of(found)}
                 if part == "overall"
                 else summarised(part, found)
@@ -246,6 +278,10 @@ def tables() -> dict[str, str]:
         "compare-alarms": markdown(["design, fault", "sweeps", *names], alarms),
         "compare-power": markdown(["design, edit, size", "sweeps", *columns], power),
         "compare-runs": markdown(["runs of a context", *tests], runs),
+        "compare-uniform": markdown(
+            ["design", "sweeps", "the whole", "parts", "nothing"],
+            [uniform_row(design, results.get("uniform", {})) for design in _UNIFORM],
+        ),
     }
 
 

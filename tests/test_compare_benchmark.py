@@ -74,3 +74,9 @@ def test_goals_count_sweeps():
     assert figures["power, +5 % in a tenth, ends within 2.5 %"] == "50%"
     assert figures["coverage of the interval"] == "0%"
     assert compare_scores.fewer_runs(results) == {"cg": 12}
+
+
+def test_sweeps_that_report_the_whole_parts_and_nothing_are_counted():
+    whole, part = [0.02, 0.98, "time"], [0.0, 0.5, "time"]
+    found = {"cg": {"1 x 20": [[whole], [part]]}, "bc": {"1 x 20": [[], [whole, part]]}}
+    assert compare_scores.uniform_row("1 x 20", found) == ["1 x 20", "4", "1", "2", "1"]

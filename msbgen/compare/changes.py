@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,7 @@ from msbgen.compare.stretches import (
     Stretch,
     context_groups,
     find_stretches,
+    mean_run,
 )
 from msbgen.generate.progress import uniform_knots
 
@@ -68,8 +72,47 @@ def _stretches(
         permutations=settings.permutations,
         rng=rng,
     )
+    if not aligned.gaps:  # the total is that of the matching work
+        found = _or_whole(pair, settings, found, (old, new))
     changes = [_change(pair, aligned, settings, stretch, (old, new)) for stretch in found]
     return [change for change in changes if _is_large(change)]
+
+
+def _or_whole(
+    pair: Pair,
+    settings: CompareSettings,
+    found: Sequence[Stretch],
+    amounts: tuple[Floats, Floats],
+) -> list[Stretch]:
+    """Stretches, or the whole work in place of those that do not explain the change of the total.
+
+    The part of the clearest stretch, and of others in its quantity, is the ratio of the total if
+    the rest of the work had not changed.  It explains the total if it is within the interval of its
+    ratio, or most of its change: ends of stretches are not exact.
+    """
+    if not found:
+        return []
+    clearest, rows = found[0], np.array(found[0].group.members)
+    inside = np.zeros(settings.bins, dtype=bool)
+    for stretch in (one for one in found if one.quantity == clearest.quantity):
+        inside[round(stretch.begin * settings.bins) : round(stretch.end * settings.bins)] = True
+    old, new = (part[rows, :, :, clearest.quantity] for part in amounts)
+    rest = mean_run(old[..., ~inside, None])[..., 0].sum(axis=2)
+    total, part = (
+        ratio_of_amounts(
+            pair.columns[rows], old.sum(axis=2), changed, weights=None,
+            confidence=settings.confidence, are_paired=pair.are_paired,
+        )
+        for changed in (new.sum(axis=2), new[..., inside].sum(axis=2) + rest)
+    )  # fmt: skip
+    if total is None or part is None:
+        return [*found]
+    change = np.log(total.value)
+    unexplained = np.sign(change) * (change - np.log(part.value))
+    if unexplained <= max(np.log(total.high / total.value), abs(change) / 2):
+        return [*found]
+    whole = replace(clearest, begin=0.0, end=1.0, increased=total.value > 1)
+    return [whole, *(one for one in found if one.quantity != clearest.quantity)]
 
 
 def _compared(gaps: tuple[Gap, ...], bins: int) -> Bools:

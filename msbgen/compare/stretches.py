@@ -391,10 +391,11 @@ def _permuted_signs(
 def _refined(
     runs: Labelled, group: ContextGroup, q: int, window: tuple[int, int], allowed: Bools
 ) -> tuple[int, int]:
-    """Ends of a stretch [bins] that explain the differences best, near a window.
+    """Ends of a stretch [bins] that explain the differences best, of those that overlap a window.
 
-    The pooled difference per bin is a constant within the stretch and 0 outside, with noise of
-    each bin's variance: the window of largest explained squares is taken.
+    The pooled difference per bin is a constant share of its amount within the stretch and 0
+    outside, with noise of each bin's variance: the ends of largest explained squares are taken.
+    They may be far from the window's: of a uniform change all windows are about equally clear.
     """
     rows = list(group.members)
     values, new = runs.amounts[rows, :, :, q], runs.new[rows]
@@ -407,13 +408,11 @@ def _refined(
     difference = np.nanmean(new_mean - old_mean, axis=0)
     # noise of a bin between contexts, at least a thousandth of its amount
     noise = np.nanvar(new_mean - old_mean, axis=0) + (1e-3 * amount) ** 2 + 1e-30
-    low, high = window
-    reach = max(3, high - low)
-    first, last = max(0, low - reach), min(len(allowed), high + reach)
-    while first < low and not allowed[first:low].all():
-        first += 1
-    while last > high and not allowed[high:last].all():
-        last -= 1
+    low, high = first, last = window
+    while first > 0 and allowed[first - 1]:
+        first -= 1
+    while last < len(allowed) and allowed[last]:
+        last += 1
     # weighted regression of differences on amounts: gain (Σ d a / v)² / Σ a² / v
     cross = np.concatenate([[0.0], np.cumsum(difference * amount / noise)])
     square = np.concatenate([[0.0], np.cumsum(amount**2 / noise)])
