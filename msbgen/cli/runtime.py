@@ -97,7 +97,7 @@ def run_fit(options: argparse.Namespace) -> None:
         beside = f"beside {degree}" if degree else "alone"
         shared.show(f"bounds {beside}: at a miscoverage of {pool.least_rate:g} or more")
     if not predictor.pools_:
-        shared.show("bounds: none, as no cell has a workload and a platform with others")
+        shared.show("bounds: none, as every cell is needed to connect workloads and platforms")
 
 
 def run_predict(options: argparse.Namespace) -> None:

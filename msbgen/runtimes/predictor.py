@@ -380,8 +380,8 @@ class RuntimePredictor(Parameters):
                 row = int(np.argmax(observed.n_neighbours == degree))
                 raise MeasurementError(
                     f"row {row} has {degree} neighbours; bounds are calibrated for "
-                    f"{', '.join(map(str, self.pools_)) or 'none'}: runs with as many, of cells "
-                    f"whose workload and platform have others, are wanted."
+                    f"{', '.join(map(str, self.pools_)) or 'none'}: runs with as many in more "
+                    f"cells (a workload on a platform) are wanted."
                 )
         return [self.pools_[degree] for degree in np.unique(observed.n_neighbours).tolist()]
 

@@ -151,3 +151,19 @@ def test_more_neighbours_than_were_calibrated_can_be_predicted_but_not_bounded(
     assert done.stdout.splitlines()[1].endswith(",1")  # extrapolated
     sentence = "crowd.csv: line 2 has 2 neighbours; bounds are calibrated for 0, 1"
     refused(3, sentence, "runtime", "bound", "model.nc", "--wanted", "crowd.csv")
+
+
+def test_a_table_that_supports_no_bound_has_a_model(tmp_path, monkeypatch, msbgen, refused):
+    monkeypatch.chdir(tmp_path)
+    rows = "workload,platform,runtime [s]\na,p,1\na,p,1.1\na,q,2\nb,p,3\n"
+    (tmp_path / "few.csv").write_text(rows)
+    (tmp_path / "asked.csv").write_text("workload,platform\nb,q\n")
+    assert msbgen("runtime", "import", "few.csv", "-o", "few.nc").returncode == 0
+    done = msbgen("runtime", "fit", "few.nc", "-o", "few-model.nc")
+    assert done.stdout.endswith(
+        "bounds: none, as every cell is needed to connect workloads and platforms\n"
+    )
+    done = msbgen("runtime", "predict", "few-model.nc", "--wanted", "asked.csv")
+    assert done.returncode == 0, done.stderr
+    sentence = "asked.csv: line 2 has 0 neighbours; bounds are calibrated for none"
+    refused(3, sentence, "runtime", "bound", "few-model.nc", "--wanted", "asked.csv")
