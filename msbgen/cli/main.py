@@ -1,7 +1,8 @@
 """The ``msbgen`` command, from its arguments to its exit code.
 
-Results go to stdout; messages and progress go to stderr, progress only on a terminal.  Verbs catch
-no exceptions: one table here maps each exception to its exit code.  Slow imports are inside
+Results go to stdout, after the verb has written its files and raised its verdict; messages and
+progress go to stderr.  Verbs catch no exceptions: one table here maps each exception to its exit
+code.  Slow imports are inside
 functions, so that ``--help`` is fast and signals are handled from the start.
 """
 
@@ -50,7 +51,6 @@ CODES = {
     "msbgen.compare.limits.UndecidedError": UNDECIDED,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,
-    "builtins.BrokenPipeError": DONE,  # the reader of the results has closed the pipe
     "builtins.KeyboardInterrupt": INTERRUPTED,
     "msbgen.cli.main.Terminated": TERMINATED,
 }
@@ -81,19 +81,21 @@ def command() -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command; returns its exit code, which does not depend on a reader of stdout."""
     signals = _Signals()
     options = SimpleNamespace()
-    try:
-        signals.take()
-        code = _run(arguments, options)
-    except BaseException as error:
-        signals.give_back()
-        code = _explain(error, options)
-    finally:
-        signals.give_back()
+    codes: list[int] = []
+    for act in (lambda: _run(arguments, options), _print_results):
+        try:
+            signals.take()
+            codes.append(act())
+        except BaseException as error:
+            signals.give_back()
+            codes.append(_explain(error, options))
+        finally:
+            signals.give_back()
     _settle()
-    return code
+    return next((code for code in codes if code != DONE), DONE)
 
 
 def _run(arguments: Sequence[str] | None, parsed: SimpleNamespace) -> int:
@@ -109,11 +111,16 @@ def _run(arguments: Sequence[str] | None, parsed: SimpleNamespace) -> int:
     try:
         command_line().parse_args(arguments, parsed)
     except SystemExit as leave:  # after --help, or after a usage error
-        options.flush()
         return int(leave.code or DONE)
     with options.Messages():
         parsed.run(parsed)
-    options.flush()
+    return DONE
+
+
+def _print_results() -> int:
+    from msbgen.cli import options
+
+    options.print_results()
     return DONE
 
 
@@ -157,7 +164,7 @@ def _explain(error: BaseException, options: SimpleNamespace) -> int:
         print_message("terminated; no file was left half written.")
     elif code == NOT_CONVERGED:
         print_message(f"{getattr(error, 'reached')}; {_remedy(options)}.")  # noqa: B009
-    elif code != DONE:
+    else:
         for sentence in _sentences(error):
             print_message(sentence)
     return code

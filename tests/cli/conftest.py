@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -108,3 +109,38 @@ def decisions(decided, tmp_path):
     """Folder with profiles of every context of a small platform, their table, and a task set."""
     shutil.copytree(decided, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+class _Closing(io.StringIO):
+    """A stdout whose reader closes it before, during or after the text."""
+
+    def __init__(self, when):
+        super().__init__()
+        self.when = when
+        self.null = os.open(os.devnull, os.O_WRONLY)
+
+    def write(self, text):
+        if self.when == "before" or (self.when == "during" and self.getvalue()):
+            raise BrokenPipeError(32, "Broken pipe")
+        return super().write(text)
+
+    def flush(self):
+        if self.when == "after":
+            raise BrokenPipeError(32, "Broken pipe")
+
+    def fileno(self):
+        return self.null
+
+
+@pytest.fixture
+def closed_stdout():
+    """A stdout that is closed before, during or after the text."""
+
+    @contextlib.contextmanager
+    def closed(when):
+        stdout = _Closing(when)
+        with redirect_stdout(stdout):
+            yield
+        os.close(stdout.null)
+
+    return closed

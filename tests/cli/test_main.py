@@ -18,12 +18,13 @@ import pytest
 import msbgen.bounds.model
 import msbgen.cli
 import msbgen.generate.model
+from conftest import MEASURED, synthetic_task
 from forks import forked, status_of
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli import main as entry
 from msbgen.cli.main import CODES, GROUPS
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.data.store import read_profiles
+from msbgen.data.store import read_profiles, write_profiles
 from msbgen.generate.fit import fit_profiles
 
 VERBS = [verb for verbs in GROUPS.values() for verb in verbs]
@@ -79,7 +80,7 @@ def test_every_type_of_the_table_exists():
         (PermissionError(13, "Permission denied", "o.nc"), 2, "msbgen: o.nc: permission denied.\n"),
         (KeyboardInterrupt(), 130, "msbgen: interrupted; no file was left half written.\n"),
         (entry.Terminated(), 143, "msbgen: terminated; no file was left half written.\n"),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 0, ""),
+        (BrokenPipeError(32, "Broken pipe"), 2, "msbgen: system: broken pipe.\n"),  # no stdout
     ],
 )
 def test_every_failure_has_its_code_and_its_sentence(
@@ -300,6 +301,7 @@ def shell(command, folder, **variables):
     "command",
     [
         "msbgen check measured.nc | true",
+        "msbgen check measured.nc | head -1 > first.txt",
         "msbgen --help | true",
         "msbgen check measured.nc >&-",
         "msbgen check measured.nc <&- >&- 2>&-",
@@ -309,6 +311,17 @@ def test_a_reader_that_has_enough_or_none_is_no_error(folder, command):
     done = shell(command, folder)
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("stdout", ["| true", "| head -1", ">&-", "| sleep 0.01"])
+def test_a_gate_holds_whatever_reads_the_text(folder, stdout):
+    """A limit that every change exceeds."""
+    write_profiles(synthetic_task(MEASURED, seed=3), folder / "new.nc")
+    limit = "--tolerance 0.01% --fail-above 0.0001% --strict"
+    command = f"msbgen compare measured.nc new.nc {limit} --json z.json"
+    done = shell(f"{command} {stdout}", folder, PYTHONUNBUFFERED="1")
+    assert done.returncode in (6, 7)
+    assert (folder / "z.json").exists()
 
 
 @pytest.mark.parametrize("command", ["msbgen check no.nc 2>&-", "msbgen fly 2>&-"])

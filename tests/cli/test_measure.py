@@ -2,6 +2,7 @@
 
 import pytest
 
+from msbgen.cli.main import main
 from msbgen.data.store import read_profiles
 from msbgen.measure.sweep import dry_run, measure, restore
 from sweeping import HEAD, machine, needs_perf, tree
@@ -81,6 +82,18 @@ def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
     assert read_profiles(tmp_path / "out.nc")["cache_ways"].values.tolist() == [8]
     again = msbgen("measure", "spec.toml", "-o", "out.nc", "--resume", "--force")
     assert again.returncode == 5
+
+
+@needs_perf
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+def test_a_closed_stdout_costs_the_text_only(closed_stdout, kernel, tmp_path, monkeypatch, when):
+    cut = kernel.at("/sys/fs/resctrl")
+    failing = SPEC.replace("i=0;", f"grep -q L3:0=ff {cut}/msb*/schemata || exit 7; i=0;", 1)
+    (tmp_path / "spec.toml").write_text(failing)
+    monkeypatch.chdir(tmp_path)
+    with closed_stdout(when):
+        assert main(["measure", "spec.toml", "-o", "out.nc"]) == 5
+    assert read_profiles(tmp_path / "out.nc").sizes["context"] == 1
 
 
 def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):

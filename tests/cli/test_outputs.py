@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from msbgen.cli import options as shared
 from msbgen.cli.main import command_line
+from verbs import outputs_of
 
 # A verb, its inputs (none can be read: outputs are looked at first), and its outputs.
 FILES = """
@@ -58,16 +58,6 @@ def lines_of(table):
     for line in table.strip().splitlines():
         verb, _, outputs = line.partition(": ")
         yield from ((verb.split(), output) for output in outputs.split(", "))
-
-
-def outputs_of(parser, name=()):
-    """Each verb with the flags of the files and folders that it writes."""
-    for action in parser._actions:
-        if isinstance(action.choices, dict):
-            for part, verb in action.choices.items():
-                yield from outputs_of(verb, (*name, part))
-        elif action.dest == "out" or action.type is shared.output:
-            yield " ".join(name), action.option_strings[0]
 
 
 def test_the_tables_name_every_output_of_every_verb():

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import partials
+from msbgen.cli.options import print_results
 from msbgen.cli.plan import _hint_at_groups, _show
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
@@ -83,6 +84,7 @@ def test_plans_for_beside_name_missing_levels(tmp_path, msbgen, refused):
 def test_an_early_end_names_who_needs_the_rest(capsys, beside, use):
     planned = SimpleNamespace(advice="stop", describe=lambda: "stop", rows=lambda: [["a"]])
     _show(planned, argparse.Namespace(whole_budget=False, out=None, beside=beside))
+    print_results()
     assert f"--whole-budget plans the rest, too, as for {use}." in capsys.readouterr().err
 
 

@@ -50,8 +50,8 @@ from msbgen.cli.options.messages import (
     PartialResultError,
     Progress,
     UsageError,
-    flush,
     print_message,
+    print_results,
     show,
     show_table,
 )

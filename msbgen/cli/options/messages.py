@@ -1,10 +1,10 @@
-"""Output to the user: results to stdout, messages and progress to stderr."""
+"""Output to the user: results to stdout at the end, messages and progress to stderr at once."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Time between two lines of progress if stderr is no terminal [s].
 _LINE_EVERY = 60.0
+# Results that are not printed yet.
+_RESULTS: list[str] = []
 
 
 class UsageError(Exception):
@@ -24,14 +26,17 @@ class PartialResultError(Exception):
 
 
 def show(text: object) -> None:
-    """Print a result, to stdout; names from files do not control the terminal."""
+    """Add a result to stdout, which :func:`print_results` prints once files and verdict are there.
+
+    Names from files do not control the terminal.
+    """
     from msbgen.core.errors import printable
 
-    _to_stdout(lambda: print(printable(text, keep="\n\t")))
+    _RESULTS.append(printable(text, keep="\n\t"))
 
 
 def show_table(rows: Iterable[Sequence[object]]) -> None:
-    """Print rows as CSV, to stdout."""
+    """Add rows to stdout, as CSV."""
     import csv
     import io
 
@@ -42,14 +47,16 @@ def show_table(rows: Iterable[Sequence[object]]) -> None:
     show(text.getvalue().removesuffix("\n"))
 
 
-def flush() -> None:
-    """Flush stdout; raises where results could not be written."""
-    _to_stdout(lambda: sys.stdout.flush())
-
-
-def _to_stdout(write: Callable[[], None]) -> None:
+def print_results() -> None:
+    """Print the results; a closed stdout costs the text only, a full disk raises OSError."""
+    results = _RESULTS.copy()
+    _RESULTS.clear()
     try:
-        write()
+        for text in results:
+            print(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has enough
+        pass
     except OSError as error:
         error.filename = "stdout"  # the system's error does not name the file
         raise

@@ -187,9 +187,11 @@ def test_figures_that_are_no_numbers_are_null_in_json(tmp_path):
 def test_a_table_goes_to_a_file_or_is_shown(tmp_path, capsys):
     rows = [["program", "error"], ["a,b", 0.5]]
     options.write_or_show_table(iter(rows), None, "two rows", force=False)
+    options.print_results()
     assert capsys.readouterr().out == 'program,error\n"a,b",0.5\n'
     path = tmp_path / "t.csv"
     options.write_or_show_table(iter(rows), path, "two rows", force=False)
+    options.print_results()
     assert path.read_text() == 'program,error\n"a,b",0.5\n'
     assert capsys.readouterr().out == f"{path}: two rows\n"
     with pytest.raises(FileExistsError):
@@ -206,6 +208,7 @@ def test_scores_have_four_digits_and_a_header(tmp_path):
 
     given = argparse.Namespace(runs=Path("r.nc"), out=tmp_path / "t.csv", force=False)
     options.write_scores(evaluate, "runs", given, folds=2)
+    options.print_results()
     assert given.out.read_text().splitlines() == [
         "method,rows,relative error,off tenfold [runs],coverage at 0.05 [share of runs]",
         "mean,3,0.3333,0,1.0000",

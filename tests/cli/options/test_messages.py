@@ -44,6 +44,8 @@ def test_warnings_and_log_records_are_lines_without_source():
 
 def test_names_cannot_command_the_terminal(capsys):
     options.show("task \x1b[31mred\tand\nmore\x9b")
+    assert capsys.readouterr().out == ""  # files and verdict come first
+    options.print_results()
     options.print_message("\x07.nc: no such file.")
     message = capsys.readouterr()
     assert message.out == "task \\x1b[31mred\tand\nmore\\x9b\n"
@@ -56,8 +58,9 @@ def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sys.stdout", Full())
+    options.show("results")
     with pytest.raises(OSError, match="stdout"):
-        options.show("results")
+        options.print_results()
 
 
 def test_a_long_message_keeps_its_beginning_and_its_remedy():
