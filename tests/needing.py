@@ -1,6 +1,9 @@
 """Marks of tests that need a library, which is imported when the first of them runs."""
 
 import importlib.util
+import os
+import shutil
+import subprocess
 
 import pytest
 
@@ -12,3 +15,17 @@ def _needs(library, reason):
 needs_torch = _needs("torch", "needs torch: pip install torch==2.13.0, or msbgen[kernels]")
 needs_distributed = _needs("distributed", "needs dask: pip install msbgen[dist]")
 needs_zarr = _needs("zarr", "needs zarr: pip install msbgen[dist]")
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("setpriv", "/usr/bin/python3"))),
+    reason="needs root, setpriv and /usr/bin/python3",
+)
+
+
+def as_another_user(script, *arguments):
+    """What a Python script prints that a user of another id runs."""
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
+    return subprocess.run(
+        [*command, "-c", script, *map(str, arguments)],
+        env={}, capture_output=True, text=True, timeout=60, check=True, cwd="/",
+    ).stdout  # fmt: skip

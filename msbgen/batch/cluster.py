@@ -7,6 +7,7 @@ import logging
 import math
 import queue
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,8 @@ from msbgen.batch.pool import ClusterError
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
 
+_log = logging.getLogger("msbgen")
+
 # Longest waits [s]: for the start of a cluster, an answer of its scheduler, its end, the return of
 # a lost scheduler, of a lost worker; and, beyond the time limit of a unit, for the next one to end.
 _START, _ANSWER, _END, _GONE, _AWAY, _GRACE = 120.0, 30.0, 15.0, 20.0, 20.0, 60.0
@@ -49,7 +52,7 @@ class DaskPool:
     """Executes units on the workers of a Dask cluster.
 
     The scheduler is ``local:N`` for N processes of this machine, the address of a scheduler, such
-    as ``tcp://head:8786``, or its scheduler file.  Raises :class:`ClusterError` where the cluster
+    as ``tls://head:8786``, or its scheduler file.  Raises :class:`ClusterError` where the cluster
     does not start or its scheduler does not answer.
     """
 
@@ -65,7 +68,15 @@ class DaskPool:
         self._cluster: Any = None
         self._client: Any = None
         self._levels = _silence_libraries()
+        # a folder that other users share could be exchanged by one of them
+        self._scratch = tempfile.TemporaryDirectory(prefix="msbgen-batch-")
         self._start()
+        if not self._local and not self._client.scheduler_info()["address"].startswith("tls://"):
+            _log.warning(
+                "the scheduler '%s' runs programs of every user who can reach its port, under your "
+                "account; start it with TLS.",
+                scheduler,
+            )
 
     def _start(self) -> None:
         config = load_library("dask.config", "dist", "--scheduler")
@@ -92,12 +103,9 @@ class DaskPool:
         # change the mask
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        return self._distributed.LocalCluster(
-            n_workers=self._local, threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address=None, silence_logs=logging.CRITICAL,
-            # its page at a free port of this machine: it warns where the usual one is taken
-            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-        )  # fmt: skip
+        from msbgen.batch.local_cluster import start_cluster
+
+        return start_cluster(self._local, self._scratch.name)
 
     def _connect(self) -> Any:
         if self._cluster is not None:
@@ -212,6 +220,7 @@ class DaskPool:
         """See :class:`msbgen.batch.pool.Pool`; ends workers of this machine."""
         self._units.clear()
         self._end()
+        self._scratch.cleanup()
         for name, level in self._levels.items():
             logging.getLogger(name).setLevel(level)
 
@@ -239,12 +248,13 @@ def execute_alone(unit: Unit, config: ExecutionConfig) -> Facts:
 
 def check_scheduler(scheduler: str) -> int:
     """Number of processes of this machine; 0 for a scheduler.  Raises for any other text."""
-    load_library("distributed", "dist", "--scheduler")
+    for library in ("distributed", "cryptography"):
+        load_library(library, "dist", "--scheduler")
     kind, _, rest = scheduler.partition(":")
     if kind != "local":
         if "://" not in scheduler and not Path(scheduler).is_file():
             raise ArgumentError(
-                f"scheduler is '{scheduler}'; local:N, an address such as tcp://head:8786 or an "
+                f"scheduler is '{scheduler}'; local:N, an address such as tls://head:8786 or an "
                 f"existing scheduler file is wanted."
             )
         return 0
