@@ -4,7 +4,9 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 # a worker a core: teams of threads inside the linear algebra would fight over the cores
 for library in ("OPENBLAS", "MKL", "OMP"):
@@ -231,3 +233,11 @@ def chromium():
     """One browser for all tests of a process."""
     with browser() as started:
         yield started
+
+
+@pytest.fixture
+def open_folder():
+    """A folder in which every user can make files, as in /tmp."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o1777)
+        yield Path(name)

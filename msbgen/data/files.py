@@ -140,6 +140,78 @@ def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
         os.close(lock)
 
 
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Handle of a file that only this user can change; a new one is readable by this user only.
+
+    In a folder that others can write, a name may become a link to another file at any time.  It can
+    be the `opener` of :func:`open`.  ProfileError: the file is a link, no regular file, of another
+    owner, or others may write it.  OSError: it cannot be opened.
+    """
+    try:
+        # a pipe would wait for its other end
+        more = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = os.open(path, flags | more, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_private(path, "is a symbolic link") from None
+        raise
+    state = os.fstat(handle)
+    try:
+        if not stat.S_ISREG(state.st_mode):
+            raise _not_private(path, "is no regular file")
+        if state.st_nlink > 1:
+            raise _not_private(path, "has a second name (a hard link)")
+        _check_private(path, state)
+    except ProfileError:
+        os.close(handle)
+        raise
+    return handle
+
+
+@contextmanager
+def private_folder(path: Path, *, new: bool) -> Iterator[Path]:
+    """Make a folder that only this user can use; with `new` false, it may be there.
+
+    The result is another path of the folder, which stays the same folder if its name is given to
+    another one.  FileExistsError: it exists and is `new`.  ProfileError: it is a link, of another
+    owner, or others may write it.
+    """
+    try:
+        path.mkdir(0o700)
+    except FileExistsError:
+        if new:
+            raise
+    check_private_folder(path)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check_private(path, os.fstat(handle))
+        yield Path(f"/proc/{os.getpid()}/fd/{handle}")
+    finally:
+        os.close(handle)
+
+
+def check_private_folder(path: Path) -> None:
+    """Raise ProfileError where a path is no folder, or one that others can change."""
+    state = path.lstat()
+    if not stat.S_ISDIR(state.st_mode):
+        raise _not_private(path, "is no folder")
+    _check_private(path, state)
+
+
+def _check_private(path: str | os.PathLike[str], state: os.stat_result) -> None:
+    if state.st_uid != os.geteuid():
+        raise _not_private(path, "belongs to another user")
+    if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ProfileError(
+            f"{os.fspath(path)}: other users may write it; after a look at it, take that right "
+            f"away: chmod go-w."
+        )
+
+
+def _not_private(path: str | os.PathLike[str], why: str) -> ProfileError:
+    return ProfileError(f"{os.fspath(path)}: {why}; remove it, or name another output.")
+
+
 def remove_abandoned(path: Path) -> None:
     """Remove what killed processes left while they wrote a file; running ones are let alone."""
     final = path.resolve()
@@ -158,7 +230,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
             lock = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:  # of another user, or removed meanwhile
             continue
-        if _lock(lock, wait=False):
+        if os.fstat(lock).st_uid == os.geteuid() and _lock(lock, wait=False):
             shutil.rmtree(name, ignore_errors=True)
         os.close(lock)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.core.errors import ProfileError
-from msbgen.data.files import NO_ROOM, check_folder, check_input, sync_path
+from msbgen.data.files import NO_ROOM, check_folder, check_input, open_private, sync_path
 
 Record = dict[str, Any]
 
@@ -42,7 +42,8 @@ class Journal:
     """A journal that one process at a time can write; `records` are all that it holds.
 
     A `new` one must not exist (FileExistsError); otherwise it is continued.  ProfileError: no such
-    journal can be read, or another process writes it.  OSError: it cannot be written.
+    journal can be read, another process writes it, or other users can.  OSError: it cannot be
+    written.
     """
 
     def __init__(self, path: Path, layout: JournalFormat, *, new: bool):
@@ -50,19 +51,19 @@ class Journal:
         self.records: list[Record] = []
         if new:
             check_folder(path.resolve().parent, path)
-            flags = os.O_CREAT | (0 if _is_blank(path, layout) else os.O_EXCL)
         else:
             check_input(path)
-            flags = 0
-        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+        self._handle = open_private(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if new else 0))
         try:
             self._lock(layout)
+            with open(self._handle, "rb", closefd=False) as stream:
+                data = stream.read()
+            if new and not _is_blank(data, layout):
+                raise FileExistsError(errno.EEXIST, "File exists", str(path))
+            self.records, whole = _parse(path, data, layout)
+            os.ftruncate(self._handle, whole)
             if new:
-                os.ftruncate(self._handle, 0)
                 sync_path(path.resolve().parent)
-            else:
-                self.records, whole = _read(path, layout)
-                os.ftruncate(self._handle, whole)
         except BaseException:
             os.close(self._handle)
             raise
@@ -70,11 +71,19 @@ class Journal:
     def _lock(self, layout: JournalFormat) -> None:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            there = os.path.samestat(os.fstat(self._handle), os.lstat(self.path))
         except OSError:
+            there = False  # or it was removed before it was locked
+        if not there:
             raise ProfileError(
                 f"{self.path}: another process is {layout.activity} with it; wait for it, or end "
                 f"it."
-            ) from None
+            )
+
+    def clear(self) -> None:
+        """Remove all records."""
+        os.ftruncate(self._handle, 0)
+        self.records.clear()
 
     def append(self, record: Record) -> None:
         """Add a record; it is on the disk when this returns, or, after an OSError, left out."""
@@ -101,14 +110,13 @@ def read_journal(path: Path, layout: JournalFormat) -> list[Record]:
 
     ProfileError: no such file, no journal, or a line in its middle that is damaged.
     """
-    return _read(check_input(path), layout)[0]
+    return _parse(path, check_input(path).read_bytes(), layout)[0]
 
 
-def _read(path: Path, layout: JournalFormat) -> tuple[list[Record], int]:
-    """Records of a journal, and the bytes that they take."""
-    if _is_blank(path, layout):
+def _parse(path: Path, data: bytes, layout: JournalFormat) -> tuple[list[Record], int]:
+    """Records of a journal's content, and the bytes that they take."""
+    if _is_blank(data, layout):
         return [], 0
-    data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     records: list[Record] = []
     for number, line in enumerate(data[:whole].splitlines(), start=1):
@@ -148,10 +156,6 @@ def _shared(record: Record) -> Record:
     }
 
 
-def _is_blank(path: Path, layout: JournalFormat) -> bool:
-    """Whether a file holds at most an incomplete first line of a journal."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as stream:
-        data = stream.readline()
-    return not data.endswith(b"\n") and data[: len(layout.head)] == layout.head[: len(data)]
+def _is_blank(data: bytes, layout: JournalFormat) -> bool:
+    """Whether a content is at most an incomplete first line of a journal."""
+    return b"\n" not in data and data[: len(layout.head)] == layout.head[: len(data)]

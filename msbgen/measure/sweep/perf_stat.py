@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msbgen.core.processes import die_with_parent
+from msbgen.data.files import open_private
 from msbgen.measure.sweep.process import TAG
 
 # perf attaches within milliseconds, under heavy load within seconds [s].
@@ -63,7 +64,7 @@ def counting(
         os.close(handle)
 
     try:
-        with stderr_file.open("wb") as stderr:
+        with open(stderr_file, "wb", opener=open_private) as stderr:
             process = subprocess.Popen(
                 [*perf_command(events, interval, output, pid), f"fd:{commands[0]},{answers[1]}"],
                 stdin=subprocess.DEVNULL,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msbgen.core.processes import die_with_parent
+from msbgen.data.files import open_private
 
 # Environment variable that marks the processes of a sweep, wherever they have moved.
 TAG = "MSBGEN_SWEEP"
@@ -106,7 +107,7 @@ def paused_process(
     It runs in `folder`, reads the file `stdin`, and writes standard error to a file; standard
     output is discarded.  `environment` is added to ours; `tag` is the sweep's.
     """
-    with open(stderr, "wb") as messages:
+    with open(stderr, "wb", opener=open_private) as messages:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _PAUSE_THEN_EXEC, os.fspath(stdin), *command],
             stdin=subprocess.PIPE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import secrets
 import shutil
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
+from msbgen.data.files import check_private_folder, private_folder
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import KernelSettings, pending_changes
@@ -65,15 +67,15 @@ def sweep(
 
     Journal and recordings are created beside `out`, the profile file.  `resume` continues an
     interrupted sweep; otherwise there must be none, unless `overwrite` restores and removes it
-    first.  By default, the files are those of the running kernel, and perf records.  No further run
-    is started after the time `within` [s].  The result has the journal's records: head, settings
-    and all runs, including failed ones.
+    first.  Only this user can read or change both.  By default, the files are those of the running
+    kernel, and perf records.  No further run is started after the time `within` [s].  The result
+    has the journal's records: head, settings and all runs, including failed ones.
 
     Raises
     ------
     ProfileError
-        The contexts cannot be read, the resumed sweep has another spec, or another process uses
-        the journal.
+        The contexts cannot be read, the resumed sweep has another spec, another process uses
+        the journal, or other users can change the journal or the recordings.
     RequirementError
         The machine does not meet the requirements.
     SettingError
@@ -87,10 +89,13 @@ def sweep(
     order = run_order(spec)
     paths = SweepPaths.beside(out)
     tag = secrets.token_hex(8)
-    if overwrite and not resume:
-        _remove(paths, files)
-    journal = _open(paths, order, resume=resume)
+    journal = _open(paths, order, resume=resume, overwrite=overwrite)
+    began = resume
     try:
+        if overwrite and not resume:
+            _restore(journal, files)
+            journal.clear()
+            _remove_recordings(paths)
         if journal.records:
             tag = journal.records[0]["tag"]
             _restore(journal, files)
@@ -101,14 +106,15 @@ def sweep(
             problems = recorder.problems(paths.journal.resolve().parent, len(missing))
             check_machine(spec, order.contexts, actuators, problems)
             _begin(journal, order, tag, spec, recorder)
-            paths.recordings.mkdir(exist_ok=True)
-            with RunExecutor(spec, paths.recordings, tag, settings, actuators, recorder) as machine:
-                machine.warm_up(order.contexts)
-                _make_runs(machine, journal, order, missing, until, progress)
+            with private_folder(paths.recordings, new=not resume) as folder:
+                began = True
+                with RunExecutor(spec, folder, tag, settings, actuators, recorder) as machine:
+                    machine.warm_up(order.contexts)
+                    _make_runs(machine, journal, order, missing, until, progress)
         return journal.records
     except BaseException:
         if not resume:
-            _remove_if_empty(journal, paths)
+            _remove_if_empty(journal, paths, began=began)
         kept = sum(r["event"] == "run" and is_kept(r) for r in journal.records)
         if kept:
             _log.warning("%s: %d runs are kept; continue with --resume", paths.journal, kept)
@@ -117,7 +123,8 @@ def sweep(
         journal.close()
 
 
-def _open(paths: SweepPaths, order: RunOrder, *, resume: bool) -> SweepJournal:
+def _open(paths: SweepPaths, order: RunOrder, *, resume: bool, overwrite: bool) -> SweepJournal:
+    """The journal; it is locked before anything of an earlier sweep is removed."""
     if resume:
         journal = SweepJournal(paths.journal, new=False)
         if journal.records and journal.records[0]["digest"] != order.digest:
@@ -127,7 +134,9 @@ def _open(paths: SweepPaths, order: RunOrder, *, resume: bool) -> SweepJournal:
                 f"or another output."
             )
         return journal
-    if paths.recordings.exists():
+    if overwrite and os.path.lexists(paths.journal):
+        return SweepJournal(paths.journal, new=False)
+    if not overwrite and os.path.lexists(paths.recordings):
         raise FileExistsError(
             f"{paths.recordings}: exists already; continue with --resume, or remove it."
         )
@@ -140,16 +149,11 @@ def _open(paths: SweepPaths, order: RunOrder, *, resume: bool) -> SweepJournal:
         ) from None
 
 
-def _remove(paths: SweepPaths, files: KernelFiles) -> None:
-    """Restore the machine after an earlier sweep, and remove its files."""
-    if paths.journal.exists():
-        journal = SweepJournal(paths.journal, new=False)
-        try:
-            _restore(journal, files)
-            paths.journal.unlink()
-        finally:
-            journal.close()
-    shutil.rmtree(paths.recordings, ignore_errors=True)
+def _remove_recordings(paths: SweepPaths) -> None:
+    """Remove the recordings of an earlier sweep of this user."""
+    if os.path.lexists(paths.recordings):
+        check_private_folder(paths.recordings)
+        shutil.rmtree(paths.recordings)
 
 
 def _begin(
@@ -179,12 +183,16 @@ def _restore(journal: SweepJournal, files: KernelFiles) -> None:
         raise SettingError(*report.failed)
 
 
-def _remove_if_empty(journal: SweepJournal, paths: SweepPaths) -> None:
-    """Remove a journal without runs, so that a sweep that failed at once can be started again."""
+def _remove_if_empty(journal: SweepJournal, paths: SweepPaths, *, began: bool) -> None:
+    """Remove a journal without runs, so that a sweep that failed at once can be started again.
+
+    The recordings are removed if the sweep made their folder.
+    """
     records = journal.records
     if not pending_changes(records) and not any(record["event"] == "run" for record in records):
         paths.journal.unlink(missing_ok=True)
-        shutil.rmtree(paths.recordings, ignore_errors=True)
+        if began:
+            _remove_recordings(paths)
 
 
 def _missing_runs(

@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import tempfile
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,9 +13,12 @@ from msbgen.measure.sweep.process import paused_process
 from sweeping import WORK, needs_perf, processes
 
 
+@contextmanager
 def hold(*command):
-    nowhere = {"stdin": os.devnull, "stderr": os.devnull}
-    return paused_process(command, folder="/", environment={}, tag="attach", **nowhere)
+    with tempfile.TemporaryDirectory() as folder:
+        streams = {"stdin": os.devnull, "stderr": f"{folder}/err"}
+        with paused_process(command, folder="/", environment={}, tag="attach", **streams) as child:
+            yield child
 
 
 def count(child, path, events=("task-clock", "page-faults"), interval=0.005):

@@ -3,7 +3,9 @@
 import os
 import signal
 import subprocess
+import tempfile
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,9 +17,14 @@ from sweeping import await_that, processes, work
 TAG = f"test-{os.getpid()}"
 
 
+@contextmanager
 def hold(*command, **given):
     given = {"folder": "/", "stdin": os.devnull, "environment": {}, "tag": TAG} | given
-    return paused_process(command, stderr=os.devnull, **given)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        paused_process(command, stderr=f"{folder}/err", **given) as child,
+    ):
+        yield child
 
 
 def test_nothing_of_the_program_happens_before_its_release(tmp_path):
