@@ -388,7 +388,7 @@ levels = [0, 10]
 """
 _CLOCK = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"
 _JOURNAL = (
-    {"event": "sweep", "version": 1, "tag": "spoilt", "digest": "0", "task": "small",
+    {"event": "sweep", "version": 1, "tag": "0123456789abcdef", "digest": "0", "task": "small",
      "boot": "another", "machine": "another", "perf": "6.1"},
     {"event": "set", "path": _CLOCK, "reading": "plain", "before": "2", "wrote": "1"},
     {"event": "make", "path": "/sys/fs/resctrl/msbgen-spoilt"},

@@ -17,7 +17,7 @@ needs_perf = pytest.mark.skipif(
 
 # The first line of a journal, and a line of a run that was kept.
 HEAD = {
-    "event": "sweep", "version": VERSION, "tag": "t", "digest": "d", "task": "work",
+    "event": "sweep", "version": VERSION, "tag": "0123456789abcdef", "digest": "d", "task": "work",
     "boot": "b", "perf": "6.1", "machine": "m",
 }  # fmt: skip
 RUN = {

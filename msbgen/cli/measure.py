@@ -28,7 +28,9 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--probe", action="store_true", help=text)
     text = "print a commented spec of what this machine can vary"
     verb.add_argument("--template", action="store_true", help=text)
-    text = "only restore the machine after a killed sweep, and end its processes"
+    text = (
+        "only restore the machine after a killed sweep, and end its processes; hooks need SPEC.toml"
+    )
     verb.add_argument("--restore", type=Path, metavar="JOURNAL", help=text)
     shared.add_force(verb)
 
@@ -36,8 +38,10 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure, restore the machine after a killed sweep, or print a template."""
     alone = "--template" if options.template else "--restore" if options.restore else ""
-    if alone and (options.spec or options.out):
-        raise UsageError(f"{alone} takes no SPEC.toml and no -o; drop them.")
+    if options.template and options.spec:
+        raise UsageError("--template takes no SPEC.toml; drop it.")
+    if alone and options.out:
+        raise UsageError(f"{alone} takes no -o; drop it.")
     if alone:
         others = "contexts onto resume dry_run probe force" + " restore" * options.template
         shared.refuse_unused(options, others, f"has no effect with {alone}")
@@ -47,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         shared.show("".join(template.describe_template()).rstrip("\n"))
         return
     if options.restore is not None:
-        _restore(options.restore)
+        _restore(options.restore, options.spec)
         return
     out: Path | None = options.out
     if options.spec is None or (out is None and not options.dry_run):
@@ -79,6 +83,8 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files([options.spec, contexts, *before], outputs, force=options.force)
     if options.dry_run or out is None:
         folder = out.parent if out else Path()
+        for sentence in dry_run.describe_executed(spec):
+            shared.print_message(sentence)
         for line in dry_run.describe_dry_run(spec, folder=folder, trial=True):
             shared.show(line)
         return
@@ -110,13 +116,14 @@ def _probe(spec: Path, out: Path, force: bool) -> None:
         shared.show(line)
 
 
-def _restore(journal: Path) -> None:
-    shared.check_files([journal])
+def _restore(journal: Path, spec: Path | None) -> None:
+    shared.check_files([spec, journal])
 
     from msbgen.measure.actuators import actuator
     from msbgen.measure.sweep import restore
+    from msbgen.measure.sweep import spec as specs
 
-    outcome = restore.restore_machine(journal)
+    outcome = restore.restore_machine(journal, specs.read_spec(spec).hooks() if spec else ())
     for sentence in (*outcome.restored, *outcome.changed_by_others):
         shared.show(sentence)
     if outcome.failed:

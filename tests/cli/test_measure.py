@@ -1,10 +1,17 @@
 """``msbgen measure`` on a fake kernel: what users type and see."""
 
+import json
+import os
+
 import pytest
 
+from msbgen.cli import options
 from msbgen.cli.main import main
 from msbgen.data.store import read_profiles
+from msbgen.measure.actuators.kernel_files import SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep import dry_run, measure, restore
+from msbgen.measure.sweep.journal import SweepJournal
 from sweeping import HEAD, machine, needs_perf, tree
 
 SPEC = """
@@ -97,17 +104,71 @@ def test_a_closed_stdout_costs_the_text_only(closed_stdout, kernel, tmp_path, mo
 
 
 def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
-    from msbgen.measure.actuators.kernel_settings import KernelSettings
-    from msbgen.measure.sweep.journal import SweepJournal
-
     before = tree(kernel)
     journal = SweepJournal(tmp_path / "x.journal", new=True)
-    journal.append({**HEAD, "tag": "cli-test", "boot": restore.boot_id()})
+    journal.append({**HEAD, "tag": f"{os.getpid():016x}", "boot": restore.boot_id()})
     KernelSettings(kernel, journal.append).make("/sys/fs/resctrl/msbgen-x")
     journal.close()
     done = msbgen("measure", "--restore", "x.journal")
     assert (done.returncode, done.stdout) == (0, "group /sys/fs/resctrl/msbgen-x is removed.\n")
     assert tree(kernel) == before
+
+
+HOOK = """#!/bin/sh
+echo "$@" >> {folder}/calls
+case "$1" in levels) echo 900 1200 ;; read) echo 900 ;; esac
+"""
+
+
+@pytest.fixture
+def hook(tmp_path, kernel):
+    """A hook, and a spec that names it."""
+    path = tmp_path / "hook"
+    path.write_text(HOOK.format(folder=tmp_path))
+    path.chmod(0o755)
+    resource = '[resources.clock]\nby = "hook"\ncommand = "hook"\nlevels = [900, 1200]\n'
+    (tmp_path / "hooked.toml").write_text(SPEC + resource)
+    return path
+
+
+def left_by(hook, path):
+    """The journal of a killed sweep, which has set a hook."""
+    journal = SweepJournal(path, new=True)
+    journal.append({**HEAD, "tag": f"{os.getpid():016x}", "boot": restore.boot_id()})
+    change = {"path": f"hook:{hook}", "reading": "plain", "before": "1200", "wrote": "900"}
+    journal.append({"event": "set", **change})
+    journal.close()
+
+
+def test_a_journal_runs_no_hook_that_no_spec_names(msbgen, refused, hook, tmp_path, monkeypatch):
+    left_by(hook, tmp_path / "x.journal")
+    message = f"x.journal: restoring would run '{hook}', which the spec does not name"
+    refused(3, message, "measure", "--restore", "x.journal")
+    refused(3, message, "measure", "spec.toml", "--restore", "x.journal")
+    refused(3, message, "measure", "spec.toml", "-o", "x.nc", "--force")
+    assert not (tmp_path / "calls").exists()
+    monkeypatch.setattr(restore, "SystemFiles", SystemFiles)
+    done = msbgen("measure", "hooked.toml", "--restore", "x.journal")
+    assert "could not be restored to '1200'" in done.stderr  # as this hook sets nothing
+    assert "set 1200" in (tmp_path / "calls").read_text()
+
+
+@pytest.mark.parametrize("tag", ["", "t", "0123456789abcdeg"])
+def test_a_journal_ends_no_processes_by_another_tag(refused, tmp_path, tag):
+    line = json.dumps({**HEAD, "tag": tag, "boot": restore.boot_id()})
+    (tmp_path / "x.journal").write_text(f"{line}\n")
+    refused(3, "line 1 is no record of a sweep", "measure", "--restore", "x.journal")
+
+
+@needs_perf
+def test_a_dry_run_names_what_it_runs_before_it_runs_it(msbgen, hook, monkeypatch):
+    seen = []
+    monkeypatch.setattr(dry_run, "describe_dry_run", lambda *_, **__: seen.append(True) or ())
+    monkeypatch.setattr(options, "print_message", lambda text: seen.append(text))
+    assert msbgen("measure", "hooked.toml", "--dry-run").returncode == 0
+    assert seen[0] == f"runs {hook} levels, and read"
+    assert seen[1].startswith("runs once, without limits: /bin/sh -c 'i=0;")
+    assert seen[2:] == [True]
 
 
 @needs_perf
@@ -125,7 +186,7 @@ def test_the_template_is_a_spec_that_can_be_run(msbgen, tmp_path):
     [
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure"]),
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure", "spec.toml"]),
-        (2, "--restore takes no SPEC.toml", ["measure", "spec.toml", "--restore", "spec.toml"]),
+        (2, "--restore takes no -o", ["measure", "-o", "o.nc", "--restore", "spec.toml"]),
         (
             2,
             "--dry-run has no effect with --probe",

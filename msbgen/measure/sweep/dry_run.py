@@ -98,6 +98,16 @@ def describe_dry_run(
     yield from (f"  {command}" for command in undone)
 
 
+def describe_executed(spec: Spec) -> Iterator[str]:
+    """A sentence for each executable that a dry run with a trial is going to run."""
+    for hook in spec.hooks():
+        yield f"runs {shlex.join([hook])} levels, and read"
+    if spec.seconds is None:
+        for program in spec.programs().values():
+            command = program.command_in([resource.levels[-1] for resource in spec.resources])
+            yield f"runs once, without limits: {shlex.join(command)}"
+
+
 def _trials(spec: Spec, context: Sequence[float], cores: Sequence[int]) -> tuple[float | None, str]:
     """Mean duration of a run of each variant [s], and a text about it; None if one failed."""
     trials = [_trial(program, context, cores) for program in spec.programs().values()]

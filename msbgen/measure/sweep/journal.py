@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ OUT_OF_MEMORY = "out of memory"
 _LARGEST = 1e18
 # Names of recorders; the first record has one of them as a key, with the version.
 _RECORDERS = ("perf", "torch")
+# The tag of a sweep, by which its processes are found and ended.
+_TAG = re.compile("[0-9a-f]{16}")
 # Required keys of each kind of record, and their types.
 _REQUIRED: dict[str, dict[str, type]] = {
     "sweep": {"version": int, **dict.fromkeys(("tag", "digest", "task", "boot", "machine"), str)},
@@ -66,7 +69,10 @@ def _is_record(record: Any) -> bool:
         required = {**required, **(_REQUIRED_IF_KEPT if kept else {"outcome": str, "why": str})}
         added = {"began": float, "variant": str}  # later versions write them
         required |= {key: kind for key, kind in added.items() if key in record}
-    if record["event"] == "sweep" and not any(_has_type(str, record.get(r)) for r in _RECORDERS):
+    if record["event"] == "sweep" and not (
+        any(_has_type(str, record.get(name)) for name in _RECORDERS)
+        and _TAG.fullmatch(str(record.get("tag")))
+    ):
         return False
     return all(_has_type(kind, record.get(key)) for key, kind in required.items())
 

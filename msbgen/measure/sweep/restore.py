@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,30 +14,36 @@ from msbgen.measure.actuators import cpufreq, memguard, resctrl
 from msbgen.measure.actuators.control_group import mount_points
 from msbgen.measure.actuators.kernel_files import HOOK, KernelFiles, SystemFiles
 from msbgen.measure.actuators.kernel_settings import RestoreReport, pending_changes, undo_changes
-from msbgen.measure.sweep.journal import SweepJournal
+from msbgen.measure.sweep.journal import Record, SweepJournal
 from msbgen.measure.sweep.process import kill_leftovers
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreReport:
+def restore_machine(
+    path: Path, hooks: Collection[str] = (), *, files: KernelFiles | None = None
+) -> RestoreReport:
     """Undo what a killed sweep left: processes, groups, settings and a file half written.
+
+    Executables that set levels are run if they are among `hooks`, those of the sweep's spec.
 
     A setting that somebody else has changed since is left alone and named in the report.  The
     function can be called any number of times; without anything to undo it does nothing.
 
-    ProfileError: there is no journal, another process is writing it, or it names a file that no
-    sweep changes.  OSError: it cannot be written.
+    ProfileError: there is no journal, another process is writing it, it is of another user, or it
+    names a file that no sweep changes, or another executable.  OSError: it cannot be written.
     """
     journal = SweepJournal(path, new=False)
     try:
         remove_abandoned(path.with_suffix(".nc"))
-        return restore_journal(journal, files or SystemFiles())
+        return restore_journal(journal, hooks, files or SystemFiles())
     finally:
         journal.close()
 
 
-def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
+def restore_journal(
+    journal: SweepJournal, hooks: Collection[str], files: KernelFiles
+) -> RestoreReport:
     """Undo the changes in an open journal; see :func:`restore_machine`."""
     if not journal.records:
         return RestoreReport()
@@ -47,6 +53,7 @@ def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
         # a reboot has ended the processes and reset the kernel's settings, but not those of hooks
         changes = [record for record in changes if record["path"].startswith(HOOK)]
     _check_paths(journal, files)
+    _check_hooks(journal.path, changes, hooks)
     with deferred_signals():
         killed = kill_leftovers(0, first["tag"])
         report = undo_changes(files, changes)
@@ -69,6 +76,18 @@ def _check_paths(journal: SweepJournal, files: KernelFiles) -> None:
             raise ProfileError(
                 f"{journal.path}: {quoted(path)} is no setting that a sweep changes; nothing was "
                 f"restored: name the journal of your own sweep."
+            )
+
+
+def _check_hooks(path: Path, changes: Iterable[Record], hooks: Collection[str]) -> None:
+    """ProfileError for an executable that no spec names: a journal alone must not start it."""
+    named = {f"{HOOK}{hook}" for hook in hooks}
+    for change in changes:
+        if change["path"].startswith(HOOK) and change["path"] not in named:
+            hook = change["path"].removeprefix(HOOK)
+            raise ProfileError(
+                f"{path}: restoring would run {quoted(hook, 1000)}, which the spec does not name; "
+                f"name the spec of that sweep: msbgen measure SPEC.toml --restore {path}."
             )
 
 

@@ -147,6 +147,10 @@ class Spec:
     # two or more programs, whose runs are interleaved; empty for one, that of this spec
     variants: tuple[Variant, ...] = ()
 
+    def hooks(self) -> list[str]:
+        """Executables that set levels."""
+        return [resource.target for resource in self.resources if resource.by == "hook"]
+
     def programs(self) -> dict[str, Spec]:
         """A spec for each variant by its name; this spec, under the name "", if there are none."""
         return {

@@ -93,12 +93,12 @@ def sweep(
     began = resume
     try:
         if overwrite and not resume:
-            _restore(journal, files)
+            _restore(journal, spec, files)
             journal.clear()
             _remove_recordings(paths)
         if journal.records:
             tag = journal.records[0]["tag"]
-            _restore(journal, files)
+            _restore(journal, spec, files)
         settings = KernelSettings(files, journal.append)
         actuators = make_actuators(spec, settings, f"msbgen-{tag}")
         missing = _missing_runs(journal.records, order, spec, paths)
@@ -174,9 +174,9 @@ def _begin(
     journal.append({"event": "resumed", **now})
 
 
-def _restore(journal: SweepJournal, files: KernelFiles) -> None:
+def _restore(journal: SweepJournal, spec: Spec, files: KernelFiles) -> None:
     """Restore the machine after the sweep was killed."""
-    report = restore_journal(journal, files)
+    report = restore_journal(journal, spec.hooks(), files)
     for sentence in report.changed_by_others:
         _log.warning("%s", sentence)
     if report.failed:

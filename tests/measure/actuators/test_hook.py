@@ -96,15 +96,15 @@ def test_after_a_kill_the_journal_restores_it(hook, tmp_path, boot):
 
     def work():
         journal = SweepJournal(file, new=True)
-        journal.append({**HEAD, "boot": boot, "tag": "no-such-sweep"})
+        journal.append({**HEAD, "boot": boot, "tag": f"{os.getpid():016x}"})
         actuator(path, log=journal.append).apply(900.0)
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert status_of(forked(work)) == -signal.SIGKILL
     assert level(path) == "900\n"
-    assert not restore_machine(file).failed
+    assert not restore_machine(file, [str(path)]).failed
     assert level(path) == "default\n"
-    assert restore_machine(file).restored == []
+    assert restore_machine(file, [str(path)]).restored == []
 
 
 def test_a_level_that_somebody_else_set_is_left_alone(hook):

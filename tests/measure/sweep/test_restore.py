@@ -31,7 +31,7 @@ def left(kernel, tmp_path):
     def left(**head):
         path = tmp_path / f"{len(os.listdir(tmp_path))}.journal"
         journal = SweepJournal(path, new=True)
-        journal.append({**HEAD, "tag": f"restore-{os.getpid()}", "boot": boot_id(), **head})
+        journal.append({**HEAD, "tag": f"{os.getpid():016x}", "boot": boot_id(), **head})
         changes = KernelSettings(kernel, journal.append)
         changes.write(MAX, "1200000")
         changes.make("/sys/fs/resctrl/msbgen-x")
