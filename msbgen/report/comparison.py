@@ -6,6 +6,7 @@ All functions take the results as ``Comparison.as_dict`` returns them.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,9 @@ _LEAST_TOTAL = 0.001
 _PLACED = 0.03
 # Most lines of a comment on a change.
 _MOST_LISTED = 20
+# Signs that mark text up in Markdown or HTML, and what begins a link or a mention, escaped.
+_MARKUP = "\\`*_[]|#<>&@~$"
+_LINKED = re.compile("&#(35|64);|:(?=//)|www(?=[.])", re.IGNORECASE)
 # Versions whose numbers of slowed-down runs are less likely alike differ in them.
 _UNLIKELY = 0.05
 
@@ -196,12 +200,13 @@ def _name(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text without markup of Markdown or HTML."""
-    for sign in "\\`*_[]|#":
-        text = text.replace(sign, "\\" + sign)
-    return (
-        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
-    )
+    """Text without markup of Markdown or HTML, links and mentions, in both of them.
+
+    A backslash is text within HTML, as in the title of details; a numeric reference is none.  A
+    comment splits what services make a link of after the references are resolved.
+    """
+    text = "".join(f"&#{ord(sign)};" if sign in _MARKUP else sign for sign in text)
+    return _LINKED.sub(lambda found: f"{found[0]}<!-- -->", text)
 
 
 def _share(value: float) -> str:

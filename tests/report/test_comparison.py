@@ -1,5 +1,6 @@
 """Comparisons in words, as Markdown, and as a page."""
 
+import html
 import json
 import re
 
@@ -181,8 +182,29 @@ def test_markdown_is_short_and_escapes_names():
     text = comparison.markdown_of([found] * 60)
     assert "40 more tasks are not listed." in text
     assert len(text) < 65_536  # the longest comment of usual services
-    assert "a\\|b &lt;img&gt; &#64;all \\`x\\`" in text
     assert "<img" not in text
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "my_task",
+        "a|b <img> @all `x` *y* \\z",
+        "see http://a.b/c?d=1",
+        "www.a.b",
+        "me@a.b",
+        "#12 ~x~",
+    ],
+)
+def test_names_in_markdown_and_in_its_html_are_text_and_no_links(task):
+    text = comparison.markdown_of([values(task=task)])
+    (title,) = re.findall("<summary>(.*)</summary>", text)
+    (row,) = re.findall(r"^\| (\S.*?) \| [+−]", text, re.MULTILINE)
+    assert title == row  # HTML, and Markdown with the same meaning
+    assert html.unescape(title.replace("<!-- -->", "")) == task
+    bare = html.unescape(title)  # as services see it when they look for links and mentions
+    assert not re.search(r"[@#]\w|://|www[.]", bare)
+    assert not re.search(r"[\\`*_\[\]|~@]|<(?!!-- -->)", title)
 
 
 @pytest.fixture(scope="module")
