@@ -30,6 +30,7 @@ from msbgen.data.schema import (
     is_generated,
     labels_of,
     level_text,
+    one_spelling,
     other_unit,
     replicate_dim,
     resource_names,
@@ -362,7 +363,7 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
 
 
 def _value_errors(ds: xr.Dataset) -> Iterator[str]:
-    table = context_table(ds)
+    table = one_spelling(context_table(ds))
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     for i, j in enumerate(first[inverse.ravel()]):
         if i != j:

@@ -13,6 +13,7 @@ from msbgen.data.schema import (
     context_table,
     counter_names,
     labels_of,
+    one_spelling,
     resource_names,
     same_level,
     sampling_interval,
@@ -113,7 +114,7 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
     for i, name in enumerate(names):
         attrs = dict(second[name].attrs)
         levels = [np.atleast_1d(p[name].attrs.get("levels", p[name].values)) for p in parts]
-        attrs["levels"] = np.unique(np.concatenate(levels)).tolist()
+        attrs["levels"] = np.unique(one_spelling(np.concatenate(levels)[:, None])).tolist()
         coords[name] = "context", contexts[:, i], attrs
     return xr.Dataset(variables, coords=coords, attrs=second.attrs)
 

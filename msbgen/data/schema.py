@@ -121,6 +121,27 @@ def same_level(values: ArrayLike, others: ArrayLike) -> NDArray[np.bool_]:
     return np.abs(values - others) <= SAME_LEVEL * largest
 
 
+def one_spelling(table: ArrayLike) -> NDArray[np.float64]:
+    """Levels, (n, n_resources), in which those of one level are equal: they get the shortest text.
+
+    Programs write a level in several ways.  Equal levels are one context wherever a dataset enters.
+
+    Examples
+    --------
+    >>> one_spelling([[1.3000000000000003], [1.3], [2.0]]).ravel().tolist()
+    [1.3, 1.3, 2.0]
+    """
+    table = np.array(table, dtype=float)
+    for column in table.T:
+        values, inverse = np.unique(column, return_inverse=True)
+        begins = np.flatnonzero(np.append(True, ~same_level(values[1:], values[:-1])))
+        ends = np.append(begins[1:], len(values))
+        for begin, end in zip(begins[ends - begins > 1], ends[ends - begins > 1]):
+            values[begin:end] = min(values[begin:end].tolist(), key=lambda level: len(repr(level)))
+        column[:] = values[inverse.ravel()]
+    return table
+
+
 def replicate_dim(dataset: xr.Dataset) -> str | None:
     """Return ``"run"``, ``"sample"`` or, for one profile per context, None."""
     return next((d for d in REPLICATES if d in dataset.dims), None)

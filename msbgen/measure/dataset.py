@@ -17,7 +17,7 @@ from msbgen.data.build import make_profiles
 from msbgen.data.gaps import LOST
 from msbgen.data.groups import clock_among
 from msbgen.data.quality import doubt_clock
-from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED
+from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED, one_spelling
 from msbgen.measure.readers.recording import LATE, Recording
 from msbgen.measure.readers.resample import interval_count, resample
 
@@ -298,7 +298,8 @@ def _indices(
     runs: Sequence[Run], resources: list[str]
 ) -> tuple[NDArray[np.float64], list[tuple[int, int]], int]:
     """Contexts (n_contexts, n_resources); (context, run) of each recording; most runs."""
-    keys = [tuple(float(run.context[name]) for name in resources) for run in runs]
+    levels = one_spelling([[float(run.context[name]) for name in resources] for run in runs])
+    keys = [tuple(row) for row in levels.tolist()]
     order = {key: i for i, key in enumerate(sorted(set(keys)))}
     n_runs = [0] * len(order)
     indices = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import ColumnMap, Table
-from msbgen.data.schema import COMPLETE, STARTED
+from msbgen.data.schema import COMPLETE, STARTED, one_spelling
 from msbgen.measure.manifest import Entry, Manifest, check_resources
 from msbgen.measure.readers.column_map import PLACE, RUN_COLUMNS, TIME, with_clock_of
 from msbgen.measure.readers.formats import RecordingReader
@@ -66,7 +66,7 @@ def _runs(
 ) -> Iterator[tuple[Entry, NDArray[np.int64], str]]:
     """Entry, rows in the table and name in messages of each run, by first rows."""
     names = columns.resources
-    levels = np.stack([table.numbers(name) for name in names], axis=1)
+    levels = one_spelling(np.stack([table.numbers(name) for name in names], axis=1))
     runs = table.texts(_RUN)
     _, context = np.unique(levels, axis=0, return_inverse=True)
     _, run = np.unique(np.array(runs, dtype=str), return_inverse=True)

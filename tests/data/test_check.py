@@ -162,6 +162,18 @@ def test_a_resource_that_was_never_varied_is_a_warning(measured, caplog):
     assert "'cache_ways'" not in caplog.text.replace("none of the platform's", "")
 
 
+def test_a_context_in_two_spellings_is_listed_twice(measured):
+    ways = measured["cache_ways"].values.copy()
+    clock = measured["frequency"].values.copy()
+    ways[1], clock[1] = ways[0], clock[0] * (1 + 3e-16)
+    twice = measured.assign_coords(
+        cache_ways=measured["cache_ways"].copy(data=ways),
+        frequency=measured["frequency"].copy(data=clock),
+    )
+    (error,) = inspect_profiles(twice, source="a.nc").errors
+    assert "is listed again after context 0: put its runs along 'run'" in error
+
+
 def test_levels_that_differ_by_rounding_are_one(measured, caplog):
     close = measured["frequency"].values * (1 + 1e-7)
     attrs = measured["frequency"].attrs

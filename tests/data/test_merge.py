@@ -78,6 +78,14 @@ def test_levels_are_those_of_both():
     assert list(whole["cpu_share"].attrs["levels"]) == [10, 20, 50, 100]
 
 
+def test_a_level_in_two_spellings_is_one():
+    labels = [{**LABEL, "levels": [level, 2.0]} for level in (1.3000000000000003, 1.3)]
+    parts = [batch({label["levels"][0]: 1}, label=label) for label in labels]
+    whole = join_batches(*parts, "f")
+    assert whole.sizes["context"] == 1
+    assert list(whole["cpu_share"].attrs["levels"]) == [1.3, 2.0]
+
+
 def test_a_variable_of_one_batch_is_missing_in_the_other():
     second = batch({50: 1}, mark=2)
     second["a_counted_share"] = ("context", "run"), np.array([[0.5]]), {"units": "1"}

@@ -48,6 +48,14 @@ def test_contexts_are_in_order_and_runs_as_they_come():
     assert dataset["page_faults"].attrs["event"] == "page-faults"
 
 
+def test_a_level_in_two_spellings_is_one_context():
+    levels = (1.3000000000000003, 2.0, 1.3, 1.3000001)
+    dataset, _ = profile_dataset([replace(runs()[0], context={"cpu_quota": x}) for x in levels],
+                                 QUOTA)  # fmt: skip
+    assert dataset["cpu_quota"].values.tolist() == [1.3, 2.0]
+    assert dataset["duration"].notnull().sum("run").values.tolist() == [3, 1]
+
+
 def test_late_bins_are_kept_as_a_share():
     text = "".join(f"     {t:.9f};5;;a;1;100.00;;\n" for t in (0.01, 0.02, 0.08, 0.09, 0.1))
     dataset, _ = profile_dataset([Run({"cpu_quota": 1}, parse_perf(text, "f"), 0.1)], QUOTA)
