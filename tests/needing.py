@@ -29,3 +29,29 @@ def as_another_user(script, *arguments):
         [*command, "-c", script, *map(str, arguments)],
         env={}, capture_output=True, text=True, timeout=60, check=True, cwd="/",
     ).stdout  # fmt: skip
+
+
+# Tries to read and to change everything in a folder, and prints what succeeded.
+_MEDDLE = """
+import os, sys
+folder, *names = sys.argv[1:]
+def attempt(what, act):
+    try:
+        act()
+        print(what)
+    except OSError:
+        pass
+for name in names or sorted(os.listdir(folder)):
+    path = os.path.join(folder, name)
+    attempt(f"listed {name}", lambda: os.listdir(path))
+    attempt(f"read {name}", lambda: open(path, "rb"))
+    attempt(f"wrote {name}", lambda: open(path, "ab"))
+    attempt(f"added to {name}", lambda: open(f"{path}/x", "wb"))
+    attempt(f"renamed {name}", lambda: os.rename(path, f"{path}.x"))
+    attempt(f"removed {name}", lambda: os.remove(path))
+"""
+
+
+def meddle(folder, *names):
+    """What a user of another id can read and change of some names in a folder, or of all."""
+    return as_another_user(_MEDDLE, folder, *names).splitlines()

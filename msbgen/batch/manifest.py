@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from msbgen.batch.job import SCRATCH
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
-from msbgen.data.files import check_folder
+from msbgen.data.files import check_folder, private_folder
 from msbgen.data.journal import Journal, JournalFormat, Record
 
 # Outcomes of a unit: success, an error that would repeat, loss of its worker.
@@ -58,17 +59,18 @@ def open_manifest(
 ) -> Journal:
     """Create the manifest of a batch, or open that of an interrupted one.
 
-    The folder is created if needed.  The options "zarr" and "models" affect the results, too.
+    The folders of the results and of intermediate files are created if needed; then only this user
+    can use them.  The options "zarr" and "models" affect the results, too.
     Raises where a batch exists there and `resume` is false, where it has other options, another
     version, or other settings of a task with finished units, and where other files would be
-    overwritten.
+    overwritten or removed.
     """
     path = out / NAME
     if not path.exists():
         _check_free(out, tasks)
     if not out.is_dir():
         check_folder(out.parent, out)
-        out.mkdir(exist_ok=True)
+        out.mkdir(0o700, exist_ok=True)
     if not resume:
         try:
             journal = Journal(path, FORMAT, new=True)
@@ -80,6 +82,8 @@ def open_manifest(
         journal = Journal(path, FORMAT, new=not path.exists())
     try:
         _check(journal, tasks, options)
+        with private_folder(out / SCRATCH, new=False):
+            pass
     except BaseException:
         journal.close()
         raise
@@ -88,11 +92,15 @@ def open_manifest(
 
 def _check_free(out: Path, tasks: Sequence[BatchTask]) -> None:
     """Raise :class:`ArgumentError` where a new batch would overwrite other files."""
-    for path in (out / INDEX, *(out / task.name for task in tasks)):
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    for path in (out / INDEX, out / SCRATCH, *(out / task.name for task in tasks)):
+        if path.is_symlink() or (path.exists() and not _is_empty_folder(path)):
             raise ArgumentError(
                 f"{path}: exists already and is not of a batch; name another folder."
             )
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
 
 def _check(journal: Journal, tasks: Sequence[BatchTask], options: dict[str, bool]) -> None:

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from msbgen.batch.job import Job, clear
 from msbgen.batch.manifest import DONE, open_manifest, unit_record
 from msbgen.batch.tasks import BatchTask
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 
 OPTIONS = {"zarr": False, "models": False}
 
@@ -54,3 +55,32 @@ def test_one_process_at_a_time_and_a_folder_that_can_be_made(tmp_path, task):
     journal.close()
     with pytest.raises(OSError, match=r"there is no folder '.*none'; make it first"):
         open_manifest(tmp_path / "none" / "out", [task], OPTIONS, resume=False)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_folder_of_others_is_not_taken_for_that_of_intermediate_files(tmp_path, task, link):
+    out, precious = tmp_path / "out", tmp_path / "precious"
+    out.mkdir()
+    (precious / "a").mkdir(parents=True)
+    (precious / "a" / "file").touch()
+    (out / ".work").symlink_to(precious) if link else precious.rename(out / ".work")
+    with pytest.raises(ArgumentError, match=r"out/\.work: exists already and is not of a batch"):
+        open_manifest(out, [task], OPTIONS, resume=False)
+    assert (out / ".work" / "a" / "file").exists()
+
+
+def test_a_link_in_a_batch_is_not_followed(tmp_path, task):
+    out, precious = tmp_path / "out", tmp_path / "precious"
+    open_manifest(out, [task], OPTIONS, resume=False).close()
+    (precious / "a").mkdir(parents=True)
+    (out / ".work").rmdir()
+    (out / ".work").symlink_to(precious)
+    with pytest.raises(ProfileError, match=r"\.work: is no folder; remove it"):
+        open_manifest(out, [task], OPTIONS, resume=True)
+    clear(Job(task, out))
+    assert (precious / "a").exists()
+    manifest = out / "manifest.jsonl"
+    manifest.rename(tmp_path / "elsewhere")
+    manifest.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ProfileError, match=r"manifest\.jsonl: is a symbolic link; remove it"):
+        open_manifest(out, [task], OPTIONS, resume=True)

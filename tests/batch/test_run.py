@@ -14,6 +14,7 @@ from msbgen.batch.run import BatchIncompleteError, run_batch
 from msbgen.batch.tasks import BatchTask, TaskSettings, read_tasks
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import read_profiles, write_profiles
+from needing import meddle, needs_root
 
 
 @pytest.fixture(scope="module")
@@ -332,3 +333,18 @@ def test_a_step_that_there_is_not(source, tmp_path):
     config = ExecutionConfig(batching.contexts_of, {})
     run_batch(none, tmp_path / "none", config)
     assert not (tmp_path / "none" / "a").exists()
+
+
+@needs_root
+def test_another_user_can_neither_read_nor_change_a_batch(tmp_path, open_folder):
+    source = make_tasks(tmp_path / "in", n=1)
+    out = open_folder / "out"
+    names = ["manifest.jsonl", ".work", ".work/t0", "t0", "t0/mean.nc", "index.html"]
+
+    def note_and_look(job):
+        assert (job.scratch / "model.nc").exists()
+        assert meddle(open_folder) == meddle(out, *names) == []
+        return batching.note(job)
+
+    assert batch(source, out, note_and_look).failures == []
+    assert meddle(open_folder) == meddle(out, *names) == []
