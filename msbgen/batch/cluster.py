@@ -3,6 +3,7 @@
 Workers and schedulers can be lost; every wait has a limit.
 """
 
+import json
 import logging
 import math
 import queue
@@ -252,7 +253,7 @@ def check_scheduler(scheduler: str) -> int:
         load_library(library, "dist", "--scheduler")
     kind, _, rest = scheduler.partition(":")
     if kind != "local":
-        if "://" not in scheduler and not Path(scheduler).is_file():
+        if "://" not in scheduler and not _is_scheduler_file(Path(scheduler)):
             raise ArgumentError(
                 f"scheduler is '{scheduler}'; local:N, an address such as tls://head:8786 or an "
                 f"existing scheduler file is wanted."
@@ -261,6 +262,15 @@ def check_scheduler(scheduler: str) -> int:
     if not (rest.isascii() and rest.isdigit() and 1 <= int(rest) <= 1000):
         raise ArgumentError(f"scheduler is '{scheduler}'; local:N with N ≥ 1 is wanted.")
     return int(rest)
+
+
+def _is_scheduler_file(path: Path) -> bool:
+    """Whether a file holds the address of a scheduler, as JSON."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and isinstance(content.get("address"), str)
 
 
 def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:

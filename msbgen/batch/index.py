@@ -127,7 +127,7 @@ def _state(task: TaskRecord) -> str:
 
 def _verdict(grade: float | None) -> str:
     """The word of the light of a report; its sign is a shape, too."""
-    if grade is None:
+    if grade is None or grade not in range(len(WORDS)):
         return ""
     name = list(WORDS)[int(grade)]
     return f'<span class="{name}" aria-hidden="true">{_SIGNS[name]}</span> {WORDS[name]}'

@@ -5,7 +5,7 @@ last line is ignored.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,20 @@ _TYPED = {
     "models": ("without --models", "with --models"),
 }
 
-_UNIT: dict[str, type | tuple[type, ...]] = {
+# Types of the fields of a unit, and of the facts of a fit and of a generated block that are done.
+_UNIT = {
     **dict.fromkeys(("task", "unit", "settings", "version", "host", "error"), str),
     **dict.fromkeys(("attempt", "bytes"), int),
     **dict.fromkeys(("files", "facts"), dict),
-    "seconds": (int, float),
+    "seconds": float,
 }
+_FIT = {
+    "input": str, "stat": list, "wanted": dict, "contexts": int, "blocks": dict, "within": dict,
+    "model_bytes": int,
+}  # fmt: skip
+_BLOCK = {"rows": int, "part_bytes": int}
+# All numbers in a manifest are smaller.
+_LARGEST = 1e18
 
 
 def _is_record(record: Any) -> bool:
@@ -44,8 +52,46 @@ def _is_record(record: Any) -> bool:
     return (
         record.get("event") == "unit"
         and record.get("outcome") in (DONE, FAILED, LOST)
-        and all(isinstance(record.get(key), kind) for key, kind in _UNIT.items())
+        and _has(_UNIT, record)
+        and _is_name(record["task"])
+        and all(_has_type(int, size) for size in record["files"].values())
+        and (record["outcome"] != DONE or _has_facts(record["unit"], record["facts"]))
     )
+
+
+def _has_facts(unit: str, facts: dict[str, Any]) -> bool:
+    """Whether a unit that is done has the facts on which later units depend."""
+    name, *parts = unit.split("/")
+    if unit == "fit":
+        return _has(_FIT, facts) and _is_fit(facts)
+    if name == "generate":
+        return len(parts) == 2 and parts[1].isdecimal() and _has(_BLOCK, facts)
+    figures = facts.get("figures", {})
+    return isinstance(figures, dict) and all(_has_type(float, x) for x in figures.values())
+
+
+def _is_fit(facts: dict[str, Any]) -> bool:
+    lists = [facts["wanted"].get(key) for key in ("kinds", "steps")]
+    if not all(isinstance(one, list) and all(type(x) is str for x in one) for one in lists):
+        return False
+    sizes = [facts[key].get(kind) for key in ("blocks", "within") for kind in lists[0]]
+    return all(_has_type(int, size) and size > 0 for size in (*sizes, facts["contexts"]))
+
+
+def _has(types: Mapping[str, type], values: Mapping[str, Any]) -> bool:
+    return all(_has_type(kind, values.get(key)) for key, kind in types.items())
+
+
+def _has_type(kind: type, value: Any) -> bool:
+    """Whether a value has this type; int stands for numbers ≥ 0, float for finite ones."""
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < _LARGEST
+    return type(value) is kind and (kind is not int or 0 <= value < _LARGEST)
+
+
+def _is_name(task: str) -> bool:
+    """Whether a text is the name of a folder in the batch."""
+    return task.isprintable() and "/" not in task and task not in ("", ".", "..")
 
 
 FORMAT = JournalFormat(

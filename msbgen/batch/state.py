@@ -108,7 +108,7 @@ class TaskState(TaskRecord):
 
     def _is_of_these_inputs(self, fit: Record | None) -> bool:
         """Whether the inputs equal those of a recorded fit, by size and time or by hash."""
-        if fit is None or fit["outcome"] != DONE:
+        if fit is None or fit["outcome"] != DONE or fit["facts"]["wanted"] != self.job.task.wanted:
             return False
         if state_of(self.job.task) == fit["facts"]["stat"]:
             return True

@@ -166,6 +166,13 @@ def test_other_texts_name_no_cluster(text):
         DaskPool(text, ExecutionConfig(contexts_of, {}))
 
 
+@pytest.mark.parametrize("content", ["[]", "{", "{}", '{"address": 1}', "[" * 100_000])
+def test_a_file_without_an_address_names_no_cluster(tmp_path, content):
+    (tmp_path / "s.json").write_text(content)
+    with pytest.raises(ArgumentError, match="an existing scheduler file is wanted"):
+        DaskPool(str(tmp_path / "s.json"), ExecutionConfig(contexts_of, {}))
+
+
 def test_what_is_missing_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ArgumentError, match=r"'pip install msbgen\[dist\]' is wanted"):

@@ -21,12 +21,12 @@ def test_a_manifest_is_begun_and_gone_on_with(tmp_path, task):
     out = tmp_path / "out"
     for resume in (True, True):  # what was never begun is begun
         journal = open_manifest(out, [task], OPTIONS, resume=resume)
-        journal.append(unit_record(task, "fit", DONE, {"seconds": 2.0, "host": "here"}))
+        journal.append(unit_record(task, "bound", DONE, {"seconds": 2.0, "host": "here"}))
         journal.close()
     records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
     assert [r["event"] for r in records] == ["batch", "unit", "unit"]
     assert records[1] == {
-        "event": "unit", "task": "a", "unit": "fit", "outcome": "done", "input": "",
+        "event": "unit", "task": "a", "unit": "bound", "outcome": "done", "input": "",
         "settings": task.digest,
         "version": records[0]["msbgen"], "attempt": 1, "seconds": 2.0, "host": "here", "bytes": 0,
         "files": {}, "facts": {}, "error": "",

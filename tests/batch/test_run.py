@@ -1,14 +1,17 @@
 """Batches in this process: what goes wrong, and that resuming makes up for it, to the bit."""
 
+import copy
+import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 import batching
 from batching import SETTINGS, batch, done, lines, make_tasks, results
-from msbgen.batch.execute import BatchStep, ExecutionConfig
+from msbgen.batch.execute import BatchStep, ExecutionConfig, StepResult
 from msbgen.batch.job import identify
 from msbgen.batch.run import BatchIncompleteError, run_batch
 from msbgen.batch.tasks import BatchTask, TaskSettings, read_tasks
@@ -348,3 +351,34 @@ def test_another_user_can_neither_read_nor_change_a_batch(tmp_path, open_folder)
 
     assert batch(source, out, note_and_look).failures == []
     assert meddle(open_folder) == meddle(out, *names) == []
+
+
+WRONG = [None, "x", -1, 0, [], {}, {"x": "y"}, ["x"], float("nan"), 10**30]
+
+
+def leaves(record, *keys):
+    """The keys of every value of a record, also of those that hold others."""
+    for key, value in record.items():
+        yield (*keys, key)
+        if isinstance(value, dict):
+            yield from leaves(value, *keys, key)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_a_forged_manifest_is_refused_or_its_units_are_repeated(source, tmp_path, wrong):
+    out, step = tmp_path / "out", lambda job: StepResult([], {"error": 1.0, "grade": 1.0})
+    tasks = read_tasks(source, replace(SETTINGS, kinds=("mean",)))[:1]
+    batch(source, out, step, tasks=tasks)
+    head, *records = lines(out)
+    for i, record in enumerate(records):
+        for *above, last in leaves(record):
+            forged = copy.deepcopy([head, *records])
+            place = forged[1 + i]
+            for key in above:
+                place = place[key]
+            place[last] = wrong
+            text = "".join(f"{json.dumps(line)}\n" for line in forged)
+            (out / "manifest.jsonl").write_text(text)
+            with suppress(ArgumentError, ProfileError):
+                failures = batch(source, out, step, tasks=tasks, resume=True).failures
+                assert [r["error"] for r in failures if "internal" in r["error"]] == []
