@@ -43,6 +43,8 @@ _MECHANISMS = (
 )
 # Period of a quota where none is known [µs], and a bandwidth that limits nothing [MB/s].
 _PERIOD, _UNLIMITED = 100_000, 100_000
+# Periods that the kernel takes [µs].
+_PERIODS = (1_000, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ def _settings(
         if "quota" in kinds:
             noted = re.search(r"period (\d+) us", str(task.attrs[kinds["quota"]].get("mechanism")))
             period = int(noted[1]) if noted else _PERIOD
+            period = period if _PERIODS[0] <= period <= _PERIODS[1] else _PERIOD
         speed = levels.get("bandwidth")
         found.append(
             _Settings(

@@ -133,6 +133,13 @@ def test_what_a_form_does_not_set_is_said_and_no_form_sets_nothing():
     assert tuple(FORMS) == _FORMS
 
 
+@pytest.mark.parametrize("period", [0, 999, 10**9])
+def test_a_period_that_no_kernel_takes_is_that_of_an_unknown_one(period):
+    attrs = {"share": {"units": "percent", "mechanism": f"cgroup v2 quota, period {period} us"}}
+    text = apply_text("cgroup", [TaskLevels("a", {"share": 35.0}, attrs)])
+    assert 'echo "35000 100000"' in text
+
+
 def test_a_name_of_a_task_controls_no_shell():
     text = apply_text("resctrl", [task("a\nrm -rf $(b)")])
     assert all(line.startswith(("#", "mk", "echo", "mountpoint")) for line in text.splitlines())
