@@ -28,8 +28,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError
-from msbgen.data.files import check_output
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.files import check_output, check_private_folder
 from msbgen.platform.caches import stack_histogram
 from msbgen.platform.stream import make_stream, write_stream
 from msbgen.platform.trace import make_trace, write_trace
@@ -222,7 +222,8 @@ def _executable(command: Sequence[str]) -> str:
 def _build_plugin(scratch: Path) -> Path:
     """Path of the compiled plugin, built once for each version of its source and of the compiler.
 
-    It is in the user's cache folder, or in `scratch` if that cannot be written.
+    It is in the user's cache folder, or in `scratch` if that cannot be written, or if other users
+    can write it: they could put a program of theirs there.
     """
     source = files("msbgen.platform").joinpath("recorder.c").read_bytes()
     version = subprocess.run(["gcc", "--version"], capture_output=True, check=False).stdout
@@ -230,11 +231,12 @@ def _build_plugin(scratch: Path) -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "msbgen"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        check_private_folder(folder)
+        ours = os.access(folder, os.W_OK)
+    except (OSError, ProfileError):
+        ours = False
+    if not ours:
         folder = scratch
     plugin = folder / f"recorder-{digest}.so"
     if plugin.exists():

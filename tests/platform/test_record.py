@@ -2,6 +2,8 @@
 
 import logging
 import os
+import shutil
+import stat
 import subprocess
 from pathlib import Path
 from pydoc_data import topics
@@ -12,6 +14,7 @@ import xarray as xr
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.sharing import shared_by_all
+from msbgen.platform import record
 from msbgen.platform.beside import replay_beside
 from msbgen.platform.config import platform_contexts
 from msbgen.platform.record import RecordError, check_recording_needs, record_trace
@@ -246,3 +249,18 @@ def test_arguments_that_are_no_text_are_kept_in_a_form_that_is(tmp_path):
     trace = record_trace(["echo", os.fsdecode(b"caf\xe9")], tmp_path / "t.nc")
     assert read_trace(tmp_path / "t.nc").attrs["program"] == trace.attrs["program"]
     assert "udce9" in trace.attrs["program"]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("open_to", ["others", "nobody"])
+def test_no_program_is_loaded_from_a_folder_that_others_can_write(tmp_path, monkeypatch, open_to):
+    cache, scratch = tmp_path / "cache" / "msbgen", tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    built = record._build_plugin(scratch)
+    assert built.parent == cache
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    built.write_text("of another user")
+    if open_to == "others":
+        cache.chmod(0o777)
+    assert record._build_plugin(scratch).parent == (scratch if open_to == "others" else cache)
