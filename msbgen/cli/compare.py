@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     # everything is read before anything is compared
     jobs = []
     for pair in pairs:
-        old, new = (shared.read_runs(file, keep_all=options.keep_all) for file in pair)
+        old, new = _read_pair(pair, options.keep_all)
         weights = None if options.weights is None else _read_weights(options.weights, old)
         contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
         jobs.append((old, new, weights, contexts))
@@ -108,6 +108,18 @@ def run(options: argparse.Namespace) -> None:
     check_limit(dict(zip(names, held)), options.fail_above, options.strict)
 
 
+def _read_pair(pair: tuple[Path, Path], keep_all: bool) -> list[xr.Dataset]:
+    """Runs of both versions; messages name the folders of files of one name."""
+    if pair[0].name != pair[1].name:
+        return [shared.read_runs(file, keep_all=keep_all) for file in pair]
+    found = []
+    for file in pair:
+        with shared.errors_in(file.parent):
+            found.append(shared.read_runs(file, keep_all=keep_all))
+        found[-1].encoding["label"] = str(file)
+    return found
+
+
 def _table(text: str) -> Path | None:
     """File to write the table to."""
     if text == "-":
@@ -132,9 +144,8 @@ def _pairs(files: list[Path], folder: Path | None) -> list[tuple[Path, Path]]:
             (file, named[file.name] if file.name in named else _only_of_task(file, folder, tasks))
             for file in files
         ]
-        names = [file.name for file in files]
-        if len(set(names)) < len(names):
-            raise UsageError("two old files have one name; compare them one by one.")
+        if equal := shared.equal_names(files):
+            raise UsageError(f"{equal} have one name; compare them one by one.")
     for old, new in pairs:
         if old.resolve() == new.resolve():
             raise UsageError(f"{old}: is both versions; name a file of each.")

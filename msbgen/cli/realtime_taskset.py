@@ -43,11 +43,8 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read or draw a task set and write it."""
     shared.check_files([*options.measured, options.tasks], [options.out], force=options.force)
-    names = [path.stem for path in options.measured]
-    if len(set(names)) < len(names):
-        raise UsageError(
-            "two profile files have the same name, which identifies tasks; rename one."
-        )
+    if equal := shared.equal_names(options.measured, "stem"):
+        raise UsageError(f"{equal} have the same name, which identifies tasks; rename one.")
 
     from msbgen.core.words import number_of
     from msbgen.data import store

@@ -339,8 +339,13 @@ def sampling_interval(dataset: xr.Dataset) -> float:
 
 
 def file_of(dataset: xr.Dataset) -> str:
-    """Name of a dataset in messages: its file, if it was read from one, or its task."""
+    """Name of a dataset in messages: its file, if it was read from one, or its task.
+
+    The encoding ``label`` replaces it where two files have one name.
+    """
     check_datasets(dataset)
+    if label := dataset.encoding.get("label"):
+        return str(label)
     source = dataset.encoding.get("source")
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 

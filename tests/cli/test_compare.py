@@ -230,3 +230,19 @@ def test_a_warning_of_a_file_is_printed_once(folder, msbgen):
     done = msbgen("compare", "measured.nc", "odd.nc")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("coordinate 'slot' has no role") == 1
+
+
+def test_messages_name_the_folders_of_files_of_one_name(files, msbgen, refused):
+    for name in ("a", "b"):
+        (files / name).mkdir()
+        shutil.copy(files / "old.nc", files / name / "z.nc")
+    (files / "b" / "z.nc").write_bytes(b"x")
+    refused(3, "b: z.nc: not a netCDF file", "compare", "a/z.nc", "b/z.nc")
+    write_profiles(
+        synthetic_task(MEASURED).drop_vars("cache_misses"), files / "b" / "z.nc", overwrite=True
+    )
+    done = msbgen("compare", "a/z.nc", "b/z.nc")
+    assert "cache_misses: only in a/z.nc, and not compared" in done.stdout
+    message = "'a/z.nc' and 'b/z.nc' have one name; compare them one by one"
+    shutil.copy(files / "a" / "z.nc", files / "z.nc")
+    refused(2, message, "compare", "a/z.nc", "b/z.nc", "--with", ".")

@@ -75,7 +75,8 @@ def test_what_cannot_be_drawn_is_refused(refused, decisions, message, arguments)
 
 def test_two_profiles_of_one_name_are_refused(refused, decisions):
     twice = ["truth/synthetic.nc", *ASKED[2:], "--utilisation", "1"]
-    refused(2, "two profile files have the same name", "realtime", "taskset", *twice)
+    message = f"'{twice[0]}' and '{twice[1]}' have the same name"
+    refused(2, message, "realtime", "taskset", *twice)
 
 
 def test_profiles_without_a_largest_context_are_refused(refused, folder):

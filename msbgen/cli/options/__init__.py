@@ -30,6 +30,7 @@ from msbgen.cli.options.inputs import (
     check_leave_out,
     contexts,
     contexts_like,
+    equal_names,
     errors_from,
     errors_in,
     errors_of_contexts,

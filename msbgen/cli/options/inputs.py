@@ -179,19 +179,24 @@ def errors_in(folder: Path) -> Iterator[None]:
         raise ProfileError(*(f"{folder}: {problem}" for problem in error.problems)) from None
 
 
+def equal_names(paths: Sequence[Path], part: str = "name") -> str:
+    """The first two files of one name, or of one `part` of it, in words; empty if all differ."""
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = getattr(path, part)
+        if name in named:
+            return f"'{named[name]}' and '{path}'"
+        named[name] = path
+    return ""
+
+
 def generated_files(options: argparse.Namespace) -> dict[str, Path]:
     """Generated files to score, by their names; raises without a truth, or where names repeat."""
     if options.generated and not options.truth:
         raise UsageError("--generated needs --truth; name a file of measured profiles.")
-    named: dict[str, Path] = {}
-    for path in options.generated:
-        if path.name in named:
-            raise UsageError(
-                f"--generated names '{named[path.name]}' and '{path}', which have one name; "
-                f"rename one."
-            )
-        named[path.name] = path
-    return named
+    if equal := equal_names(options.generated):
+        raise UsageError(f"--generated names {equal}, which have one name; rename one.")
+    return {path.name: path for path in options.generated}
 
 
 def refuse_unused(
