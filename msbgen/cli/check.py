@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from msbgen.cli.options import UsageError, Verbs, check_files, duration, new_verb, show
+from msbgen.cli.options import UsageError, Verbs, check_files, duration, new_verb, show, show_lines
 
 
 def add(verbs: Verbs) -> None:
@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> None:
         validate(dataset, source=options.file.name)
         of_kernels = name == kernels.KERNELS_SCHEMA
         more = variability.describe_variability(dataset) if of_kernels else ()
-        for line in (describe(dataset), *more, "no problem found"):
-            show(line)
+        show(describe(dataset))
+        show_lines([*more, "no problem found"])
         return
     findings = check.inspect_profiles(dataset, source=options.file.name)
     warnings, notes = list(findings.warnings), []
@@ -56,13 +56,9 @@ def run(options: argparse.Namespace) -> None:
         show(schema.describe_profiles(dataset))
         found = faults.known_faults(dataset)
         sound = faults.without_absurd_counts(dataset, found)  # reported below
-        for line in (
-            *partial.describe_partial(dataset),
-            *progress_counters.describe_progress_counters(sound),
-        ):
-            show(line)
-        for line in quality.describe_late(dataset, options.deadline) if options.deadline else ():
-            show(line)
+        show_lines(partial.describe_partial(dataset))
+        show_lines(progress_counters.describe_progress_counters(sound))
+        show_lines(quality.describe_late(dataset, options.deadline) if options.deadline else ())
         warnings += quality.doubt_measurements(sound, source=options.file.name)
         named = faults.describe_faults(dataset, found)
         warnings += [f"{options.file.name}: {sentence}" for sentence in named]
@@ -70,10 +66,8 @@ def run(options: argparse.Namespace) -> None:
             note for of in (quality.note_generated, quality.note_design)
             for note in of(dataset, source=options.file.name)
         ]  # fmt: skip
-    for sentence in warnings:
-        show(f"warning: {sentence}")
-    for sentence in notes:
-        show(f"note: {sentence}")
+    show_lines(f"warning: {sentence}" for sentence in warnings)
+    show_lines(f"note: {sentence}" for sentence in notes)
     if findings.errors:
         raise ProfileError(*findings.errors)
     show("no problem found" if not warnings else "usable, with warnings")

@@ -114,8 +114,5 @@ def run(options: argparse.Namespace) -> None:
     for sentence in warnings:
         shared.print_message(f"warning: {sentence}")
     shared.show(f"{options.out}:\n{schema.describe_profiles(dataset)}")
-    for line in (
-        *partial.describe_partial(dataset),
-        *progress_counters.describe_progress_counters(dataset),
-    ):
-        shared.show(line)
+    shared.show_lines(partial.describe_partial(dataset))
+    shared.show_lines(progress_counters.describe_progress_counters(dataset))

@@ -85,8 +85,7 @@ def run(options: argparse.Namespace) -> None:
         folder = out.parent if out else Path()
         for sentence in dry_run.describe_executed(spec):
             shared.print_message(sentence)
-        for line in dry_run.describe_dry_run(spec, folder=folder, trial=True):
-            shared.show(line)
+        shared.show_lines(dry_run.describe_dry_run(spec, folder=folder, trial=True))
         return
     shared.print_message(requirements.describe_progress(spec))
     with Progress("measuring") as step:
@@ -96,8 +95,7 @@ def run(options: argparse.Namespace) -> None:
         )  # fmt: skip
     for sentence in measured.warnings:
         shared.print_message(f"warning: {sentence}")
-    for line in measured.describe():
-        shared.show(line)
+    shared.show_lines(measured.describe())
     measured.raise_if_incomplete()
 
 
@@ -112,8 +110,7 @@ def _probe(spec: Path, out: Path, force: bool) -> None:
         found = probe.probe(specs.read_spec(spec), step)
     with replace_file(out, overwrite=force) as path:
         path.write_text(found.table(), encoding="utf-8")
-    for line in found.describe():
-        shared.show(line)
+    shared.show_lines(found.describe())
 
 
 def _restore(journal: Path, spec: Path | None) -> None:
@@ -124,8 +121,7 @@ def _restore(journal: Path, spec: Path | None) -> None:
     from msbgen.measure.sweep import spec as specs
 
     outcome = restore.restore_machine(journal, specs.read_spec(spec).hooks() if spec else ())
-    for sentence in (*outcome.restored, *outcome.changed_by_others):
-        shared.show(sentence)
+    shared.show_lines([*outcome.restored, *outcome.changed_by_others])
     if outcome.failed:
         raise actuator.SettingError(*outcome.failed)
     if not outcome.restored and not outcome.changed_by_others:

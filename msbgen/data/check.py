@@ -506,6 +506,13 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     yield from partial.cut_warnings(ds)
     yield from partial.gap_warnings(ds)
     violations = Violations(ds)
+    for name in counter_names(ds):
+        if ds[name].attrs["units"] == ENERGY_UNITS:
+            joules = ds.variables[name].transpose(*counter_dims(ds)).values
+            violations.of(0)(
+                f"'{name}' is 0 J PLACE: every run needs energy; measure it again or drop it.",
+                np.fmax.reduce(joules, axis=-1) == 0,
+            )
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
         levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))

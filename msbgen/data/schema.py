@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import to_unit_range
 from msbgen.core.draws import numbers_of
-from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.errors import ArgumentError, ProfileError, printable, quoted
 from msbgen.core.words import number_of
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
@@ -396,7 +396,7 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         energy = variable.attrs.get("units") == ENERGY_UNITS
         what = ENERGY_UNITS if energy else variable.attrs.get("event_units", "events")
         lines.append(f"counter   {name}: {span(total)} {what} a run")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def span(values: NDArray[Any]) -> str:

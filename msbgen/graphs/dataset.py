@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, printable
 from msbgen.data.schema import context_table, duration_array
 from msbgen.data.variables import Schema, Variable
 
@@ -272,7 +272,7 @@ def describe(graph: xr.Dataset) -> str:
         lines.append(
             f"time       {time.sum():.4g} s, a task from {time.min():.3g} to {time.max():.3g} s"
         )
-    return "\n".join([*lines, f"family     {family}"])
+    return "\n".join(map(printable, [*lines, f"family     {family}"]))
 
 
 @checks_arguments

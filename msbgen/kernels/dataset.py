@@ -26,7 +26,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, printable
 from msbgen.data.schema import counter_names, other_unit, resource_names, role
 from msbgen.data.variables import Schema, Variable
 
@@ -207,7 +207,7 @@ def describe(dataset: xr.Dataset) -> str:
     nodes = np.unique(dataset["node"].values.astype(str))
     if len(nodes) > 1:
         lines.append(f"nodes         {len(nodes)}: {', '.join(nodes)}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def read(path: str | os.PathLike[str]) -> xr.Dataset:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import real_array
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, printable
 from msbgen.data.columns import Table
 from msbgen.data.files import path_of
 from msbgen.data.variables import Schema, Variable
@@ -94,7 +94,7 @@ def describe_workload(dataset: xr.Dataset) -> str:
             f"{name or '(not named)'}: {counts_of(launches).sum()} launches of "
             f"{launches.sizes['launch']} kernels ({', '.join(kinds)})"
         )
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def workload_names(dataset: xr.Dataset) -> list[str]:

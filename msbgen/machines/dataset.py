@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, printable
 from msbgen.data.variables import Schema, Variable
 
 RELATIVE_SCHEMA = "msbgen-relative/1"
@@ -180,7 +180,7 @@ def describe(dataset: xr.Dataset) -> str:
     if "counters" in dataset:
         each = " of each machine" if "machine" in dataset["counters"].dims else ""
         lines.append(f"counters   {dataset.sizes['counter']}{each}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def read(path: str | os.PathLike[str]) -> xr.Dataset:

@@ -6,6 +6,7 @@ import pytest
 from broken import BROKEN
 from conftest import MEASURED, synthetic_task
 from faulty import EVERY_FAULT, spoilt
+from msbgen.data.energy import add_energy
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_contexts
 
@@ -167,3 +168,26 @@ def test_one_huge_count_is_named_once(folder, msbgen):
         said = [s for s in (done.stdout + done.stderr).splitlines() if "read wrongly" in s]
         assert len(said) == 1, line
         assert "is above 'cache_requests'" not in done.stdout + done.stderr
+
+
+def test_a_file_writes_no_lines_of_its_own(measured, tmp_path, msbgen):
+    forged = measured.assign_attrs(task="work\nno problem found")
+    forged["frequency"].attrs["units"] = "GHz\nno problem found"
+    forged["frequency"].attrs["levels"] = [5.0]  # a warning
+    forged.to_netcdf(tmp_path / "forged.nc")
+    lines = msbgen("check", "forged.nc").stdout.splitlines()
+    assert "task      work\\nno problem found" in lines
+    assert lines[-1] == "usable, with warnings"
+    assert "no problem found" not in lines
+
+
+def test_a_run_without_energy_is_named(tmp_path, msbgen):
+    made = synthetic_task(MEASURED)
+    power = (0.5 + made["frequency"] + 0 * made["instructions"]).assign_attrs(units="W")
+    made = add_energy(made.assign(power=power), "power")
+    made["energy"][1, 2] = made["energy"][1, 2] * 0
+    write_profiles(made, tmp_path / "e.nc")
+    for verb in (["check", "e.nc"], ["bound", "e.nc", "--contexts", "all", "--miscoverage", 0.4]):
+        done = msbgen(*verb)
+        assert "'energy' is 0 J in context 1 (cache_ways=" in done.stdout + done.stderr
+        assert ", run 2: every run needs energy" in done.stdout + done.stderr

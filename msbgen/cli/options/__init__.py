@@ -54,6 +54,7 @@ from msbgen.cli.options.messages import (
     print_message,
     print_results,
     show,
+    show_lines,
     show_table,
 )
 from msbgen.cli.options.values import (

@@ -35,6 +35,14 @@ def show(text: object) -> None:
     _RESULTS.append(printable(text, keep="\n\t"))
 
 
+def show_lines(lines: Iterable[object]) -> None:
+    """Add results of one line each to stdout: a name from a file makes no second line."""
+    from msbgen.core.errors import printable
+
+    for line in lines:
+        show(printable(line, keep="\t"))
+
+
 def show_table(rows: Iterable[Sequence[object]]) -> None:
     """Add rows to stdout, as CSV."""
     import csv
