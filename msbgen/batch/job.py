@@ -6,7 +6,6 @@ joined into one file of profiles for each kind.
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -22,7 +21,7 @@ from msbgen.batch.held_out import check_leave_out
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import join_profiles
-from msbgen.data.files import check_input, check_private_folder, replace_file
+from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import trusting
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.evaluate.scores import scored_contexts
@@ -286,7 +285,5 @@ def product_files(path: Path) -> dict[str, int]:
 
 
 def clear(job: Job) -> None:
-    """Remove the intermediate files of a task, from a folder that only this user can change."""
-    with suppress(OSError, ProfileError):
-        check_private_folder(job.scratch.parent)
-        shutil.rmtree(job.scratch)
+    """Remove the intermediate files of a task."""
+    shutil.rmtree(job.scratch, ignore_errors=True)

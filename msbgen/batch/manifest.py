@@ -13,7 +13,7 @@ from typing import Any
 from msbgen.batch.job import SCRATCH
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
-from msbgen.data.files import check_folder, private_folder
+from msbgen.data.files import check_folder, check_private_folder, private_folder
 from msbgen.data.journal import Journal, JournalFormat, Record
 
 # Outcomes of a unit: success, an error that would repeat, loss of its worker.
@@ -105,8 +105,8 @@ def open_manifest(
 ) -> Journal:
     """Create the manifest of a batch, or open that of an interrupted one.
 
-    The folders of the results and of intermediate files are created if needed; then only this user
-    can use them.  The options "zarr" and "models" affect the results, too.
+    The folders of the results and of intermediate files are created if needed, for this user only;
+    others must not be able to write them.  The options "zarr" and "models" affect the results, too.
     Raises where a batch exists there and `resume` is false, where it has other options, another
     version, or other settings of a task with finished units, and where other files would be
     overwritten or removed.
@@ -117,6 +117,7 @@ def open_manifest(
     if not out.is_dir():
         check_folder(out.parent, out)
         out.mkdir(0o700, exist_ok=True)
+    check_private_folder(out)
     if not resume:
         try:
             journal = Journal(path, FORMAT, new=True)

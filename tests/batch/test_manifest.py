@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from msbgen.batch.job import Job, clear
 from msbgen.batch.manifest import DONE, open_manifest, unit_record
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError, ProfileError
@@ -77,10 +76,18 @@ def test_a_link_in_a_batch_is_not_followed(tmp_path, task):
     (out / ".work").symlink_to(precious)
     with pytest.raises(ProfileError, match=r"\.work: is no folder; remove it"):
         open_manifest(out, [task], OPTIONS, resume=True)
-    clear(Job(task, out))
     assert (precious / "a").exists()
     manifest = out / "manifest.jsonl"
     manifest.rename(tmp_path / "elsewhere")
     manifest.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ProfileError, match=r"manifest\.jsonl: is a symbolic link; remove it"):
         open_manifest(out, [task], OPTIONS, resume=True)
+
+
+def test_a_folder_that_others_can_write_is_refused(tmp_path, task):
+    out = tmp_path / "out"
+    out.mkdir()
+    out.chmod(0o777)
+    with pytest.raises(ProfileError, match=r"out: other users may write it; .* chmod go-w"):
+        open_manifest(out, [task], OPTIONS, resume=False)
+    assert list(out.iterdir()) == []
