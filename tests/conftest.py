@@ -8,6 +8,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+# files that others can write are refused as journals, whatever the umask of a developer
+os.umask(0o022)
 # a worker a core: teams of threads inside the linear algebra would fight over the cores
 for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
