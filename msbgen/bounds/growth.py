@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bounds.deviations import level_gaps
 from msbgen.bounds.heldout import HeldOut, in_segments
 from msbgen.core.contexts import are_many, inner_levels
+from msbgen.trend.deviations import level_gaps
 from msbgen.trend.folds import Folds
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.bounds.deviations import Variance, level_gaps, trend_variance
 from msbgen.bounds.levels import OtherLevels
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.contexts import (
@@ -34,6 +33,7 @@ from msbgen.generate.centre import Centre
 from msbgen.generate.distribution import ProfileDistribution
 from msbgen.generate.progress import deconvolve, uniform_knots
 from msbgen.trend.coordinates import names_for_all
+from msbgen.trend.deviations import Variance, level_gaps
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.time_model import Windows
@@ -242,7 +242,7 @@ class HeldOut:
     @cached_property
     def variance(self) -> Variance:
         """Variances of the trend's Gaussian process of time."""
-        return trend_variance(self.trend)
+        return self.centre.variance
 
     # Steps that left-out predictions did not test.
 
@@ -524,7 +524,7 @@ def leave_out(
         state.append(in_segments(sharp.state, centre.segments))
     left_out = np.repeat([np.isin(np.arange(n), g) for g in whole], [*map(len, groups)], axis=0)
     of_scored = np.concatenate([np.isin(group, scored) for group in whole])
-    deviation = np.sqrt(trend_variance(centre.trend).left_out(whole))[of_scored]
+    deviation = np.sqrt(centre.variance.left_out(whole))[of_scored]
     return HeldOut(
         centre=centre,
         context=rows[kept],

@@ -31,6 +31,8 @@ def add(verbs: Verbs) -> None:
     )
     text = f"random profiles of each context, for --kind sample ({_SAMPLES})"
     verb.add_argument("--samples", type=shared.count, metavar="N", help=text)
+    text = "samples without the error of the contexts' predicted durations"
+    verb.add_argument("--as-known", action="store_true", help=text)
     text = "output interval, such as 10ms or 0.5s (as measured)"
     verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)
     verb.add_argument("--preset", choices=("default", "paper"), help="of the fit (default)")
@@ -57,6 +59,7 @@ def run(options: argparse.Namespace) -> None:
     """Fit a model to the measurements, or load a saved one, and write generated profiles."""
     if options.kind != "sample":
         shared.refuse_unused(options, "samples", "is for --kind sample")
+        shared.refuse_unused(options, "as_known", "is for --kind sample")
     if options.kind == "mean" and options.preset != "paper" and not options.model:
         shared.refuse_unused(options, "epsilon", "does not change means of the default preset")
     samples = options.samples or _SAMPLES
@@ -110,7 +113,7 @@ def run(options: argparse.Namespace) -> None:
     with Progress("generating") as step:
         blocks = model.stream(
             contexts, kind=options.kind, times=options.interval, n_samples=samples,
-            rng=sample_rng, progress=step,
+            as_known=options.as_known, rng=sample_rng, progress=step,
         )  # fmt: skip
         extrapolated = uncertain = 0
 

@@ -150,9 +150,7 @@ class _Sweep:
         def best(terms: Floats) -> float:
             runs = self._split(terms)[1]
             freedom = len(runs) - len(self._n_runs)
-            return max(
-                -0.5 * (freedom * np.log(v) + float((runs**2).sum()) / v) for _, v in noises
-            )
+            return max(-0.5 * (freedom * np.log(v) + float((runs**2).sum()) / v) for _, v in noises)
 
         return best(terms) - best(np.zeros_like(terms))
 

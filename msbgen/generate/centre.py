@@ -21,6 +21,7 @@ from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.coordinates import COORDINATES
+from msbgen.trend.deviations import Variance, trend_variance
 from msbgen.trend.durations import Durations
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
@@ -114,7 +115,7 @@ class Centre:
 
     def _fit_durations(self, runs: Runs) -> Durations:
         """Durations about the trend; on their own where no counter explains time."""
-        departure, alone = _log_time(self.known_states()), self.trend.mean.shape[0] == 1
+        departure, alone = self.known_log_times, self.trend.mean.shape[0] == 1
         if not alone:
             departure -= _log_time(self._fitted)
         given = self.trend.contexts, departure, runs.weight
@@ -149,6 +150,33 @@ class Centre:
     def _shrunk_sums(self) -> Floats:
         """Context residuals of the sums over bins after shrinkage, (n_known, 1, k)."""
         return self._residual_of_sums * self.shrinkage[:, None]
+
+    @property
+    def known_log_times(self) -> Floats:
+        """Logarithm of the mean duration of each known context, (n_known,)."""
+        return _log_time(self.known_states())
+
+    @cached_property
+    def variance(self) -> Variance:
+        """Variances of the trend's Gaussian process of time."""
+        return trend_variance(self.trend)
+
+    def left_out_log_times(self, folds: Folds) -> Floats:
+        """Logarithm of the duration of contexts from all outside their fold, (rows of the folds,).
+
+        The parameters of the trend are kept.
+        """
+        durations, n = self.durations, len(self.trend.contexts)
+        assert durations is not None
+        alone = [durations.left_out[: folds.singles]]
+        levels = [folds.members[group] for group in folds.groups]
+        rest = [np.setdiff1d(np.arange(n), level) for level in levels]
+        alone += [
+            durations.refit(kept, durations.departure[kept]).predict(self.trend.contexts[level])
+            for level, kept in zip(levels, rest)
+        ]
+        log = np.concatenate(alone)
+        return log if durations.has_line else log + _log_time(self.trend.left_out(folds))
 
     @property
     def _residual_of_sums(self) -> Floats:

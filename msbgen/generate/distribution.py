@@ -73,6 +73,7 @@ class ProfileDistribution(Protocol):
         kind: Kind,
         *,
         n_samples: int = 1,
+        as_known: bool = False,
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
@@ -81,8 +82,8 @@ class ProfileDistribution(Protocol):
         Counts (q[, n_samples], n_times, n_counters) are NaN after the end; the last interval holds
         the share that the duration covers.  Durations (q[, n_samples]) are in seconds.  The
         answer for a context depends neither on its position nor on the others: samples come from
-        one random stream per context (:func:`msbgen.generate.streams.context_streams`).  Errors as
-        :meth:`prepare`.
+        one random stream per context (:func:`msbgen.generate.streams.context_streams`).  Samples
+        include the error of the context's duration, unless `as_known`.  Errors as :meth:`prepare`.
         """
         ...
 
@@ -101,7 +102,7 @@ class ProfileDistribution(Protocol):
         """
         ...
 
-    def provenance(self, kind: Kind) -> dict[str, Any]:
+    def provenance(self, kind: Kind, *, as_known: bool = False) -> dict[str, Any]:
         """Attributes of generated profiles of a kind: how they were made."""
         ...
 

@@ -190,6 +190,7 @@ class ElapsedDistribution:
         kind: Kind,
         *,
         n_samples: int = 1,
+        as_known: bool = False,
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
@@ -222,7 +223,7 @@ class ElapsedDistribution:
         counts *= share[..., None].astype(np.float32)
         return counts, duration
 
-    def provenance(self, kind: Kind) -> dict[str, Any]:
+    def provenance(self, kind: Kind, *, as_known: bool = False) -> dict[str, Any]:
         """Attributes of generated profiles: settings and outcome of the bridge."""
         return {
             "epsilon": self.settings.epsilon,

@@ -1,11 +1,12 @@
 """Detection of faults in measured runs, before a distribution is fitted to them.
 
-Where counters say how much work of each kind a run did, and levels of several resources can be told
-apart, contexts are compared with each other.  In turn: impossible counts; contexts that took too long, fit no other, or were exchanged; stretches
-of runs that were slowed down.  Then contexts are compared once more without these runs, and last
-the drift of the machine is estimated (:mod:`msbgen.faults`).  Otherwise a context that takes long
-may just be like that: runs are compared with their own context only, and durations with start times
-(:mod:`msbgen.faults.durations`).
+Contexts are compared with each other where counters say how much work of each kind a run did, and
+several resources vary.  In turn: impossible counts; contexts that took too long, fit no other, or
+were exchanged; stretches of runs that were slowed down.  Then contexts are compared once more
+without these runs, and last the drift of the machine is estimated (:mod:`msbgen.faults`).
+
+Otherwise a context that takes long may just be like that.  Runs are then compared with those of
+their own context only, and durations with start times (:mod:`msbgen.faults.durations`).
 """
 
 from __future__ import annotations

@@ -15,20 +15,22 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bridge.paths import Chain
-from msbgen.core.arrays import StoredArrays
+from msbgen.core.arrays import NOT_NEGATIVE, StoredArrays
 from msbgen.core.contexts import are_many, in_tiles
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.data.schema import NEGLIGIBLE
 from msbgen.generate.centre import Centre
+from msbgen.generate.context_error import ContextError
 from msbgen.generate.deconvolution import deconvolved_trend
 from msbgen.generate.distribution import Kind
 from msbgen.generate.lost import fill_lost
@@ -47,6 +49,10 @@ Indices = NDArray[np.int64]
 _BLOCK, _PATHS = 64, 640
 # Most intervals of a profile: of 1 ms, twelve days.
 _MOST_INTERVALS = 10**9
+
+# Errors of the durations of new contexts follow Student's t of so many degrees of freedom, since few
+# left-out contexts determine their size; they are at most so many deviations.
+_FREEDOM, _LARGEST = 4.0, 6.0
 
 # One chain is solved at a time, with all cores; other threads wait.
 _SOLVING = threading.Lock()
@@ -176,6 +182,13 @@ class ProgressDistribution:
         """
         if kind != "mean":
             self._chain(progress)
+        if kind == "sample":
+            _ = self._context_error
+
+    @cached_property
+    def _context_error(self) -> ContextError:
+        """Error of the durations of new contexts, computed at the first use of samples."""
+        return ContextError.fit(self.centre)
 
     @property
     def chain(self) -> Chain:
@@ -200,12 +213,15 @@ class ProgressDistribution:
         kind: Kind,
         *,
         n_samples: int = 1,
+        as_known: bool = False,
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts and durations at contexts, see :mod:`msbgen.generate.distribution`.
 
         Samples are paths drawn from the bridge, added to the centre and converted to wall time.
+        Each sample is as much longer or shorter as a draw of the error of the context's duration
+        (:mod:`msbgen.generate.context_error`): so the spread of the samples is that of new runs.
         The other kinds are the expected count of every interval over the measured runs.  Their
         weights are those of the kernel (mean), times a kernel of the distance to the most likely
         path (max_likelihood).
@@ -221,9 +237,15 @@ class ProgressDistribution:
             centre, clock, active, run_weight = self._around(query[rows])
             if kind == "sample":
                 shape = n_samples, self.settings.segments
-                uniform = [stream.random(shape) for stream in context_streams(key, query[rows])]
+                streams = context_streams(key, query[rows])
+                uniform = [stream.random(shape) for stream in streams]
                 path = self.chain.draw(active, run_weight, np.array(uniform))
-                out = self._played(centre, self._totals(clock, path[..., -1]), path)
+                slower = np.ones(path.shape[:2])
+                if not as_known:
+                    drawn = np.array([s.standard_t(_FREEDOM, n_samples) for s in streams])
+                    error = self._context_error.at(self.centre, query[rows])[:, None]
+                    slower = np.exp(error * np.clip(drawn, -_LARGEST, _LARGEST))
+                out = self._played(centre, self._totals(clock, path[..., -1]), path, slower)
             else:
                 if kind == "max_likelihood":
                     run_weight = run_weight - 0.5 * self._distance_to_mode(active, run_weight)
@@ -267,7 +289,9 @@ class ProgressDistribution:
             longest = max(longest, float(duration.max()))
             if self.centre.clock != 0:  # the lag at its end gives the duration of a path
                 late = np.exp(self.residuals.lag[active, -1, 0])
-                longest = max(longest, float((centre[..., 0].sum(axis=1)[:, None] * late).max()))
+                error = self._context_error.at(self.centre, query[start : start + _BLOCK])
+                slowest = centre[..., 0].sum(axis=1) * np.exp(_LARGEST * error)
+                longest = max(longest, float((slowest[:, None] * late).max()))
         return longest
 
     def _around(self, query: Floats) -> tuple[Floats, Floats, Indices, Floats]:
@@ -347,14 +371,19 @@ class ProgressDistribution:
         return counts[:, 0], (weight * duration).sum(axis=1)
 
     def _played(
-        self, centre: Floats, totals: Floats, path: Indices
+        self, centre: Floats, totals: Floats, path: Indices, slower: Floats
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Profiles of paths (q, paths, segments): counts (q, paths, times, k), durations."""
+        """Profiles of paths (q, paths, segments): counts (q, paths, times, k), durations.
+
+        Each takes `slower` (q, paths) times as long.
+        """
         path = np.ascontiguousarray(path)  # the kernel is compiled for each layout
         end = path[..., -1]
         amounts = np.empty((*end.shape, centre.shape[2]))
         _kernels.path_amounts(centre, self.residuals.factor, path, amounts)
         stretch = self._to_lag(centre, end, amounts)
+        if self.centre.clock != 0:
+            stretch[..., 0] *= slower
         duration = totals if self.centre.clock == 0 else amounts[..., 0] * stretch[..., 0]
         last = self._last_interval(duration)
         counts = np.empty((*end.shape, int(last.max()) + 1, centre.shape[2]), dtype=np.float32)
@@ -381,11 +410,13 @@ class ProgressDistribution:
             )
         return np.maximum(np.ceil(duration / self.interval - 1e-6), 1.0).astype(np.int64) - 1
 
-    def provenance(self, kind: Kind) -> dict[str, Any]:
+    def provenance(self, kind: Kind, *, as_known: bool = False) -> dict[str, Any]:
         """Attributes of generated profiles: of the bridge, for kinds that use paths."""
         if kind == "mean":
             return {}
+        of_context = {"context_error": "none" if as_known else "one draw a sample"}
         return {
+            **(of_context if kind == "sample" else {}),
             "epsilon": self.settings.epsilon,
             "scaling": "residuals and lags divided by their deviation, contexts by the bandwidth",
             "solver_status": self.chain.status,
@@ -402,7 +433,11 @@ class ProgressDistribution:
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Everything but the contexts and durations; the bridge is solved first."""
-        return {**self.centre.to_arrays(), **self.residuals.to_arrays(), **self.chain.to_arrays()}
+        error = {
+            f"error_{name}": ((), value) for name, value in asdict(self._context_error).items()
+        }
+        parts = self.centre.to_arrays(), self.residuals.to_arrays(), self.chain.to_arrays()
+        return {**parts[0], **parts[1], **parts[2], **error}
 
     @classmethod
     def from_arrays(
@@ -431,4 +466,11 @@ class ProgressDistribution:
         distribution = cls(settings, contexts, duration, interval, centre, residuals)
         points = residuals.points(centre.scaled_contexts)
         distribution._solved.append(Chain.from_arrays(stored, labels, points, settings.epsilon))
+        error = stored.part("error_")
+        parts = [
+            float(error.numbers(one.name, (), within=NOT_NEGATIVE)) for one in fields(ContextError)
+        ]
+        good = parts[2] > 0
+        stored.want(good, error.named("spacing"), parts[2], "a positive number")
+        vars(distribution)["_context_error"] = ContextError(*parts)
         return distribution

@@ -157,7 +157,7 @@ class LowRankVariance:
     """Posterior variances without the noise, given known points (n, m).
 
     `nugget` is the variance of the noise of all points, or of each, (n,).  See
-    :class:`msbgen.bounds.deviations.Variance`.
+    :class:`msbgen.trend.deviations.Variance`.
     """
 
     def __init__(self, known: Floats, lengths: Floats, nugget: float | Floats) -> None:

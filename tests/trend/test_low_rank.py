@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msbgen.bounds.deviations import ExactVariance
+from msbgen.trend.deviations import ExactVariance
 from msbgen.core.errors import MeasurementError
 from msbgen.trend import low_rank
 from msbgen.trend.covariance import prior_covariance
