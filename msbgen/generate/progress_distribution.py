@@ -50,7 +50,7 @@ _BLOCK, _PATHS = 64, 640
 # Most intervals of a profile: of 1 ms, twelve days.
 _MOST_INTERVALS = 10**9
 
-# Errors of the durations of new contexts follow Student's t of so many degrees of freedom, since few
+# Errors of the durations of new contexts follow Student's t of so many degrees of freedom, as few
 # left-out contexts determine their size; they are at most so many deviations.
 _FREEDOM, _LARGEST = 4.0, 6.0
 

@@ -431,21 +431,19 @@ class _Banded:
 
     def __init__(self, normal: Floats, gradient: Floats, precision: float) -> None:
         bins, width = gradient.shape
-        self._lower = np.zeros((len(normal) * width, bins * width))
-        # row d, column j · P + a holds the product with the column d farther on
-        lower = self._lower.reshape(len(self._lower), bins, width)
+        # row j · P + a, column d holds the product of a in bin j with the element d farther on
+        lower = np.zeros((bins, width, len(normal) * width))
         for o, blocks in enumerate(normal):
             for a, row in enumerate(blocks):
                 for b in range(0 if o else a, width):
-                    lower[o * width + b - a, :, a] = row[b]
-        self._lower[0] += precision
-        self._diagonal, self._gradient = self._lower[0].copy(), gradient
+                    lower[:, a, o * width + b - a] = row[b]
+        lower[..., 0] += precision
+        self._lower, self._gradient = lower.reshape(bins * width, -1), gradient
 
     def __call__(self, damping: float) -> Floats:
-        self._lower[0] = (1.0 + damping) * self._diagonal + 1e-9
-        try:
-            step = linalg.solveh_banded(self._lower, self._gradient.ravel(), lower=True)
-        except np.linalg.LinAlgError:
+        lower, step = self._lower.copy(), self._gradient.flatten()
+        lower[:, 0] = (1.0 + damping) * lower[:, 0] + 1e-9
+        if not _kernels.solve_banded(lower, step):
             return np.zeros_like(self._gradient)
         return step.reshape(self._gradient.shape)
 
