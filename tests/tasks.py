@@ -74,8 +74,9 @@ def labelled(counts, measured, contexts, interval=INTERVAL):
 
 
 def answer(distribution, query, kind, n_samples=1, seed=0):
-    """Profiles and durations that a distribution gives."""
-    return distribution.profiles(np.asarray(query), kind, n_samples=n_samples, rng=seed)
+    """Profiles and durations that a distribution gives, samples as of known contexts."""
+    given = {"n_samples": n_samples, "as_known": True, "rng": seed}
+    return distribution.profiles(np.asarray(query), kind, **given)
 
 
 def kernel_weights(known, query):

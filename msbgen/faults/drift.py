@@ -11,7 +11,7 @@ contexts show it in the residuals of the process.  The c_d are those of generali
 A drift is accepted where its log likelihood exceeds that without one by more than its prior log
 odds and half the logarithm of the number of runs per c_d (BIC).  It is *repeated* where the
 differences between runs of one context suffice for that.  Else the order in which contexts were
-measured may explain it.
+measured may explain it: it is *confounded* where start times follow the levels.
 """
 
 from collections.abc import Sequence
@@ -32,6 +32,8 @@ _TERMS, _STEPS = 3, 3
 # Places in the sweep at which the largest and the smallest slowdown are computed.
 _PLACES = 101
 _PRIOR_ODDS = 0.1
+# Share of the variance of start times that the levels must leave unexplained.
+_LEAST_UNEXPLAINED = 0.5
 # Standard deviation of a normal variable over its median absolute deviation.
 _NORMAL = 1.4826
 
@@ -43,6 +45,7 @@ class Drift:
     terms: tuple[float, ...]  # c_1 … c_D
     log_odds: float  # against no drift
     is_repeated: bool  # whether the differences between runs of one context show it, too
+    is_confounded: bool  # whether it is not repeated, and start times follow the levels
 
 
 def drift_basis(started: Floats, terms: int = _TERMS) -> Floats:
@@ -95,7 +98,9 @@ def find_drift(contexts: Floats, residuals: Floats, basis: Floats) -> Drift | No
         if log_odds > (best.log_odds if best else 0.0):
             of_runs = sweep.gain_of_runs(fits[count], noises) - 0.5 * count * np.log(used.sum())
             is_repeated = bool(of_runs + np.log(_PRIOR_ODDS) > 0.0)
-            best = Drift(tuple(fits[count][:count].tolist()), float(log_odds), is_repeated)
+            is_confounded = not is_repeated and sweep.is_ordered
+            terms = tuple(fits[count][:count].tolist())
+            best = Drift(terms, float(log_odds), is_repeated, is_confounded)
     return best
 
 
@@ -112,6 +117,7 @@ class _Sweep:
         self._mean_basis = self._mean(basis)
         self._run_basis = (basis - self._mean_basis[:, None])[used]
         scale, none = self._n_runs.mean() / self._n_runs, np.zeros(len(contexts), dtype=bool)
+        self._z = z
         self._search = ProcessSearch(Neighbourhoods.of(z), scale, none)
 
     def _mean(self, values: Floats) -> Floats:
@@ -143,6 +149,20 @@ class _Sweep:
         fit = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * float(means @ precision @ means)
         freedom = len(runs) - len(means)
         return float(fit - 0.5 * freedom * np.log(variance) - 0.5 * (runs**2).sum() / variance)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the levels explain most of the start times: adjusted R² of a line above one half.
+
+        Also where there are too few contexts to decide.
+        """
+        start, z = self._mean_basis[:, 0], np.column_stack([np.ones(len(self._z)), self._z])
+        freedom = len(start) - np.linalg.matrix_rank(z)
+        if freedom < 2:
+            return True
+        left = start - z @ np.linalg.lstsq(z, start, rcond=None)[0]
+        spread = float(((start - start.mean()) ** 2).sum()) / (len(start) - 1)
+        return bool((left**2).sum() / freedom < _LEAST_UNEXPLAINED * max(spread, 1e-300))
 
     def gain_of_runs(self, terms: Floats, noises: Sequence[tuple[Floats, float]]) -> float:
         """Log likelihood of the differences between runs of one context, over that of no drift."""

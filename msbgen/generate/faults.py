@@ -455,8 +455,8 @@ def _drift_faults(
 ) -> list[Fault]:
     """Drift of the machine, from runs without another fault; `basis` (n, runs, D).
 
-    It is a doubt where repeated runs alone do not show it: the order of the contexts may explain
-    it.  Without repeated runs it is looked for where counters explain time.
+    It is a doubt where the order of the contexts may explain it.  Where no counters explain time,
+    only repeated runs show it.
     """
     contexts, totals, used, held = amounts.contexts, amounts.totals, amounts.used, amounts.held
     for fault in faults:
@@ -484,7 +484,7 @@ def _drift_faults(
             terms=drift.terms,
             factor=factor,
             log_odds=drift.log_odds,
-            is_doubt=not drift.is_repeated,
+            is_doubt=drift.is_confounded,
         )
     ]
 

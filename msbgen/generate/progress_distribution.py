@@ -243,7 +243,8 @@ class ProgressDistribution:
                 slower = np.ones(path.shape[:2])
                 if not as_known:
                     drawn = np.array([s.standard_t(_FREEDOM, n_samples) for s in streams])
-                    error = self._context_error.at(self.centre, query[rows])[:, None]
+                    tiles = in_tiles(query[rows])
+                    error = self._context_error.at(self.centre, tiles)[: len(centre), None]
                     slower = np.exp(error * np.clip(drawn, -_LARGEST, _LARGEST))
                 out = self._played(centre, self._totals(clock, path[..., -1]), path, slower)
             else:

@@ -85,6 +85,14 @@ class Durations:
         probability = probability[kept] / probability[kept].sum()
         return replace(one, hypotheses=np.column_stack([np.concatenate(found)[kept], probability]))
 
+    def refit(self, rows: NDArray[np.int64], departure: Floats) -> Durations:
+        """The same hypotheses and coordinates with the departures of some of the contexts."""
+        rest = replace(
+            self, contexts=self.contexts[rows], departure=departure, weight=self.weight[rows]
+        )
+        vars(rest).update(_coordinates=self._coordinates, _levels=self._levels)
+        return rest
+
     def log_evidence(self, departures: Floats) -> Floats:
         """Log densities of other departures (c, n) of the same contexts, up to a constant, (c,).
 
@@ -121,12 +129,6 @@ class Durations:
             kind = np.broadcast_to((smoothness, length), (len(signal), 2))
             log += (prior + _log_prior(length, _LENGTH_PRIOR))[:, None]
             yield np.column_stack([kind, signal, noise]), log
-
-    def refit(self, rows: NDArray[np.int64], departure: Floats) -> Durations:
-        """The same hypotheses with the departures of some of the contexts."""
-        return replace(
-            self, contexts=self.contexts[rows], departure=departure, weight=self.weight[rows]
-        )
 
     def predict(self, contexts: Floats) -> Floats:
         """Expected departure at contexts (q, m), (q,)."""

@@ -12,10 +12,10 @@ from scipy.stats import multivariate_normal, norm
 from msbgen.faults.hypotheses import (
     _BAD_ODDS,
     _NEIGHBOUR_PENALTY,
-    _PRIOR_ODDS,
     _REAL_ODDS,
     _SMALL_SCALE,
     FAULT_SCALE,
+    PRIOR_ODDS,
     FaultModel,
     Hypothesis,
     precision_with_deviation,
@@ -52,7 +52,7 @@ def test_slow_is_the_integral_over_the_slowdown(model):
             ),
             0, 6, epsabs=0, epsrel=1e-10,
         )[0]  # fmt: skip
-        assert slow[i] - np.log(_PRIOR_ODDS) == pytest.approx(
+        assert slow[i] - np.log(PRIOR_ODDS) == pytest.approx(
             np.log(whole) - density(process, values)
         )
 
@@ -75,7 +75,7 @@ def test_bad_is_the_ratio_of_densities_with_a_free_variance(model):
         # counts may deviate without a fault
         little = density_of_counts(counts, explanation.values[1], [i], _SMALL_SCALE)
         gain += free - np.logaddexp(none, np.log(_REAL_ODDS) + np.logaddexp(free, little))
-        assert bad[i] - np.log(_PRIOR_ODDS * _BAD_ODDS) == pytest.approx(gain)
+        assert bad[i] - np.log(PRIOR_ODDS * _BAD_ODDS) == pytest.approx(gain)
 
 
 def test_exchanged_is_the_ratio_of_densities_of_exchanged_values(model):
@@ -95,7 +95,7 @@ def test_exchanged_is_the_ratio_of_densities_of_exchanged_values(model):
                     for free in ([], [i], [j], [i, j])
                 ]
             )
-        assert exchanged[i, j] - np.log(_PRIOR_ODDS / (model.n - 1)) == pytest.approx(gain)
+        assert exchanged[i, j] - np.log(PRIOR_ODDS / (model.n - 1)) == pytest.approx(gain)
 
 
 def test_the_update_of_the_precision_is_the_inverse_with_a_free_variance(model):

@@ -194,43 +194,6 @@ def test_contexts_of_larger_weight_are_followed_more_closely():
     assert np.abs(weighted - 1).mean() < 0.5 * np.abs(alike - 1).mean()
 
 
-def shares_of_a_core(n_bins=200, shares=(10, 25, 40, 45, 60, 75, 80, 90, 95, 100)):
-    """A task that uses 93 % of a core at most, under quotas; its time is scattered over its bins.
-
-    The sums over the bins are exact: the place of counts within sampling intervals is the noise.
-    """
-    known = np.array(shares, dtype=float)[:, None]
-    work = np.ones((len(known), n_bins)) / n_bins
-    scattered = np.random.default_rng(3).gamma(0.5, size=work.shape)
-    time = scattered / scattered.sum(axis=1, keepdims=True) * np.maximum(1 / 93, 1 / known)
-    return known, np.stack([time, work], axis=2)
-
-
-def test_the_trend_of_the_sums_is_used_where_bins_are_noise():
-    known, states = shares_of_a_core()
-    trend = fit_trend(known, states, segments=20)
-    assert len(trend.sums) == 1
-    unseen = np.array([[15.0], [20.0], [30.0], [50.0], [70.0], [85.0], [98.0]])
-    time = np.maximum(1 / 93, 1 / unseen[:, 0])
-    whole = trend.predict(unseen)[..., 0].sum(axis=1)
-    bins = replace(trend, sums=()).predict(unseen)[..., 0].sum(axis=1)
-    assert np.abs(np.log(whole / time)).max() < 0.03
-    assert np.abs(np.log(bins / time)).max() > 0.2
-    again = trend.refit(states)
-    np.testing.assert_array_equal(again.predict(unseen), trend.predict(unseen))
-    back = Trend.from_arrays(trend.to_arrays())
-    np.testing.assert_array_equal(back.predict(unseen), trend.predict(unseen))
-    np.testing.assert_array_equal(back.held_out, trend.held_out)
-
-
-def test_the_trend_of_the_sums_is_not_used_where_bins_are_accurate():
-    for cap in (True, False):
-        assert (
-            fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)), segments=8).sums
-            == ()
-        )
-
-
 @pytest.mark.parametrize("cap", [True, False])
 def test_a_trend_survives_as_plain_arrays(cap):
     trend = fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)))

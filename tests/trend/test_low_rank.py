@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msbgen.trend.deviations import ExactVariance
 from msbgen.core.errors import MeasurementError
 from msbgen.trend import low_rank
 from msbgen.trend.covariance import prior_covariance
+from msbgen.trend.deviations import ExactVariance
 from msbgen.trend.folds import Folds
 from msbgen.trend.low_rank import (
     Factor,
