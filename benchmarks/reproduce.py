@@ -33,6 +33,7 @@ STUDIES = {
     "machines": "which machine runs a program best, beside every peer",
     "queues": "queues of jobs placed on several machines",
     "kernels": "kernels and networks at clocks never measured",
+    "durations": "durations at other settings, in tables that others measured",
     "choice": "decisions between clocks, power limits and batch sizes",
     "graphs": "time and energy of task graphs, beside every peer",
     "agents": "contexts chosen for task graphs by searches and by agents",
