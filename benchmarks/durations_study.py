@@ -255,45 +255,54 @@ def new_runs_within(table: Table, rng: np.random.Generator) -> Floats:
 
 def goals(found: dict[str, Any]) -> list[Figure]:
     """The figures that have goals, of groups of at least 20 tables."""
-    out: list[Figure] = []
-    large = {row["group"] for row in find(found["errors"], split=0) if is_large(row)}
-    for row in found["errors"]:
-        error = row["error"]
-        if row["group"] not in large or row["split"]:
-            continue
-        what = f"{row['group']}: error over that of the best peer"
-        best = min(value for name, value in error.items() if name != "ours")
-        out.append(Figure(what, error["ours"] / best, 1.05, False, "×"))
-        if row["group"].endswith("cores"):
-            out += [
-                Figure(f"{row['group']}: error", 100 * error["ours"], 2.0, False, "%"),
-                Figure(
-                    f"{row['group']}: error at known settings", 100 * row["known"], 0.5, False, "%"
-                ),
-                Figure(f"{row['group']}: worst of them", 100 * row["worst"], 3.0, False, "%"),
-            ]
+    large = dict.fromkeys(r["group"] for r in found["errors"] if r["tables"] >= LEAST_TABLES)
+    out = [
+        figure
+        for split, rows in splits(found["errors"])
+        for group in large
+        for figure in error_goals(f"{group}, {split} split", find(rows, group=group))
+    ]
     for row in found["noise"]:
         if row["group"] in large:
             ratio = row["error"]["ours"] / row["error"]["Gaussian process"]
-            what = f"{row['group']}: error with noise over that of the Gaussian process"
+            what = f"{row['group']}, noise: error over that of the Gaussian process"
             out.append(Figure(what, ratio, 1.0, False, "×"))
     named = pooled_faults(found["faults"])
-    clean = sum(count for name, (count, _) in named.items() if name.startswith("clean"))
-    out.append(Figure("clean tables with a fault named", clean, 0.0, False, ""))
+    clean = [counts for name, counts in named.items() if name.startswith("clean")]
+    what = f"clean tables with a fault named, of {sum(of for _, of in clean)}"
+    out.append(Figure(what, sum(count for count, _ in clean), 0.0, False, ""))
     for name, (count, of) in named.items():
         if name == "doubled" or name.startswith("exchanged"):
             out.append(Figure(f"{name}: named", 100 * count / of, 80.0, True, "%"))
-    for row in find(found["bounds"], split=0):
-        if row["group"] in large:
-            what = f"{row['group']}: settings within their bound"
-            out.append(Figure(what, 100 * row["within"], 78.0, True, "%"))
+    for split, rows in splits(found["bounds"]):
+        for group in large:
+            what = f"{group}, {split} split: settings within their bound"
+            out.append(Figure(what, 100 * within(find(rows, group=group)), 78.0, True, "%"))
     below = sum(row["below"] for row in found["bounds"])
     out.append(Figure("tables with a bound below its own runs", below, 0.0, False, ""))
     return out
 
 
-def is_large(row: dict[str, Any]) -> bool:
-    return row["tables"] >= LEAST_TABLES
+def error_goals(what: str, rows: Sequence[dict[str, Any]]) -> list[Figure]:
+    """Goals of the errors of one group, in one split or in several."""
+    mean = {name: mean_over(rows, name) for name in rows[0]["error"]}
+    best = min(value for name, value in mean.items() if name != "ours")
+    out = [
+        Figure(f"{what}: error over that of the best peer", mean["ours"] / best, 1.05, False, "×")
+    ]
+    if rows[0]["group"].endswith(", cores"):
+        if not rows[0]["split"]:
+            out.append(Figure(f"{what}: error", 100 * mean["ours"], 2.0, False, "%"))
+        known = 100 * float(np.mean([row["known"] for row in rows]))
+        worst = 100 * max(row["worst"] for row in rows)
+        out.append(Figure(f"{what}: error at known settings", known, 0.5, False, "%"))
+        out.append(Figure(f"{what}: worst of them", worst, 3.0, False, "%"))
+    return out
+
+
+def within(rows: Sequence[dict[str, Any]]) -> float:
+    """Share of settings within their bound, of all rows."""
+    return float(np.average([r["within"] for r in rows], weights=[r["settings"] for r in rows]))
 
 
 def pooled_faults(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
@@ -336,10 +345,8 @@ def errors_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def splits(rows: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Rows of the first split, and of the random ones."""
-    return [
-        ("first", [row for row in rows if not row["split"]]),
-        ("random", [row for row in rows if row["split"]]),
-    ]
+    first = [row for row in rows if not row["split"]]
+    return [("first", first), ("random", [row for row in rows if row["split"]])]
 
 
 def mean_over(rows: Sequence[dict[str, Any]], name: str) -> float:
@@ -375,11 +382,10 @@ def bounds_table(rows: Sequence[dict[str, Any]]) -> str:
     for split, some in splits(rows):
         for group in dict.fromkeys(row["group"] for row in some):
             own = find(some, group=group)
-            count = [row["settings"] for row in own]
-            within = np.average([row["within"] for row in own], weights=count)
-            margin = np.mean([row["margin"] for row in own])
+            margin = float(np.mean([row["margin"] for row in own]))
             new = own[0].get("new_runs_within", np.nan)
-            cells = [str(sum(count)), percent(within), percent(margin)]
+            settings = sum(row["settings"] for row in own)
+            cells = [str(settings), percent(within(own)), percent(margin)]
             lines.append([group, split, *cells, str(sum(r["below"] for r in own)), percent(new)])
     header = ["group", "split", "settings", "within", "median margin"]
     return markdown([*header, "tables with a bound below its own runs", "new runs within"], lines)
