@@ -260,7 +260,7 @@ def goals(found: dict[str, Any]) -> list[Figure]:
         figure
         for split, rows in splits(found["errors"])
         for group in large
-        for figure in error_goals(f"{group}, {split} split", find(rows, group=group))
+        for figure in error_goals(f"{group}, {split}", find(rows, group=group))
     ]
     for row in found["noise"]:
         if row["group"] in large:
@@ -268,15 +268,18 @@ def goals(found: dict[str, Any]) -> list[Figure]:
             what = f"{row['group']}, noise: error over that of the Gaussian process"
             out.append(Figure(what, ratio, 1.0, False, "×"))
     named = pooled_faults(found["faults"])
-    clean = [counts for name, counts in named.items() if name.startswith("clean")]
-    what = f"clean tables with a fault named, of {sum(of for _, of in clean)}"
-    out.append(Figure(what, sum(count for count, _ in clean), 0.0, False, ""))
+    plain = "clean, single", "clean, repeats"
+    timed = [name for name in named if name.startswith("clean") and name not in plain]
+    for what, names in (("without", plain), ("with", timed)):
+        count, of = np.sum([named[name] for name in names], axis=0).tolist()
+        what = f"clean tables {what} start times, of {of}: fault named"
+        out.append(Figure(what, count, 0.0, False, ""))
     for name, (count, of) in named.items():
         if name == "doubled" or name.startswith("exchanged"):
             out.append(Figure(f"{name}: named", 100 * count / of, 80.0, True, "%"))
     for split, rows in splits(found["bounds"]):
         for group in large:
-            what = f"{group}, {split} split: settings within their bound"
+            what = f"{group}, {split}: settings within their bound"
             out.append(Figure(what, 100 * within(find(rows, group=group)), 78.0, True, "%"))
     below = sum(row["below"] for row in found["bounds"])
     out.append(Figure("tables with a bound below its own runs", below, 0.0, False, ""))
@@ -339,14 +342,14 @@ def errors_table(rows: Sequence[dict[str, Any]]) -> str:
             known = np.mean([row["known"] for row in own]), max(row["worst"] for row in own)
             tables_ = f"{own[0]['tables']} {group}"
             lines.append([tables_, split, *cells, *map(percent, known)])
-    header = ["tables", "split", *PEERS, "ours", "ours, known: mean", "worst"]
+    header = ["tables", "known settings", *PEERS, "ours", "ours, known: mean", "worst"]
     return markdown(header, lines)
 
 
 def splits(rows: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Rows of the first split, and of the random ones."""
     first = [row for row in rows if not row["split"]]
-    return [("first", first), ("random", [row for row in rows if row["split"]])]
+    return [("first split", first), ("random splits", [row for row in rows if row["split"]])]
 
 
 def mean_over(rows: Sequence[dict[str, Any]], name: str) -> float:
@@ -387,7 +390,7 @@ def bounds_table(rows: Sequence[dict[str, Any]]) -> str:
             settings = sum(row["settings"] for row in own)
             cells = [str(settings), percent(within(own)), percent(margin)]
             lines.append([group, split, *cells, str(sum(r["below"] for r in own)), percent(new)])
-    header = ["group", "split", "settings", "within", "median margin"]
+    header = ["group", "known settings", "settings", "within", "median margin"]
     return markdown([*header, "tables with a bound below its own runs", "new runs within"], lines)
 
 

@@ -149,8 +149,8 @@ def test_results_are_stored_and_tabulated(sets, tmp_path, monkeypatch):
         assert row["below"] == 0
         assert row["within"] > 0.7
     text = page.read_text()
-    assert "| 1 programs, cores | first |" in text
-    assert "| clean tables with a fault named, of 12 | 0 | ≤ 0 | met |" in text
+    assert "| 1 programs, cores | first split |" in text
+    assert "| clean tables with start times, of 8: fault named | 0 | ≤ 0 | met |" in text
 
 
 def test_missing_sets_are_named_with_their_sources(sets, monkeypatch, capsys):
