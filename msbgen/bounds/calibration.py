@@ -26,7 +26,7 @@ from msbgen.bounds.choices import careful_log_time
 from msbgen.bounds.cliffs import cliff_errors
 from msbgen.bounds.growth import level_growth
 from msbgen.bounds.heldout import HeldOut
-from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, Widths
+from msbgen.bounds.widths import LEAST_WIDTH, BandWidths, DurationWidths, Widths
 from msbgen.core.conformal import (
     check_rate,
     conformal_quantile,
@@ -206,9 +206,11 @@ class Calibration:
         return self._memory[key]
 
     @cached_property
-    def _duration_widths(self) -> Widths:
-        held = self.held_out
+    def _duration_widths(self) -> Widths | DurationWidths:
+        held, durations = self.held_out, self.held_out.centre.durations
         error = held.log_time - held.left_out_rows.log_time[held.row]
+        if durations and durations.has_line and held.bounded == 0:
+            return DurationWidths(held, durations, error[:, None])
         return Widths(held, error[:, None], np.ones(len(error), dtype=bool))
 
     def _find_duration_offset(self, miscoverage: float) -> float:

@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bounds.growth import Growth
-from msbgen.bounds.heldout import Features, HeldOut
+from msbgen.bounds.heldout import Features, HeldOut, LeftOut
+from msbgen.trend.durations import Durations
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -188,6 +189,43 @@ class Widths:
         more = np.where(held.alone, np.maximum(self._runs - 1, 0), 0)
         freedom = np.bincount(held.context, more, minlength=n_known)
         return square / np.maximum(freedom, 1)[:, None], freedom > 0
+
+
+@dataclass(frozen=True, eq=False)
+class DurationWidths:
+    """Widths of durations that no counter explains: deviations of :mod:`msbgen.trend.durations`.
+
+    A context left out at an end of its range is extrapolated.  The deviation is larger there, so
+    that such errors do not widen the bounds between the levels.
+    """
+
+    held_out: HeldOut
+    durations: Durations
+    error: Floats  # (pairs, 1): log of measured over predicted durations
+
+    def at(self, features: Features) -> Floats:
+        """Widths at contexts, (q, 1)."""
+        if isinstance(features, LeftOut):
+            return self._left_out[:, None]
+        return self.durations.deviation(features.contexts)[:, None] + LEAST_WIDTH
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Errors of the left-out runs in widths, (pairs, 1)."""
+        return self.error / self._left_out[self.held_out.row][:, None]
+
+    @cached_property
+    def _left_out(self) -> Floats:
+        """Widths of the left-out predictions, (rows,)."""
+        held, durations = self.held_out, self.durations
+        out = durations.left_out_deviation[held.context] + LEAST_WIDTH
+        for rows in held.groups:
+            left = held.left_out[rows[0]]
+            if left.sum() > 1:
+                kept = np.flatnonzero(~left)
+                others = durations.refit(kept, durations.departure[kept])
+                out[rows] = others.deviation(durations.contexts[held.context[rows]]) + LEAST_WIDTH
+        return out
 
 
 @dataclass(frozen=True, eq=False)

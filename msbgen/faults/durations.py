@@ -35,14 +35,14 @@ def find_duration_faults(
 ) -> list[Fault]:
     """Faults of mean durations (n,) [s] of contexts (n, m), at most one of each kind.
 
-    Contexts started at `started` (n,) [s]; NaN where that is unknown.  Exchanges are looked for
-    where all start times are known, as durations alone are too weak evidence.
+    Runs started at `started` (n, runs) [s]; NaN where that is unknown.  Exchanges are looked for
+    where every context has a start time, as durations alone are too weak evidence.
     """
     model = Durations.fit(contexts, np.log(time), n_runs.astype(float), has_line=True)
     errors = np.abs(model.departure - model.left_out)
     suspects = np.sort(np.argsort(-errors, kind="stable")[:_SUSPECTS])
     found: list[Fault] = []
-    if np.isfinite(started).all():
+    if np.isfinite(started).any(axis=1).all():
         found += _exchange(model, suspects, started)
     return found or _departing(model, suspects, n_runs)
 
@@ -56,8 +56,9 @@ def _exchange(model: Durations, suspects: Indices, started: Floats) -> list[Faul
         row[list(pair)] = row[list(pair[::-1])]
     evidence = model.log_evidence(exchanged)
     log_odds = evidence[1:] - evidence[0] + np.log(PRIOR_ODDS / (n - 1))
-    # the visits of a regular sweep have one order, those of an irregular one any of n!
-    log_odds[: len(ordered)] += lgamma(n + 1)
+    # the visits of a regular sweep have one of few orders, those of an irregular one any of n!
+    orders = sum(1 for _ in _orders(model.contexts))
+    log_odds[: len(ordered)] += lgamma(n + 1) - np.log(orders)
     best = int(np.argmax(log_odds))
     if not log_odds[best] > 0.0:
         return []
@@ -73,11 +74,14 @@ def _exchange(model: Durations, suspects: Indices, started: Floats) -> list[Faul
 def exchange_in_order(contexts: Floats, started: Floats) -> list[tuple[int, int]]:
     """The pair of contexts (n, m) whose exchange puts all visits in order; empty without.
 
-    Visits are in order where, sorted by start times (n,), contexts are sorted by the levels of the
-    resources in turn, each upwards or downwards.
+    Visits are in order where, sorted by start times (n, runs), contexts are sorted by the levels of
+    the resources in turn, each upwards or downwards.  All runs must have the same order.
     """
-    visited = contexts[np.argsort(started, kind="stable")]
-    row = np.argsort(started, kind="stable")
+    rows = np.argsort(started[:, np.isfinite(started).all(axis=0)], axis=0, kind="stable")
+    if rows.shape[1] == 0 or (rows != rows[:, :1]).any():
+        return []
+    row = rows[:, 0]
+    visited = contexts[row]
     for keys in _orders(visited):
         place = np.empty(len(visited), dtype=np.int64)
         place[np.lexsort(keys)] = np.arange(len(visited))

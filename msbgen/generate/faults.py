@@ -306,9 +306,7 @@ def _faults_of_durations(
         return found
     runs = used.sum(axis=1)
     time = np.where(used, np.nan_to_num(amounts.totals[..., 0]), 0.0).sum(axis=1) / runs
-    first = np.where(used, started, np.inf).min(axis=1)
-    first = np.where(np.isfinite(first), first, np.nan)
-    return [*found, *find_duration_faults(amounts.contexts, time, runs, first)]
+    return [*found, *find_duration_faults(amounts.contexts, time, runs, started)]
 
 
 def _segment_amounts(amounts: _Amounts) -> Floats:

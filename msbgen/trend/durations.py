@@ -151,6 +151,43 @@ class Durations:
             errors += weight @ (solved.alpha / solved.precision)
         return self.departure - errors
 
+    def deviation(self, contexts: Floats) -> Floats:
+        """Standard deviation of the log duration of a new run at contexts (q, m), (q,).
+
+        Of the mixture of all hypotheses, with the noise of the run.
+        """
+        z, mean, square = self._coordinates.scaled(contexts), 0.0, 0.0
+        basis = self._basis(contexts, z)[:, None]  # (q, 1, p)
+        for (smoothness, length), rows in self._groups():
+            axes, (signal, noise, weight) = self._axes(smoothness, length), rows[:, 2:].T
+            across = _matern(z, self._z, smoothness, length) @ axes.towards  # (q, n)
+            variance = axes.variance(signal, noise)  # (g, n)
+            explained = signal**4 * (across**2 @ (1.0 / variance).T)
+            mean_of = signal**2 * (across @ (self._along(axes) / variance).T)
+            new = signal**2 + noise**2 - explained
+            if self.has_line:
+                scaled = axes.basis / variance[..., None]  # (g, n, p)
+                inverse = np.linalg.inv(axes.normal(scaled))
+                left = basis - signal[:, None] ** 2 * np.einsum("qn,gnp->qgp", across, scaled)
+                of_line = np.einsum("gpr,gnp,n->gr", inverse, scaled, self._along(axes))
+                mean_of = mean_of + np.einsum("qgp,gp->qg", left, of_line)
+                new = new + np.einsum("qgp,gpr,qgr->qg", left, inverse, left)
+            mean, square = mean + mean_of @ weight, square + (new + mean_of**2) @ weight
+        return np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    @cached_property
+    def left_out_deviation(self) -> Floats:
+        """Standard deviation of the log duration of a run given all other contexts, (n,)."""
+        mean, square = np.zeros(len(self.departure)), np.zeros(len(self.departure))
+        for (smoothness, length), rows in self._groups():
+            signal, noise, weight = rows[:, 2:].T
+            solved = self._solved(smoothness, length, signal, noise)
+            error = solved.alpha / solved.precision
+            # the precision holds the noise of the mean of all runs
+            of_run = 1.0 / solved.precision + noise[:, None] ** 2 * (1.0 - 1.0 / self.weight)
+            mean, square = mean + weight @ error, square + weight @ (of_run + error**2)
+        return np.sqrt(np.maximum(square - mean**2, 0.0))
+
     @cached_property
     def _fitted(self) -> tuple[dict[tuple[float, float], Floats], Floats]:
         """Mean coefficients (n,) of each covariance, and those of the line, (1 + 2m,)."""
@@ -161,14 +198,20 @@ class Durations:
                 of_line += weight @ solved.line
         return coefficients, of_line
 
-    def _every(self) -> list[tuple[_Solved, Floats]]:
+    def _every(self) -> Iterator[tuple[_Solved, Floats]]:
         """Each covariance solved for its hypotheses, and their probabilities."""
+        for (smoothness, length), rows in self._groups():
+            yield self._solved(smoothness, length, rows[:, 2], rows[:, 3]), rows[:, 4]
+
+    def _groups(self) -> Iterator[tuple[tuple[float, float], Floats]]:
+        """Smoothness and length scale of each covariance, and its hypotheses (g, 5)."""
         kinds, group = np.unique(self.hypotheses[:, :2], axis=0, return_inverse=True)
-        out = []
         for g, (smoothness, length) in enumerate(kinds.tolist()):
-            rows = self.hypotheses[group.ravel() == g]
-            out.append((self._solved(smoothness, length, rows[:, 2], rows[:, 3]), rows[:, 4]))
-        return out
+            yield (smoothness, length), self.hypotheses[group.ravel() == g]
+
+    def _along(self, axes: _Axes) -> Floats:
+        """Departures along the axes, (n,)."""
+        return (self.departure - self._middle) @ axes.towards
 
     @cached_property
     def _coordinates(self) -> Coordinates:
@@ -207,7 +250,7 @@ class Durations:
         """The normal equations of one covariance for deviations (g,) of process and run."""
         axes = self._axes(smoothness, length)
         variance = axes.variance(signal, noise)
-        white = ((self.departure - self._middle) @ axes.towards) / variance  # (g, n)
+        white = self._along(axes) / variance  # (g, n)
         precision = (1.0 / variance) @ (axes.towards**2).T
         scaled = axes.basis / variance[..., None]  # (g, n, p)
         inverse = np.linalg.inv(axes.normal(scaled))

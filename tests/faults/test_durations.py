@@ -7,7 +7,7 @@ from msbgen.faults.durations import exchange_in_order, find_duration_faults
 
 GRID = np.array([[x, y] for x in (1.0, 2.0, 4.0) for y in (10.0, 20.0, 40.0)])
 CORES = np.array([[1.0], [2.0], [4.0], [8.0], [16.0], [32.0]])
-UNKNOWN = np.full(6, np.nan)
+UNKNOWN = np.full((6, 1), np.nan)
 SINGLE = np.ones(6, dtype=np.int64)
 
 
@@ -16,29 +16,29 @@ SINGLE = np.ones(6, dtype=np.int64)
 def test_an_exchange_in_an_ordered_sweep_is_found(order, columns):
     started = np.empty(9)
     started[np.lexsort((GRID[:, columns[1]], order * GRID[:, columns[0]]))] = np.arange(9.0)
-    assert exchange_in_order(GRID, started) == []
+    assert exchange_in_order(GRID, started[:, None]) == []
     started[[2, 6]] = started[[6, 2]]
-    assert sorted(exchange_in_order(GRID, started)[0]) == [2, 6]
+    assert sorted(exchange_in_order(GRID, started[:, None])[0]) == [2, 6]
 
 
 def test_an_irregular_order_shows_no_exchange():
-    assert exchange_in_order(GRID, np.random.default_rng(0).permutation(9).astype(float)) == []
+    assert exchange_in_order(GRID, np.random.default_rng(0).permutation(9)[:, None] + 0.0) == []
 
 
 def test_an_exchange_that_start_times_support_is_corrected():
     seconds, started = 64.0 / CORES[:, 0], np.arange(6.0)
     for values in (seconds, started):
         values[[1, 3]] = values[[3, 1]]
-    (fault,) = find_duration_faults(CORES, seconds, SINGLE, started)
+    (fault,) = find_duration_faults(CORES, seconds, SINGLE, started[:, None])
     assert (fault.kind, fault.contexts, fault.is_doubt) == ("exchanged", (1, 3), False)
 
 
 def test_an_exchange_that_only_durations_support_is_a_doubt():
     seconds, started = 64.0 / CORES[:, 0], np.array([3.0, 0.0, 5.0, 1.0, 4.0, 2.0])
     seconds[[1, 4]] = seconds[[4, 1]]
-    (fault,) = find_duration_faults(CORES, seconds, SINGLE, started)
+    (fault,) = find_duration_faults(CORES, seconds, SINGLE, started[:, None])
     assert (fault.kind, fault.contexts, fault.is_doubt) == ("exchanged", (1, 4), True)
-    assert find_duration_faults(CORES, 64.0 / CORES[:, 0], SINGLE, started) == []
+    assert find_duration_faults(CORES, 64.0 / CORES[:, 0], SINGLE, started[:, None]) == []
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_single_run_that_departs_is_named_and_repeats_are_not():
     seconds = 10.0 / levels[:, 0]
     seconds[5] *= 3.0
     (fault,) = find_duration_faults(
-        levels, seconds, np.ones(12, dtype=np.int64), np.full(12, np.nan)
+        levels, seconds, np.ones(12, dtype=np.int64), np.full((12, 1), np.nan)
     )
     assert (fault.kind, fault.contexts, fault.is_doubt) == ("slow", (5,), True)
     assert fault.factor == pytest.approx(3.0, rel=0.1)
-    assert find_duration_faults(levels, seconds, np.full(12, 3), np.full(12, np.nan)) == []
+    assert find_duration_faults(levels, seconds, np.full(12, 3), np.full((12, 1), np.nan)) == []
