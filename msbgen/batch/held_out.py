@@ -58,9 +58,12 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset | None, rate: float) -> 
         missing = Unavailable(f"No bounds: {error}")
         return lambda contexts: missing
 
-    def bound(contexts: Floats) -> Bounds:
-        beyond = calibrated.beyond(contexts)
-        return Bounds(rate, calibrated.duration_bound(contexts, rate), beyond)
+    def bound(contexts: Floats) -> Bounds | Unavailable:
+        try:
+            bounds = calibrated.duration_bound(contexts, rate)
+        except MeasurementError as error:  # only the measured context has a bound
+            return Unavailable(f"No bounds: {error}")
+        return Bounds(rate, bounds, calibrated.beyond(contexts))
 
     return bound
 

@@ -40,7 +40,7 @@ def refit_levels(held: HeldOut, distribution: ProfileDistribution) -> HeldOut:
     are close, and all rows are as before.
     """
     contexts = distribution.contexts
-    if are_many(contexts) or not held.levels:
+    if are_many(contexts) or not held.n_contexts or not held.levels:
         return held
     means, predicted = distribution.known_states(), held.predicted.copy()
     weight = np.where(held.alone, held.weight, 0.0)
