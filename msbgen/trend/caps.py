@@ -22,18 +22,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.lazy import lazy_module
-from msbgen.trend.erfc import BEYOND, scaled_erfc
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import UNKNOWN, Problem, SmoothingParameters
 from msbgen.trend.search import LENGTHS
 
 _kernels = lazy_module("msbgen.trend._kernels")
+special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 # Counter, resource, and rate per level of a cap.
 Rate = tuple[int, int, float]
 
+# From here on erfc is below the rounding of 1.
+_BEYOND = 6.5
 # Times below this count as this [s], and ratios of times.
 _LEAST_TIME = 1e-200
 # Below this share a time determines no free time; the noise of the free time is that over it.
@@ -100,7 +102,7 @@ def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Fl
     with np.errstate(over="ignore"):
         ratio = np.maximum(least, _LEAST_TIME) / np.maximum(free, _LEAST_TIME)
     log_ratio = np.log(np.maximum(ratio, _LEAST_TIME, out=ratio), out=ratio)
-    near = np.abs(log_ratio) <= width * (BEYOND * np.sqrt(2.0) + 0.5 * width)
+    near = np.abs(log_ratio) <= width * (_BEYOND * np.sqrt(2.0) + 0.5 * width)
     free, least, width = free[near], least[near], width[near]
     deviation = log_ratio[near] / (width * np.sqrt(2.0))
     half = width * (0.5 * np.sqrt(0.5))
@@ -108,8 +110,8 @@ def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Fl
     # exponential: free · exp(−below²) = least · exp(−above²)
     below, above = deviation - half, -(deviation + half)
     density = 0.5 * free * np.exp(-(below**2))
-    part = _reflected(density * scaled_erfc(np.abs(below)), below, free)
-    near_time = part + _reflected(density * scaled_erfc(np.abs(above)), above, least)
+    part = _reflected(density * special.erfcx(np.abs(below)), below, free)
+    near_time = part + _reflected(density * special.erfcx(np.abs(above)), above, least)
     time[near], share[near] = near_time, part / np.maximum(near_time, 1e-300)
     return time, share
 
