@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import fidelity_many
+import fidelity_predictive
 import fidelity_scores as fidelity
 import numpy as np
 from tables import (
+    PROFILES,
     RESULTS,
     TASKS,
     markdown,
@@ -298,6 +300,36 @@ def tabulate_many(content: dict[str, Any]) -> Tables:
     return {"many": markdown(["approximated / exact", *content["programs"]], rows)}
 
 
+def measure_predictive() -> dict[str, Any]:
+    """Ranges of samples beside new runs, of every trace."""
+    names = sorted(path.stem for path in (PROFILES / "traces").glob("*.nc"))
+    return {"programs": {name: fidelity_predictive.predictive(name) for name in names}}
+
+
+def tabulate_predictive(content: dict[str, Any]) -> Tables:
+    """Shares of runs within the ranges, and widths over the narrowest, by program."""
+    rows = []
+    for name, designs in content["programs"].items():
+        cells = [name]
+        for result in designs.values():
+            cells += [f"{100 * result['held']:.1f} %", f"{100 * result['held as known']:.1f} %"]
+            cells.append(f"{result['relative width']:.2f}")
+        rows.append(cells)
+    header = ["program"]
+    for design in fidelity_predictive.DESIGNS:
+        header += [f"{design}: within", "as known", "width"]
+    held = np.array(
+        [
+            [[one["held"], one["held as known"], one["relative width"]] for one in designs.values()]
+            for designs in content["programs"].values()
+        ]
+    ).mean(axis=0)
+    mean = ["mean"]
+    for within, as_known, width in held:
+        mean += [f"{100 * within:.1f} %", f"{100 * as_known:.1f} %", f"{width:.2f}"]
+    return {"predictive": markdown(header, [*rows, mean])}
+
+
 def tabulate_real(content: dict[str, Any]) -> Tables:
     rows = []
     for name, result in content["programs"].items():
@@ -329,6 +361,7 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[dict], Tables], 
     "designs": (measure_designs, tabulate_designs, "fidelity-designs"),
     "few": (measure_few, tabulate_few, "fidelity-few"),
     "many": (measure_many, tabulate_many, "fidelity-many"),
+    "predictive": (measure_predictive, tabulate_predictive, "fidelity-predictive"),
     "real": (measure_real, tabulate_real, "real"),
 }
 

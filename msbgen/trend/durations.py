@@ -296,14 +296,15 @@ class _Solved:
 
 def _matern(z: Floats, other: Floats, smoothness: float, length: float) -> Floats:
     """Product over the resources of Matérn correlations, (q, m), (n, m) -> (q, n)."""
-    scaled = np.sqrt(2.0 * smoothness) * np.abs(z[:, None] - other) / length
-    correlation = np.exp(-scaled.sum(axis=2))
-    if smoothness > 0.5:
-        polynomial = 1.0 + scaled
-        if smoothness > 1.5:
-            polynomial += scaled**2 / 3.0
-        correlation *= polynomial.prod(axis=2)
-    return correlation
+    correlation, distance = np.ones((len(z), len(other))), np.zeros((len(z), len(other)))
+    for column, of_other in zip(z.T, other.T):
+        step = np.sqrt(2.0 * smoothness) / length * np.abs(column[:, None] - of_other)
+        distance += step
+        if smoothness == 1.5:
+            correlation *= 1.0 + step
+        elif smoothness == 2.5:
+            correlation *= 1.0 + step + step**2 / 3.0
+    return correlation * np.exp(-distance)
 
 
 def _log_prior(value: Floats | float, prior: tuple[float, float]) -> Floats:
