@@ -1,6 +1,7 @@
 """CSV tables of contexts, plans and bounds."""
 
 import csv
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,64 +89,64 @@ def read_plan(
             f"{name}: line {first} is {shown(header)}; a header with the resources "
             f"'{','.join(resources)}', without units and separated by commas, is wanted."
         )
-    seen: dict[tuple[float, ...], int] = {}
-    wanted: list[int] = []
-    groups: list[Groups] = []
-    again: list[bool] = []
-    numbers = [column for column in header if column != GROUPS_COLUMN]
+    if not rest:
+        raise ProfileError(f"{name}: there are no contexts below the header; list some.")
+    lines = [line for line, _ in rest]
     for line, cells in rest:
-        check_width(f"{name}: line {line}", cells, len(header))
-        given = dict(zip(header, cells))
-        grouped = given.pop(GROUPS_COLUMN, "")
-        for resource, words in labels.items():
-            if words and resource in given:
-                if given[resource] not in words:
+        if len(cells) != len(header):
+            check_width(f"{name}: line {line}", cells, len(header))
+    texts = {column: [cells[k] for _, cells in rest] for k, column in enumerate(header)}
+    grouped = texts.pop(GROUPS_COLUMN, [""] * len(rest))
+    for resource, words in labels.items():
+        if words and resource in texts:
+            codes = {word: str(code) for code, word in enumerate(words, 1)}
+            for line, word in zip(lines, texts[resource]):
+                if word not in codes:
                     raise ProfileError(
-                        f"{name}: line {line} has {shown([given[resource]])} in '{resource}'; one "
+                        f"{name}: line {line} has {shown([word])} in '{resource}'; one "
                         f"of {', '.join(words)} is wanted."
                     )
-                given[resource] = str(1 + list(words).index(given[resource]))
-        values = _numbers(list(given.values()))
-        if len(values) != len(numbers):
-            raise ProfileError(
-                f"{name}: line {line} is {shown(cells)}; {len(numbers)} finite numbers are wanted."
-            )
-        groups.append(_groups(grouped, f"{name}: line {line}"))
-        row = dict(zip(numbers, values))
-        context = tuple(row[resource] for resource in resources)
-        if context in seen:
+            texts[resource] = [codes[word] for word in texts[resource]]
+    numbers = {column: np.array([_number(cell) for cell in texts[column]]) for column in texts}
+    finite = np.all([np.isfinite(column) for column in numbers.values()], axis=0)
+    if not finite.all():
+        line, cells = rest[int(np.argmin(finite))]
+        raise ProfileError(
+            f"{name}: line {line} is {shown(cells)}; {len(numbers)} finite numbers are wanted."
+        )
+    groups = [
+        _groups(cell, f"{name}: line {line}") if cell else () for line, cell in zip(lines, grouped)
+    ]
+    contexts = np.column_stack([numbers[resource] for resource in resources])
+    seen: dict[tuple[float, ...], int] = {}
+    for line, context in zip(lines, map(tuple, contexts.tolist())):
+        if seen.setdefault(context, line) != line:
             raise ProfileError(
                 f"{name}: line {line} repeats the context of line {seen[context]}; drop one."
             )
-        seen[context] = line
-        count = row.get("runs", runs)
-        if not 1 <= count <= _MOST_RUNS or count != int(count):
-            raise ProfileError(
-                f"{name}: line {line} asks for {count:g} runs; a whole number from 1 to "
-                f"{_MOST_RUNS} is wanted."
-            )
-        wanted.append(int(count))
-        if row.get(AGAIN_COLUMN, 0) not in (0, 1):
-            raise ProfileError(
-                f"{name}: line {line} has {row[AGAIN_COLUMN]:g} in '{AGAIN_COLUMN}'; 1, where old "
-                f"runs are to go, or 0 is wanted."
-            )
-        again.append(row.get(AGAIN_COLUMN) == 1)
-    if not seen:
-        raise ProfileError(f"{name}: there are no contexts below the header; list some.")
+    wanted = numbers.get("runs", np.full(len(rest), float(runs)))
+    counted = (wanted >= 1) & (wanted <= _MOST_RUNS) & (wanted == np.floor(wanted))
+    if not counted.all():
+        i = int(np.argmin(counted))
+        raise ProfileError(
+            f"{name}: line {lines[i]} asks for {wanted[i]:g} runs; a whole number from 1 to "
+            f"{_MOST_RUNS} is wanted."
+        )
+    again = numbers.get(AGAIN_COLUMN, np.zeros(len(rest)))
+    marked = np.isin(again, (0, 1))
+    if not marked.all():
+        i = int(np.argmin(marked))
+        raise ProfileError(
+            f"{name}: line {lines[i]} has {again[i]:g} in '{AGAIN_COLUMN}'; 1, where old runs are "
+            f"to go, or 0 is wanted."
+        )
     return PlannedContexts(
-        np.array(list(seen)),
-        np.array(wanted, dtype=np.int64),
-        tuple(groups),
-        tuple(seen.values()),
-        np.array(again),
+        contexts, wanted.astype(np.int64), tuple(groups), tuple(lines), again == 1
     )
 
 
 def _groups(cell: str, at: str) -> Groups:
-    """Groups of counters as a plan's cell lists them; none where it is empty."""
-    if not cell:
-        return ()
+    """Groups of counters as a plan's cell, which is not empty, lists them."""
     groups = tuple(tuple(part.split()) for part in cell.split(";"))
     if not all(group and len(set(group)) == len(group) for group in groups):
         raise ProfileError(
@@ -186,9 +187,9 @@ def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple
         with path.open(encoding="utf-8-sig", newline="") as stream:
             table = csv.reader(stream, delimiter=separator)
             return [
-                (table.line_num, [_unmarked(cell.strip()) for cell in cells])
+                (table.line_num, stripped)
                 for cells in table
-                if any(map(str.strip, cells))
+                if any(stripped := [_unmarked(cell.strip()) for cell in cells])
             ]
     except UnicodeDecodeError:
         decoded = path.read_text(encoding="utf-8", errors="replace")
@@ -222,10 +223,9 @@ def check_width(place: str, cells: Sequence[str], header: int, least: int | None
         )
 
 
-def _numbers(cells: Sequence[str]) -> list[float]:
-    """Cells as finite numbers; empty where one of them is not."""
-    values = [float(cell) if _NUMBER.fullmatch(cell) else np.nan for cell in cells]
-    return values if np.all(np.isfinite(values)) else []
+def _number(cell: str) -> float:
+    """A cell as a number; NaN where it is none."""
+    return float(cell) if _NUMBER.fullmatch(cell) else math.nan
 
 
 def shown(cells: Sequence[str]) -> str:
