@@ -5,7 +5,8 @@ in all but one of them a smooth part (Matérn) of some length scale and amplitud
 are averaged by the probabilities of the processes, of which the constant has one half before the
 differences are seen: small differences between contexts that the runs cannot exclude widen the
 band.  The noise of a context is that of its runs with their labels permuted, and the band is as
-wide as the largest deviation of draws from the processes, and as that of permuted runs.
+wide as the largest deviation of draws from the processes, and as that of permuted runs.  Where
+contexts are many, the differences of neighbours are averaged first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from msbgen.compare.ratio import Differences
 from msbgen.compare.usual import PRIOR_FREEDOM, mean_by_side, sides
 from msbgen.compare.variances import shrink
+from msbgen.core.contexts import MOST_EXACT, are_many, representative_contexts
 from msbgen.trend.coordinates import Coordinates, default_names
 from msbgen.trend.covariance import matern
 
@@ -29,6 +31,8 @@ Correlations = Mapping[float, Floats]
 # Length scales, of coordinates that span one, and amplitudes over the noise that are compared.
 _LENGTHS = (0.3, 0.8, 2.5)
 _AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+# Contexts whose ratios are predicted at a time.
+_AT_ONCE = 5000
 # Draws for the simultaneous band, and the most contexts of a draw.
 _DRAWS, _MOST_DRAWN = 2000, 400
 # Processes of a smaller probability are left out.
@@ -53,22 +57,24 @@ def ratios_everywhere(
     names = default_names(differences.contexts)
     coordinates = Coordinates.of(names, differences.contexts)
     known, asked = coordinates.scaled(differences.contexts), coordinates.scaled(targets)
-    value = differences.value
-    among_known, to_asked = _correlations(known, known), _correlations(known, asked)
     noise = _steady(differences, differences.positive_variance())
-    processes = _processes(among_known, value, noise)
+    joined = _joined(differences.contexts, known, noise)
+    places, value = joined @ known, joined @ differences.value
+    among_known = _correlations(places, places)
+    processes = _processes(among_known, value, joined**2 @ noise)
     weights = _probabilities(processes, value[None])
-    usual = _averaged(processes, weights, among_known, value[None])[0][0]
+    usual = _averaged_at(known, processes, weights, places, value[None])[0][0]
     permuted = differences.permuted_values(usual)
     if len(permuted) and not differences.from_neighbours:
         # labels do not change this noise: versions whose runs are in one mode each have it, too
         noise = _steady(differences, (permuted**2).mean(axis=0))
-        processes = _processes(among_known, value, noise)
+        processes = _processes(among_known, value, joined**2 @ noise)
         weights = _probabilities(processes, value[None])
-    mean, deviation = (part[0] for part in _averaged(processes, weights, to_asked, value[None]))
+    found = _averaged_at(asked, processes, weights, places, value[None])
+    mean, deviation = (part[0] for part in found)
     # the process is smooth: the largest deviation of many contexts is that of some of them
     some = rng.permutation(len(asked))[:_MOST_DRAWN]
-    to_some = {length: part[:, some] for length, part in to_asked.items()}
+    to_some = _correlations(places, asked[some])
     among_some = _correlations(asked[some], asked[some])
     centre, scale = mean[some], np.maximum(deviation[some], 1e-300)
     largest = []
@@ -78,6 +84,7 @@ def ratios_everywhere(
             largest.append((np.abs(drawn) / scale).max(axis=1))
     sizes = np.concatenate(largest)
     if len(permuted):
+        permuted = permuted @ joined.T
         of_each = _probabilities(processes, permuted)
         apart, spread = _averaged(processes, of_each, to_some, permuted)
         deviations = (np.abs(apart) / np.maximum(spread, 1e-300)).max(axis=1)
@@ -91,6 +98,22 @@ def ratios_everywhere(
         z = float(np.quantile(sizes, confidence))
     half = z * deviation
     return np.exp(mean), np.exp(mean - half), np.exp(mean + half)
+
+
+def _joined(contexts: Floats, scaled: Floats, noise: Floats) -> Floats:
+    """Weights (groups, n) of the contexts of each group, which sum to 1.
+
+    Each of a few contexts is a group.  Many are grouped with the nearest of some of them, and
+    weighed by their precision.
+    """
+    if not are_many(contexts):
+        return np.eye(len(contexts))
+    from scipy.spatial import KDTree  # imported here, as few comparisons need it
+
+    centres = representative_contexts(contexts, MOST_EXACT)
+    group = KDTree(scaled[centres]).query(scaled)[1]
+    weights = np.where(group == np.arange(len(centres))[:, None], 1.0 / noise, 0.0)
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _steady(differences: Differences, noise: Floats) -> Floats:
@@ -180,6 +203,18 @@ def _averaged(
         mean = mean + weight * predicted
         square = square + weight * (np.maximum(variance, 0.0) + predicted**2)
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def _averaged_at(
+    asked: Floats, processes: Sequence[_Process], weights: Floats, places: Floats, values: Floats
+) -> tuple[Floats, Floats]:
+    """As :func:`_averaged`, at scaled coordinates (q, m) where rows (p, n) are at `places`."""
+    parts = [
+        _averaged(processes, weights, _correlations(places, block), values)
+        for block in np.array_split(asked, -(-len(asked) // _AT_ONCE))
+    ]
+    mean, deviation = (np.concatenate(part, axis=1) for part in zip(*parts))
+    return mean, deviation
 
 
 def _correlations(z: Floats, other: Floats) -> Correlations:

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from msbgen.compare import permuted
+from msbgen.compare import band, permuted
 from msbgen.compare.band import ratios_everywhere
 from msbgen.compare.ratio import POWER, Differences, Ratio
+from msbgen.core import contexts as few_or_many
 from msbgen.core.errors import MeasurementError
 
 GRID = np.array([[w, f] for w in (4.0, 8.0, 12.0) for f in (1.2, 1.8, 2.3)])
@@ -204,3 +205,20 @@ def test_the_band_is_as_wide_as_the_largest_deviations_of_permuted_runs(monkeypa
         value, _, high = ratios_everywhere(differences, GRID, 0.95, np.random.default_rng(0))
         widths.append(np.log(high / value).mean())
     assert widths[1] > 1.2 * widths[0]
+
+
+def test_groups_of_many_contexts_have_the_band_of_all(monkeypatch):
+    places = np.array([[w, f] for w in range(1, 16) for f in range(16)], dtype=float)
+    change = 0.03 * np.sin(places[:, 0] / 4)
+    old, new = times(3, contexts=len(places), runs=2)
+    new = new * (old.mean(axis=1) / new.mean(axis=1) * np.exp(change))[:, None]
+    differences = Differences.of(places, old, new)
+    bands = []
+    for most in (len(places), 100):
+        monkeypatch.setattr(few_or_many, "MOST_EXACT", most)
+        monkeypatch.setattr(band, "MOST_EXACT", most)
+        bands.append(ratios_everywhere(differences, places, 0.95, np.random.default_rng(0)))
+    widths = [np.log(high / low).mean() for _, low, high in bands]
+    errors = [np.abs(np.log(value) - change).mean() for value, _, _ in bands]
+    assert widths[1] == pytest.approx(widths[0], rel=0.1)
+    assert max(errors) < 0.2 * np.abs(change).mean()
