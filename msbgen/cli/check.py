@@ -3,7 +3,16 @@
 import argparse
 from pathlib import Path
 
-from msbgen.cli.options import UsageError, Verbs, check_files, duration, new_verb, show, show_lines
+from msbgen.cli.options import (
+    Progress,
+    UsageError,
+    Verbs,
+    check_files,
+    duration,
+    new_verb,
+    show,
+    show_lines,
+)
 
 
 def add(verbs: Verbs) -> None:
@@ -54,7 +63,8 @@ def run(options: argparse.Namespace) -> None:
     warnings, notes = list(findings.warnings), []
     if not findings.errors:
         show(schema.describe_profiles(dataset))
-        found = faults.known_faults(dataset)
+        with Progress("looking for faults") as step:
+            found = faults.known_faults(dataset, step)
         sound = faults.without_absurd_counts(dataset, found)  # reported below
         show_lines(partial.describe_partial(dataset))
         show_lines(progress_counters.describe_progress_counters(sound))

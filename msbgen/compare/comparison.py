@@ -58,7 +58,8 @@ def compare_profiles(
     rng : numpy.random.Generator or int
         Permutations and draws, or their seed; equal seeds give equal results.
     progress : callable, optional
-        Called with the number of models that are fitted, and their total.
+        Called with (done, total): models that are fitted, or parts of many contexts in which
+        faults are detected, of one version after the other.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def compare_profiles(
             course=None,
             **described,
         )
-    pair = pair_profiles(old, new, shared)
+    pair = pair_profiles(old, new, shared, progress)
     share = None if weights is None else _normalised(weights, old, pair.rows)
     differences = Differences.of(
         pair.columns, pair.old.duration, pair.new.duration, are_paired=pair.are_paired

@@ -19,6 +19,7 @@ from msbgen.compare.notes import (
 from msbgen.compare.suspects import cut_contexts, faulty_contexts
 from msbgen.compare.versions import VersionRuns, common_interval
 from msbgen.core.errors import MeasurementError
+from msbgen.core.machine import OnProgress
 from msbgen.core.words import number_of
 from msbgen.data.schema import (
     CPU_TIMES,
@@ -98,10 +99,12 @@ class Pair:
         return np.minimum(np.maximum(*shares), 1.0)
 
 
-def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
+def pair_profiles(
+    old: xr.Dataset, new: xr.Dataset, shared: Shared, progress: OnProgress | None = None
+) -> Pair:
     """The runs of two datasets in the contexts and counters that they share.
 
-    Faults in a version are left out of both.
+    Faults in a version are left out of both; `progress` is that of their detection in each.
 
     Raises
     ------
@@ -109,7 +112,7 @@ def pair_profiles(old: xr.Dataset, new: xr.Dataset, shared: Shared) -> Pair:
         Faults leave no shared context.
     """
     rows = shared.old_rows, shared.new_rows
-    findings = known_faults(old), known_faults(new)
+    findings = known_faults(old, progress), known_faults(new, progress)
     cut = cut_contexts((old, new), findings, rows)
     faulty = [faulty_contexts(found, part) for found, part in zip(findings, rows)]
     versions = [

@@ -159,7 +159,9 @@ class FaultModel:
         """The further hypotheses of largest log odds, best first."""
         slow, bad, exchanged = self.log_odds(explanation)
         every = np.concatenate([slow, bad, exchanged.ravel()])
-        top = np.argsort(-every, kind="stable")[:count]
+        last = np.partition(-every, min(count, len(every)) - 1)[:count].max()
+        largest = np.flatnonzero(-every <= last)
+        top = largest[np.argsort(-every[largest], kind="stable")][:count]
         return [(float(every[t]), self._hypothesis(int(t))) for t in top if np.isfinite(every[t])]
 
     def _hypothesis(self, t: int) -> Hypothesis:

@@ -55,16 +55,16 @@ class Roofline:
 
     def excess(self, contexts: Floats, state: Floats) -> Floats:
         """Time [s] that caps add to each bin of contexts, (n, bins)."""
-        free, least = self._free(contexts, state), _least_time(self.rates, contexts, state)
-        return np.maximum(throttled(free, least, self.width)[0] - free, 0.0)
+        return self._added(self._free(contexts, state), _least_time(self.rates, contexts, state))
 
     def excess_of_every_pair(self, contexts: Floats, state: Floats) -> Floats:
         """Added time [s] of measurements (columns) at the levels of contexts (rows), (n, n)."""
-        levels = np.broadcast_to(contexts[:, None], (len(contexts), *contexts.shape))
-        every = self.model.predict_every_pair(contexts, np.swapaxes(state[..., 1:], 0, 1))
-        free = np.moveaxis(every, 0, 2)
-        least = _least_time(self.rates, levels, state[None])
-        return np.maximum(throttled(free, least, self.width)[0] - free, 0.0).sum(axis=2)
+        counts = np.ascontiguousarray(np.swapaxes(state[..., 1:], 0, 1))
+        rows = []
+        for level in contexts:  # one at a time: arrays of all pairs are larger than the caches
+            free = self.model.predict_every_pair(level[None], counts)[:, 0].T
+            rows.append(self._added(free, _least_time(self.rates, level, state)).sum(axis=1))
+        return np.array(rows)
 
     def variance(self, contexts: Floats, state: Floats) -> Floats:
         """Variance of the logarithm of each context's time, by the uncertainty of caps, (n,)."""
@@ -78,6 +78,10 @@ class Roofline:
         """Time [s] of each context under caps, (n,)."""
         least = _least_time(self.rates, contexts, state)
         return throttled(self._free(contexts, state), least, self.width)[0].sum(axis=1)
+
+    def _added(self, free: Floats, least: Floats) -> Floats:
+        """Time [s] that caps with these least times add to the time without them."""
+        return np.maximum(throttled(free, least, self.width)[0] - free, 0.0)
 
     def _free(self, contexts: Floats, state: Floats) -> Floats:
         """Time [s] of each bin without caps, (n, bins)."""

@@ -96,15 +96,16 @@ def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Fl
     Free and least times are not negative [s]; `width` > 0 is the standard deviation of log X.  The
     shapes must broadcast.
     """
-    free, least, width = np.broadcast_arrays(free, least, np.asarray(width, dtype=float))
+    spread = np.asarray(width, dtype=float)
+    free, least, width = np.broadcast_arrays(free, least, spread)
     # far from the knee, time is the larger one of both up to rounding
     time, share = np.maximum(free, least), (free > least).astype(float)
-    with np.errstate(over="ignore"):
-        ratio = np.maximum(least, _LEAST_TIME) / np.maximum(free, _LEAST_TIME)
-    log_ratio = np.log(np.maximum(ratio, _LEAST_TIME, out=ratio), out=ratio)
-    near = np.abs(log_ratio) <= width * (_BEYOND * np.sqrt(2.0) + 0.5 * width)
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = np.exp(spread * (_BEYOND * np.sqrt(2.0) + 0.5 * spread))
+        near = (least <= reach * free) & (free <= reach * least)
     free, least, width = free[near], least[near], width[near]
-    deviation = log_ratio[near] / (width * np.sqrt(2.0))
+    ratio = np.maximum(least, _LEAST_TIME) / np.maximum(free, _LEAST_TIME)
+    deviation = np.log(ratio) / (width * np.sqrt(2.0))
     half = width * (0.5 * np.sqrt(0.5))
     # time = (free · erfc(below) + least · erfc(above)) / 2, and both terms have the same
     # exponential: free · exp(−below²) = least · exp(−above²)

@@ -83,4 +83,7 @@ def test_faults_of_many_contexts_are_found_in_blocks(few_are_many, many, monkeyp
     spoiled = spoilt(many, slow=[(9, 1.5)], exchanged=[(2, 60)])
     kinds = {(fault.kind, *sorted(fault.contexts)) for fault in known_faults(spoiled)}
     assert kinds == {("slow", 9), ("exchanged", 2, 60)}
-    assert not known_faults(many)
+    parts: list[tuple[int, int]] = []
+    assert not known_faults(many, lambda *part: parts.append(part))
+    blocks = -(-len(MANY) // 32)
+    assert parts == [(done, blocks) for done in range(1, blocks + 1)]
