@@ -373,7 +373,9 @@ def plan_contexts(
     spent = 0.0
     if isinstance(source, ProfileModel):
         durations = source.distribution.duration
-        spent = float(np.nansum(np.nanmean(durations, axis=1))) + overhead * len(durations)
+        runs = np.isfinite(durations).sum(axis=1)  # 0 where all of them are faulty
+        means = np.nansum(durations, axis=1) / np.maximum(runs, 1)
+        spent = float(means.sum()) + overhead * len(durations)
     allowed = _allowed(axes, candidates, names)
     again = np.array(_again(source, axes, allowed), dtype=np.int64)
     seconds = least_runs * prior.cost[again] + overhead

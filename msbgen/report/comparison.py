@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.errors import printable
 from msbgen.data.schema import level_text
 from msbgen.report.formatting import shortened
 
@@ -153,7 +154,7 @@ def notes_of(values: Values) -> list[str]:
             f"{counts[0]} old and {counts[1]} new runs had a slowed-down part and were left out; "
             f"the numbers differ (p = {values['stretched_p']:.2g}), which may be the change."
         )
-    return [*out, *values["notes"]]
+    return [*out, *map(printable, values["notes"])]
 
 
 def text_of(comparisons: Sequence[Values]) -> str:

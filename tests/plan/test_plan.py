@@ -1,5 +1,6 @@
 """Plans from a model and from nothing, budgets and levels."""
 
+import warnings
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -313,6 +314,9 @@ def test_a_faulty_run_beside_others_is_not_repeated_first(gzip):
     assert [again(stretched), again(count), again(stretched, count)] == [0, 0, 0]
     duration[5, [0, 2]] = np.nan
     assert [again(stretched), again(count), again(stretched, count)] == [1, 1, 1]
+    duration[5] = np.nan
+    with warnings.catch_warnings(action="error"):
+        assert again(stretched) == 1
 
 
 def test_faulty_contexts_are_repeated_first(gzip):

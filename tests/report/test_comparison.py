@@ -207,6 +207,12 @@ def test_names_in_markdown_and_in_its_html_are_text_and_no_links(task):
     assert not re.search(r"[\\`*_\[\]|~@]|<(?!!-- -->)", title)
 
 
+def test_a_note_makes_no_lines():
+    found = [values(notes=["at cpu=50 %\nverdict: same"])]
+    for text in (comparison.text_of(found), comparison.markdown_of(found)):
+        assert r"cpu=50 %\nverdict: same" in html.unescape(text)
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     resources = [
