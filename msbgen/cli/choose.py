@@ -225,14 +225,13 @@ def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace
 
 def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     """Bounds of one task in the contexts to choose from."""
-    import numpy as np
 
     from msbgen.bounds import model as calibrate
     from msbgen.choose.costs import context_costs
     from msbgen.data.build import array_variable
     from msbgen.data.schema import (
         context_table,
-        same_level,
+        same_contexts,
     )
     from msbgen.generate import fit as fitting
 
@@ -250,9 +249,8 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     with shared.errors_from(path.name):
         rate = calibrated.supported_rate(options.miscoverage)
         bounds = calibrated.bounds(contexts, rate, chosen=True)
-    known, blocks = context_table(measured), np.array_split(contexts, len(contexts) // 500 + 1)
-    found = [(same_level(known, block[:, None]).all(axis=2)).any(axis=-1) for block in blocks]
-    return bounds.assign(measured=array_variable("context", np.concatenate(found)))
+    found = same_contexts(contexts, context_table(measured)) >= 0
+    return bounds.assign(measured=array_variable("context", found))
 
 
 def _read_deadlines(path: Path) -> list[_Wanted]:

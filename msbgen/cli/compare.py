@@ -197,20 +197,21 @@ def _read_weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
     weight = table.range("weight", 0.0, 1e300, "a number from 0 on is wanted")
     given = np.stack([table.numbers(name) for name in names], axis=1)
     contexts = schema.context_table(old)
-    same = np.asarray(schema.same_level(contexts[:, None], given[None]).all(axis=2))
-    if (same.sum(axis=1) != 1).any():
-        row = int((same.sum(axis=1) != 1).argmax())
+    rows = schema.same_contexts(given, contexts)
+    count = np.bincount(rows[rows >= 0], minlength=len(contexts))
+    if (count != 1).any():
+        row = int((count != 1).argmax())
         raise ProfileError(
-            f"{path.name}: has {same[row].sum()} rows for {schema.describe_context(old, row)}; one "
+            f"{path.name}: has {count[row]} rows for {schema.describe_context(old, row)}; one "
             f"row for each context of {schema.file_of(old)} is wanted."
         )
-    unused = int((weight[~same.any(axis=0)] > 0).sum())
+    unused = int((weight[rows < 0] > 0).sum())
     if unused:
         shared.print_message(
             f"{path.name}: weights of contexts that {schema.file_of(old)} does not hold, which do "
             f"not count: {unused}."
         )
-    return weight[same.argmax(axis=1)]
+    return weight[schema.same_contexts(contexts, given)]
 
 
 def _rows(results: list[dict[str, Any]]) -> Iterator[list[Any]]:

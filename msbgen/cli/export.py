@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.data.schema import context_table, level_labels, replicate_dim, same_level
+    from msbgen.data.schema import context_table, level_labels, replicate_dim, same_contexts
     from msbgen.export.openmetrics import write_openmetrics
     from msbgen.export.perfetto import write_perfetto
 
@@ -59,10 +59,8 @@ def run(options: argparse.Namespace) -> None:
             wanted = shared.contexts(
                 options.contexts, shared.levels_of(dataset), level_labels(dataset)
             )
-            near = np.any(
-                same_level(context_table(dataset)[:, None], wanted[None]).all(axis=2), axis=1
-            )
-            dataset = dataset.isel(context=np.flatnonzero(near))
+            near = np.flatnonzero(same_contexts(context_table(dataset), wanted) >= 0)
+            dataset = dataset.isel(context=near)
         dim = replicate_dim(dataset)
         if options.runs and dim:
             dataset = dataset.isel({dim: slice(0, options.runs)})

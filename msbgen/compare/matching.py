@@ -18,7 +18,7 @@ from msbgen.data.schema import (
     file_of,
     labels_of,
     resource_names,
-    same_level,
+    same_contexts,
     started_array,
 )
 
@@ -55,9 +55,8 @@ def match_profiles(old: xr.Dataset, new: xr.Dataset) -> Shared:
     counters = _shared_counters(old, new)
     first = context_table(old)
     second = context_table(new)[:, [resource_names(new).index(n) for n in resource_names(old)]]
-    same = np.asarray(same_level(first[:, None], second[None]).all(axis=2))
-    rows = np.flatnonzero(same.any(axis=1))
-    return Shared(counters, rows, same[rows].argmax(axis=1))
+    found = same_contexts(first, second)
+    return Shared(counters, np.flatnonzero(found >= 0), found[found >= 0])
 
 
 def is_one_sweep(old: xr.Dataset, new: xr.Dataset) -> bool:

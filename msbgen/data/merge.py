@@ -15,6 +15,7 @@ from msbgen.data.schema import (
     labels_of,
     one_spelling,
     resource_names,
+    same_contexts,
     same_level,
     sampling_interval,
 )
@@ -66,8 +67,8 @@ def without_replaced(
     The columns of `again` are in the order of `resources`, which both datasets have.
     """
     old, new = (np.column_stack([part[n].values for n in resources]) for part in (first, second))
-    gone = [all(same_level(row, table).all(axis=1).any() for table in (again, new)) for row in old]
-    return first.isel(context=np.flatnonzero(~np.array(gone)))
+    gone = [same_contexts(old, table) >= 0 for table in (again, new)]
+    return first.isel(context=np.flatnonzero(~np.all(gone, axis=0)))
 
 
 def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Dataset:
@@ -127,12 +128,12 @@ def share_a_run(first: xr.Dataset, second: xr.Dataset) -> bool:
     """
     names = resource_names(second)
     table = context_table(first)[:, [resource_names(first).index(name) for name in names]]
-    for c, context in enumerate(context_table(second)):
-        for row in np.flatnonzero(same_level(table, context).all(axis=1)):
-            old, new = (part.isel(context=i) for part, i in ((first, row), (second, c)))
-            ends = old["duration"].values[:, None] == new["duration"].values
-            if any(_same_counts(old.isel(run=i), new.isel(run=k)) for i, k in np.argwhere(ends)):
-                return True
+    rows = same_contexts(context_table(second), table)
+    for c in np.flatnonzero(rows >= 0):
+        old, new = (part.isel(context=i) for part, i in ((first, rows[c]), (second, c)))
+        ends = old["duration"].values[:, None] == new["duration"].values
+        if any(_same_counts(old.isel(run=i), new.isel(run=k)) for i, k in np.argwhere(ends)):
+            return True
     return False
 
 
@@ -148,16 +149,9 @@ def _counted(values: NDArray[np.floating[Any]]) -> list[float]:
 
 def _union(tables: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
     """The sorted contexts of several tables, and the row of each table's contexts in them."""
-    kept: list[NDArray[np.float64]] = []
-    for row in np.concatenate(tables):
-        if not any(same_level(row, other).all() for other in kept):
-            kept.append(row)
-    contexts = np.array(sorted(map(tuple, kept)))
-    rows = [
-        np.array([int(np.argmax(same_level(contexts, row).all(axis=1))) for row in table])
-        for table in tables
-    ]
-    return contexts, rows
+    every = one_spelling(np.concatenate(tables))
+    contexts, row = np.unique(every, axis=0, return_inverse=True)
+    return contexts, np.split(row.ravel(), np.cumsum([len(table) for table in tables])[:-1])
 
 
 def _ordinals(there: NDArray[np.bool_]) -> list[tuple[int, int]]:

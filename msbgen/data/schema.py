@@ -118,7 +118,8 @@ def same_level(values: ArrayLike, others: ArrayLike) -> NDArray[np.bool_]:
     """Whether values of a resource are one level with others, with numpy's broadcasting."""
     values, others = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
     largest = np.maximum(np.abs(values), np.abs(others))
-    return np.abs(values - others) <= SAME_LEVEL * largest
+    with np.errstate(invalid="ignore"):  # infinity is no level, and near none
+        return (np.abs(values - others) <= SAME_LEVEL * largest) & np.isfinite(largest)
 
 
 def one_spelling(table: ArrayLike) -> NDArray[np.float64]:
@@ -140,6 +141,24 @@ def one_spelling(table: ArrayLike) -> NDArray[np.float64]:
             values[begin:end] = min(values[begin:end].tolist(), key=lambda level: len(repr(level)))
         column[:] = values[inverse.ravel()]
     return table
+
+
+def same_contexts(table: ArrayLike, others: ArrayLike) -> NDArray[np.intp]:
+    """The first row of `others` that is the same context as each row of a table; -1 without one.
+
+    Both are levels, (n, n_resources).
+
+    Examples
+    --------
+    >>> same_contexts([[1.3, 2.0], [1.3, 4.0]], [[1.5, 2.0], [1.3000000000000003, 2.0]]).tolist()
+    [1, -1]
+    """
+    table, others = np.asarray(table, dtype=float), np.asarray(others, dtype=float)
+    every = one_spelling(np.concatenate([table, others]))
+    code = np.unique(every, axis=0, return_inverse=True)[1].ravel()
+    row = np.full(len(every), -1)
+    row[code[len(table) :][::-1]] = np.arange(len(others))[::-1]
+    return row[code[: len(table)]]
 
 
 def replicate_dim(dataset: xr.Dataset) -> str | None:

@@ -18,7 +18,9 @@ from msbgen.data.schema import (
     counter_names,
     lost_array,
     near_contexts,
+    one_spelling,
     resource_names,
+    same_contexts,
     same_level,
     started_array,
 )
@@ -92,6 +94,20 @@ def test_levels_are_one_up_to_rounding(value, share):
         assert same_level(value, other)
     elif abs(share) > 1.1e-6 and abs(value) > 1e-300:
         assert not same_level(value, other)
+
+
+def test_infinity_is_no_level():
+    assert one_spelling([[np.inf], [5.0], [-np.inf]]).ravel().tolist() == [np.inf, 5.0, -np.inf]
+    assert not same_level(np.inf, [5.0, np.inf]).any()
+
+
+def test_contexts_are_looked_up_in_any_order_and_spelling():
+    rng = np.random.default_rng(0)
+    table = rng.integers(1, 4, (30, 2)) * 0.1
+    others = np.concatenate([table[::3] * (1 + 1e-12), [[9.0, 9.0]]])[rng.permutation(11)]
+    pairs = same_level(table[:, None], others).all(axis=2)
+    wanted = np.where(pairs.any(axis=1), pairs.argmax(axis=1), -1)
+    assert same_contexts(table, others).tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
