@@ -32,7 +32,7 @@ _PLACED = 0.03
 _MOST_LISTED = 20
 # Signs that mark text up in Markdown or HTML, and what begins a link or a mention, escaped.
 _MARKUP = "\\`*_[]|#<>&@~$"
-_LINKED = re.compile("&#(35|64);|:(?=//)|www(?=[.])", re.IGNORECASE)
+_LINKED = re.compile(r"&#(35|64);|:(?=//)|www(?=[.])|GH(?=-\d)|[!%](?=\w)", re.IGNORECASE)
 # Versions whose numbers of slowed-down runs are less likely alike differ in them.
 _UNLIKELY = 0.05
 

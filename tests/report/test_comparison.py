@@ -194,6 +194,7 @@ def test_markdown_is_short_and_escapes_names():
         "www.a.b",
         "me@a.b",
         "#12 ~x~",
+        "GH-12 !3 %v1.0",
     ],
 )
 def test_names_in_markdown_and_in_its_html_are_text_and_no_links(task):
@@ -203,7 +204,7 @@ def test_names_in_markdown_and_in_its_html_are_text_and_no_links(task):
     assert title == row  # HTML, and Markdown with the same meaning
     assert html.unescape(title.replace("<!-- -->", "")) == task
     bare = html.unescape(title)  # as services see it when they look for links and mentions
-    assert not re.search(r"[@#]\w|://|www[.]", bare)
+    assert not re.search(r"[@#!%]\w|://|www[.]|GH-\d", bare)
     assert not re.search(r"[\\`*_\[\]|~@]|<(?!!-- -->)", title)
 
 
