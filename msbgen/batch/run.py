@@ -21,7 +21,7 @@ from msbgen.batch.state import EarlierTask, TaskState
 from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
-from msbgen.data.files import deferred_signals, remove_all_abandoned
+from msbgen.data.files import deferred_signals, followed, remove_all_abandoned
 from msbgen.data.journal import Journal, Record
 
 _log = logging.getLogger("msbgen")
@@ -100,7 +100,7 @@ def run_batch(
         The manifest cannot be written, for example on a full disk.
     """
     steps = {task.name: _steps_of(task, config.steps) for task in tasks}
-    out = out.resolve()
+    out = followed(out)
     if scheduler:
         from msbgen.batch.cluster import check_scheduler
 

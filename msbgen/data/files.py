@@ -28,6 +28,8 @@ _KINDS = {
 # Error codes of a full disk.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNWRITABLE = (*NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO, errno.EPERM, errno.EACCES)
+# Links in a row that are followed, as by the kernel.
+_MOST_LINKS = 40
 # Characters of a file's name in the name of its partial file, which must be short enough.
 _NAME_KEPT = 40
 
@@ -61,6 +63,22 @@ def check_input(path: str | os.PathLike[str]) -> Path:
     raise ProfileError(f"{path}: is {kind}; a regular file is wanted.")
 
 
+def followed(path: Path) -> Path:
+    """Where an output is written: the end of its symbolic links, if they are of this user or root.
+
+    In a folder that others can write, a link of another user may lead to any file of this one.
+    OSError: it is such a link.  RuntimeError: its links form a loop.
+    """
+    end = path
+    for _ in range(_MOST_LINKS):
+        if not end.is_symlink():
+            return end.parent.resolve() / end.name
+        if end.lstat().st_uid not in (0, os.geteuid()):
+            raise OSError(f"{path}: is a link of another user; remove it, or name another output.")
+        end = end.parent / end.readlink()
+    raise RuntimeError(f"{path}: its symbolic links form a loop.")
+
+
 @contextmanager
 def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Let a file appear whole or not at all: write to a neighbour, then rename it.
@@ -74,12 +92,12 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     FileExistsError
         `path` exists and `overwrite` is False, at the start or by the end.
     OSError
-        `path` is no regular file, its folder does not exist or cannot be written, or the disk is
-        full.
+        `path` is no regular file or a link of another user, its folder does not exist or cannot be
+        written, or the disk is full.
     """
     target = path_of(path)
     check_output(target, overwrite=overwrite)
-    final = target.resolve()  # a link is written through, not replaced
+    final = followed(target)  # a link is written through, not replaced
     prefix = f".{final.name[:_NAME_KEPT]}."
     _remove_abandoned(final.parent, prefix)
     with _own_folder(final.parent, prefix) as folder:
@@ -268,20 +286,29 @@ def write_failure(path: Path) -> OSError | None:
 def check_output(path: Path, *, overwrite: bool = False) -> None:
     """Raise the errors of :func:`replace_file` for this path, before a long computation."""
     try:
-        folder = path.resolve().parent
-    except RuntimeError:  # Python 3.11 and 3.12 raise it for a loop of symbolic links
+        folder = followed(path).parent
+    except RuntimeError:
         raise OSError(f"{path}: its symbolic links form a loop; name another output.") from None
     except FileNotFoundError:
         raise OSError(f"{path}: the current folder was removed; change to another one.") from None
+    except OSError as error:
+        raise _unwritable(path, error) from None
     try:
         there, regular = path.exists() or path.is_symlink(), path.is_file()
     except OSError as error:
-        raise OSError(f"{path}: cannot be written ({_reason(error)}); name another one.") from None
+        raise _unwritable(path, error) from None
     if path.exists() and not regular:
         raise OSError(f"{path}: is no regular file; name another output.")
     if there and not overwrite:
         raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
     check_folder(folder, path)
+
+
+def _unwritable(path: Path, error: OSError) -> OSError:
+    """The error in a sentence; one of this module is a sentence already."""
+    if error.errno is None:
+        return error
+    return OSError(f"{path}: cannot be written ({_reason(error)}); name another one.")
 
 
 def check_folder(folder: Path, path: Path) -> None:

@@ -382,3 +382,14 @@ def test_a_forged_manifest_is_refused_or_its_units_are_repeated(source, tmp_path
             with suppress(ArgumentError, ProfileError):
                 failures = batch(source, out, step, tasks=tasks, resume=True).failures
                 assert [r["error"] for r in failures if "internal" in r["error"]] == []
+
+
+@needs_root
+def test_a_folder_behind_a_link_of_another_user_is_not_taken(tmp_path):
+    (tmp_path / "mine").mkdir(0o700)
+    link = tmp_path / "out"
+    link.symlink_to(tmp_path / "mine")
+    os.lchown(link, 12345, 12345)
+    with pytest.raises(OSError, match="out: is a link of another user; remove it, or name"):
+        run_batch([BatchTask("a", tmp_path / "a.nc")], link, ExecutionConfig(identify, {}))
+    assert not os.listdir(tmp_path / "mine")

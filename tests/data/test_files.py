@@ -15,9 +15,10 @@ from xarray.backends import NetCDF4DataStore
 
 from forks import beside
 from msbgen.core.errors import ProfileError
-from msbgen.data.files import check_input, check_output, replace_file
+from msbgen.data.files import check_input, check_output, replace_file, write_json
 from msbgen.data.store import read_profiles, write_blocks, write_profiles
 from msbgen.data.tables import read_contexts, write_table
+from needing import needs_root
 
 
 def test_a_result_has_the_permissions_of_any_new_file(tmp_path):
@@ -245,3 +246,24 @@ def test_a_library_that_says_nothing_is_asked_after(measured, tmp_path, monkeypa
 def test_an_empty_name_of_an_input_is_called_so():
     with pytest.raises(ProfileError, match="the name of the file is empty"):
         check_input("")
+
+
+@needs_root
+def test_links_of_other_users_are_not_followed(tmp_path):
+    victim, link, own = (tmp_path / name for name in ("victim", "link", "own"))
+    victim.write_text("precious")
+    link.symlink_to(victim)
+    own.symlink_to(link)
+    for owner in (12345, 0):
+        os.lchown(link, owner, owner)
+        for path in (link, own):
+            if owner:
+                with pytest.raises(OSError, match="is a link of another user; remove it, or name"):
+                    check_output(path, overwrite=True)
+                with pytest.raises(OSError, match="is a link of another user"):
+                    write_json({}, path, overwrite=True)
+                assert victim.read_text() == "precious"
+            else:
+                write_json({}, path, overwrite=True)
+                assert path.is_symlink()
+                assert victim.read_text() != "precious"
