@@ -586,7 +586,7 @@ def left_out_prediction(
             trend = trend.with_time_model(Windows.of_bins(means[kept][..., 0]))
     else:
         trend = trend.refit(means[kept], weights=weights, contexts=contexts[kept])
-    others = centre.of_others(kept, means[kept], trend)
+    others = centre.of_others(kept, means[kept], trend, anew=anew)
     return others.amounts(contexts[group], others.log_weights(contexts[group]))
 
 

@@ -239,8 +239,13 @@ class Centre:
             parts.append(self._with_context_residuals(fitted[rows], weight))
         return np.concatenate(parts)
 
-    def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
-        """Centre of the `kept` contexts, with a trend that was fitted to their means `states`."""
+    def of_others(
+        self, kept: Indices, states: Floats, trend: Trend, *, anew: bool = False
+    ) -> Centre:
+        """Centre of the `kept` contexts, with a trend that was fitted to their means `states`.
+
+        The hypotheses on durations are kept, or fitted `anew`.
+        """
         fitted = trend.predict(trend.contexts)
         centre = replace(
             self,
@@ -256,7 +261,11 @@ class Centre:
             return centre
         log = np.log(states[..., 0].sum(axis=1))
         departure = log if self.durations.has_line else log - _log_time(fitted)
-        return replace(centre, durations=self.durations.refit(kept, departure))
+        durations = self.durations.refit(kept, departure)
+        if anew:
+            given = durations.contexts, departure, durations.weight
+            durations = Durations.fit(*given, has_line=durations.has_line)
+        return replace(centre, durations=durations)
 
     def log_weights(self, query: Floats) -> Floats:
         """Log of the kernel between contexts and known ones, (q, n_known), 0 for the nearest."""
