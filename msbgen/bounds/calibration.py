@@ -32,6 +32,7 @@ from msbgen.core.conformal import (
     conformal_quantile,
     group_quantile,
     groups_needed,
+    least_rate,
 )
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
@@ -93,17 +94,17 @@ class Calibration:
 
     def durations(self, contexts: ArrayLike, miscoverage: float) -> tuple[Floats, Floats]:
         """Expected execution times [s], and their bounds, (q,) each; as :meth:`duration_bound`."""
-        self.check(miscoverage)
         held, query = self.held_out, numbers_of(contexts, "contexts")
         measured = held.measured(query)
         own, suffices = self._once(self._find_own_bounds, miscoverage)
         own, suffices = own[measured], suffices[measured] & (measured >= 0)
-        if not held.n_contexts:
-            if not suffices.all():
-                raise MeasurementError(
-                    "one context was measured, and bounds in others want at least 2: measure more."
-                )
+        if suffices.all() and (measured >= 0).all():
             return np.exp(held.query(query).log_time), own
+        self.check(miscoverage)
+        if not held.n_contexts:
+            raise MeasurementError(
+                "one context was measured; bounds in others take 2 or more: measure more."
+            )
         offset = self._once(self._find_duration_offset, miscoverage)
         parts = [self._expected(block) for block in _blocks(query)]
         log_time, width = map(np.concatenate, zip(*parts))
@@ -160,7 +161,7 @@ class Calibration:
             raise ArgumentError(f"holds is {quoted(holds)}; {wanted} is wanted.")
         self.check(miscoverage)
         if not self.held_out.n_contexts:
-            raise MeasurementError("one context was measured; bands want at least 2: measure more.")
+            raise MeasurementError("one context was measured; bands take 2 or more: measure more.")
         query, floor = self.held_out.query(contexts), self.held_out.floor
         centre = np.log(query.predicted + floor)
         half = np.full_like(centre, LEAST_WIDTH)  # counts of zero must not fail by rounding
@@ -189,8 +190,11 @@ class Calibration:
         n_runs = len(self.held_out.duration)
         if self.held_out.n_contexts:
             check_rate(miscoverage, self.held_out.n_contexts, n_runs)
-        else:
-            check_rate(miscoverage, n_runs, n_runs, "runs")
+        elif n_runs < (needed := groups_needed(miscoverage)):
+            raise MeasurementError(
+                f"miscoverage is {miscoverage:g}; at least {needed} runs of the context are "
+                f"wanted, and there are {n_runs}, which support {least_rate(n_runs):g}."
+            )
 
     # Values that do not depend on the query are computed once and kept.
 

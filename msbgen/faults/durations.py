@@ -3,11 +3,14 @@
 Saturation, power caps and cliffs look like slow contexts, so contexts are not compared with each
 other for slowness.  Two faults remain:
 
-- *exchanged*: two contexts carry each other's label.  Durations of exchanged labels are less likely
-  under :mod:`msbgen.trend.durations`.  Start times are independent evidence: a sweep that visits
-  its levels in order, but for two contexts, was mostly labelled wrongly.
+- *exchanged*: two contexts carry each other's label.  Durations are likelier with both exchanged
+  under :mod:`msbgen.trend.durations`.  Start times add evidence: a sweep may visit its levels in
+  order, but for these two contexts.
 - *departing*: the only run of a context took far longer than the runs on both sides of each
-  resource predict.  This is a doubt: nothing shows whether the run or the task is the reason.
+  resource predict.
+
+Both are doubts, and nothing is changed: two contexts may have been visited out of order, and a
+departure may be a property of the task.
 """
 
 from collections.abc import Iterator
@@ -33,7 +36,7 @@ _MOST_RESOURCES = 4
 def find_duration_faults(
     contexts: Floats, time: Floats, n_runs: Indices, started: Floats
 ) -> list[Fault]:
-    """Faults of mean durations (n,) [s] of contexts (n, m), at most one of each kind.
+    """Doubts about mean durations (n,) [s] of contexts (n, m): an exchange, or a departing run.
 
     Runs started at `started` (n, runs) [s]; NaN where that is unknown.  Exchanges are looked for
     where every context has a start time, as durations alone are too weak evidence.
@@ -55,20 +58,16 @@ def _exchange(model: Durations, suspects: Indices, started: Floats) -> list[Faul
     for row, pair in zip(exchanged[1:], pairs):
         row[list(pair)] = row[list(pair[::-1])]
     evidence = model.log_evidence(exchanged)
-    log_odds = evidence[1:] - evidence[0] + np.log(PRIOR_ODDS / (n - 1))
+    gain = evidence[1:] - evidence[0]
+    log_odds = gain + np.log(PRIOR_ODDS / (n - 1))
     # the visits of a regular sweep have one of few orders, those of an irregular one any of n!
     orders = sum(1 for _ in _orders(model.contexts))
     log_odds[: len(ordered)] += lgamma(n + 1) - np.log(orders)
-    best = int(np.argmax(log_odds))
-    if not log_odds[best] > 0.0:
+    best = int(np.argmax(np.where(gain > 0.0, log_odds, -np.inf)))
+    if not (gain[best] > 0.0 and log_odds[best] > 0.0):
         return []
-    return [
-        ExchangedContexts(
-            contexts=tuple(sorted(pairs[best])),
-            log_odds=float(log_odds[best]),
-            is_doubt=best >= len(ordered),
-        )
-    ]
+    contexts = tuple(sorted(pairs[best]))
+    return [ExchangedContexts(contexts=contexts, log_odds=float(log_odds[best]), is_doubt=True)]
 
 
 def exchange_in_order(contexts: Floats, started: Floats) -> list[tuple[int, int]]:
@@ -114,7 +113,7 @@ def _departing(model: Durations, suspects: Indices, n_runs: Indices) -> list[Fau
         excess = float(log[i] - others.predict(contexts[[i]])[0])
         if excess <= 0.0:
             continue
-        # the run departs by |N(0, s²)|, or it is as likely as under the model of all
+        # density of an excess |N(0, s²)| over the prediction of the others
         slow = 0.5 * np.log(2.0 / np.pi) - np.log(FAULT_SCALE) - 0.5 * (excess / FAULT_SCALE) ** 2
         evidence = others.log_evidence(log[rest][None])[0] - model.log_evidence(log[None])[0]
         log_odds = float(slow + evidence + np.log(PRIOR_ODDS))

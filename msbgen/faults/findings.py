@@ -118,6 +118,11 @@ class StretchedRun(Fault):
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
+        if self.is_doubt:
+            return (
+                f"run {self.run} of {describe(self.contexts[0])} took {self.factor:.2f} times as "
+                f"long as the other runs of its context. Nothing is changed: measure it again."
+            )
         return (
             f"run {self.run} of {describe(self.contexts[0])} took {self.factor:.2f} times as long "
             f"as it should between {self.begin:.0%} and {self.end:.0%} of its work. Its time there "

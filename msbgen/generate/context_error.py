@@ -8,7 +8,8 @@ squared errors e² of the logarithm of the duration are modelled as
     e² ≈ a · min(1, d²/d₁²) + b · d²,    a, b ≥ 0,
 
 with d the deviation of the trend's Gaussian process, a distance to the other contexts in the
-learned metric, and d₁ that of a context left out alone.  It vanishes at known contexts.
+learned metric, and d₁ that of a context left out alone.  Where no counter explains time, the
+deviation is that of :mod:`msbgen.trend.durations`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class ContextError:
     def fit(cls, centre: Centre) -> ContextError:
         """The model of a centre with durations; no error where no context can be left out."""
         contexts = centre.trend.contexts
-        if centre.durations is None or len(contexts) < 2:
+        durations = centre.durations
+        if durations is None or durations.has_line or len(contexts) < 2:
             return cls(0.0, 0.0, 1.0)
         from scipy.optimize import nnls  # imported here, as only samples need it
 
@@ -58,6 +60,10 @@ class ContextError:
 
     def at(self, centre: Centre, query: Floats) -> Floats:
         """Standard deviation of the error of the log duration at contexts (q, m), (q,)."""
+        durations = centre.durations
+        if durations and durations.has_line:
+            # repeated runs have residuals; those of single runs are part of the error
+            return durations.deviation(query, of_run=bool((centre.n_runs <= 1).all()))
         if self.alone == self.growth == 0.0:
             return np.zeros(len(query))
         distance = centre.variance.at(centre.trend.scaled(query))

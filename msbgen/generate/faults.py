@@ -296,7 +296,7 @@ def _run_and_context_faults(
 def _faults_of_durations(
     amounts: _Amounts, missing_share: Floats, started: Floats, *, timed: bool
 ) -> list[Fault]:
-    """Runs slower than others of their context, and faults of durations and start times alone."""
+    """Doubts about runs slower than others of their context, and about durations alone."""
     used, found = amounts.used.copy(), list[Fault]()
     if timed:
         parts = _segment_amounts(amounts)
@@ -304,7 +304,7 @@ def _faults_of_durations(
         stretches = find_stretches(
             amounts.contexts, parts, zero, zero.sum(axis=1), of_small_contexts=False
         )
-        found += [s for s in stretches if _is_measured(s, missing_share)]
+        found += [replace(s, is_doubt=True) for s in stretches if _is_measured(s, missing_share)]
         for stretch in stretches:
             used[stretch.contexts[0], stretch.run] = False
     if are_many(amounts.contexts) or not used.any(axis=1).all():

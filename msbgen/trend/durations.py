@@ -34,7 +34,7 @@ _SMOOTHNESS = (0.5, 1.5, 2.5)
 # In scaled coordinates, which span one.
 _LENGTHS = np.array([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 # Deviations s of the process and v of one run, of logarithms.
-_SIGNALS = np.geomspace(0.0003, 1.0, 10)
+_SIGNALS = 0.0003 * 2.4625 ** np.arange(12.0)  # to 6: times over many decades
 _NOISES = 0.005 * 2.5 ** np.arange(-2.0, 6.0)
 # Median and factor of one deviation of the log-normal priors.  A task departs from a line by some
 # 10 %, and from a trend that counters explain by 2 % or far less.
@@ -151,10 +151,10 @@ class Durations:
             errors += weight @ (solved.alpha / solved.precision)
         return self.departure - errors
 
-    def deviation(self, contexts: Floats) -> Floats:
+    def deviation(self, contexts: Floats, *, of_run: bool = True) -> Floats:
         """Standard deviation of the log duration of a new run at contexts (q, m), (q,).
 
-        Of the mixture of all hypotheses, with the noise of the run.
+        Of the mixture of all hypotheses.  Without `of_run` the noise of the run is left out.
         """
         z, mean, square = self._coordinates.scaled(contexts), 0.0, 0.0
         basis = self._basis(contexts, z)[:, None]  # (q, 1, p)
@@ -164,7 +164,7 @@ class Durations:
             variance = axes.variance(signal, noise)  # (g, n)
             explained = signal**4 * (across**2 @ (1.0 / variance).T)
             mean_of = signal**2 * (across @ (self._along(axes) / variance).T)
-            new = signal**2 + noise**2 - explained
+            new = signal**2 - explained + (noise**2 if of_run else 0.0)
             if self.has_line:
                 scaled = axes.basis / variance[..., None]  # (g, n, p)
                 inverse = np.linalg.inv(axes.normal(scaled))
@@ -234,7 +234,8 @@ class Durations:
         parts = (
             np.full(len(z), np.sqrt(_CONSTANT)),
             np.sqrt(_OF_LOGARITHMS) * z,
-            np.sqrt(_OF_LEVELS) * self._levels.scaled(contexts),
+            # beyond the known levels its exponential would grow, or vanish, without limit
+            np.sqrt(_OF_LEVELS) * np.clip(self._levels.scaled(contexts), -0.5, 0.5),
         )
         return np.column_stack(parts)
 

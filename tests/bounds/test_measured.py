@@ -66,9 +66,9 @@ def test_a_setting_with_enough_runs_is_bounded_by_their_quantile():
     assert model.duration_bound([[4.0]], 0.2).item() == runs[19]
     assert model.bounds([[4.0]], 0.2)["beyond"].item() == 0
     assert model.supported_rate(0.01) == pytest.approx(1 / 25)
-    with pytest.raises(MeasurementError, match="at least 2"):
+    with pytest.raises(MeasurementError, match="take 2 or more"):
         model.duration_bound([[8.0]], 0.2)
-    with pytest.raises(MeasurementError, match="24 runs"):
+    with pytest.raises(MeasurementError, match="at least 99 runs of the context"):
         model.duration_bound([[4.0]], 0.01)
 
 
@@ -110,3 +110,24 @@ def test_equal_times_and_six_decades_have_bounds():
     wide = np.geomspace(1e-3, 1e3, 7)
     model = calibrated(table(2.0 ** np.arange(7), wide[::-1, None]))
     assert (model.duration_bound(2.0 ** np.arange(7)[:, None], 0.2) >= wide[::-1]).all()
+
+
+def test_two_settings_with_enough_runs_are_bounded_by_them():
+    runs = np.array([2.0, 1.0])[:, None] * (1.0 + 0.01 * np.random.default_rng(0).random((2, 24)))
+    model = calibrated(table([1, 2], runs))
+    np.testing.assert_array_equal(model.duration_bound([[1.0], [2.0]], 0.05), runs.max(axis=1))
+
+
+def test_samples_at_a_measured_setting_are_as_its_runs(saturated):
+    model = fit_profiles(saturated)
+    levels = np.array([[1.0], [2.0], [4.0], [8.0], [16.0], [32.0]])
+    samples = model.generate(levels, kind="sample", n_samples=200)["duration"].values
+    assert (samples.std(axis=1) < 0.02 * samples.mean(axis=1)).all()
+    between = model.generate([[24.0]], kind="sample", n_samples=200)["duration"].values
+    assert between.std() > 0.02 * between.mean()
+
+
+def test_far_extrapolations_follow_a_power_law():
+    model = fit_profiles(table([1, 2, 4], np.array([[4.0], [2.3], [1.0]])))
+    (far,) = model.generate([[64.0]], kind="mean")["duration"].values
+    assert 0.005 < far < 0.5

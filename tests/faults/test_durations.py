@@ -25,12 +25,20 @@ def test_an_irregular_order_shows_no_exchange():
     assert exchange_in_order(GRID, np.random.default_rng(0).permutation(9)[:, None] + 0.0) == []
 
 
-def test_an_exchange_that_start_times_support_is_corrected():
+def test_an_exchange_that_start_times_support_is_a_doubt():
     seconds, started = 64.0 / CORES[:, 0], np.arange(6.0)
     for values in (seconds, started):
         values[[1, 3]] = values[[3, 1]]
     (fault,) = find_duration_faults(CORES, seconds, SINGLE, started[:, None])
-    assert (fault.kind, fault.contexts, fault.is_doubt) == ("exchanged", (1, 3), False)
+    assert (fault.kind, fault.contexts, fault.is_doubt) == ("exchanged", (1, 3), True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_contexts_visited_out_of_order_are_not_doubted_against_their_durations(seed):
+    levels = np.arange(1.0, 9.0)[:, None]
+    seconds = 64.0 / levels[:, 0] * np.exp(np.random.default_rng(seed).normal(0.0, 0.01, 8))
+    started = np.array([0.0, 1, 2, 4, 3, 5, 6, 7])[:, None]
+    assert find_duration_faults(levels, seconds, np.ones(8, dtype=np.int64), started) == []
 
 
 def test_an_exchange_that_only_durations_support_is_a_doubt():
