@@ -174,6 +174,41 @@ def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
     assert not any("became" in sentence for sentence in sentences(slow.drop_vars("started")))
 
 
+def ordered_sweep(seed):
+    """Sixteen contexts one after the other, three runs each, 2 % noise, on a steady machine."""
+    rng = np.random.default_rng(seed)
+    contexts = np.array([[ways, clock] for ways in (1.0, 2, 4, 8) for clock in (1.0, 1.5, 2, 3)])
+    misses = 1e6 * (1.0 + 8.0 / contexts[:, 0])
+    seconds = 0.5 / contexts[:, 1] + 3e-7 * misses
+    seconds += np.where(contexts[:, 0] < 2, 0.1 / contexts[:, 1] ** 2, 0.0)
+    duration = seconds[:, None] * np.exp(0.02 * rng.standard_normal((16, 3)))
+    missed = misses[:, None] * np.exp(0.01 * rng.standard_normal((16, 3)))
+    counts = np.stack([np.full((16, 3), 1e9), missed], axis=2)[:, :, None]
+    started = np.append(0.0, np.cumsum(duration.ravel())[:-1]).reshape(16, 3)
+    dataset = msbgen.make_profiles(
+        counts, duration, contexts, interval=1.001 * float(duration.max()),
+        resources={"ways": {"units": "1"}, "clock": {"units": "GHz"}},
+        counters={"instructions": {}, "misses": {}}, attrs={"progress": "instructions"},
+    )  # fmt: skip
+    return dataset.assign(started=(("context", "run"), started, {"units": "s"}))
+
+
+@pytest.mark.parametrize("seed", [16, 20, 27, 30, 34])
+def test_no_drift_is_corrected_that_the_order_of_contexts_explains(seed):
+    findings = known_faults(ordered_sweep(seed))
+    assert not [fault for fault in findings.corrected if fault.kind == "drift"]
+
+
+def test_a_drift_that_the_order_of_contexts_may_explain_is_a_doubt():
+    steady = ordered_sweep(3)
+    slower = 1.0 + 0.2 * steady["started"] / float(steady["started"].max())
+    findings = known_faults(steady.assign(duration=steady["duration"] * slower))
+    (drift,) = [fault for fault in findings if fault.kind == "drift"]
+    assert drift.is_doubt
+    assert not findings.corrected
+    assert "Nothing is changed" in drift.sentence(str, [])
+
+
 @pytest.fixture(scope="module")
 def slow_in_one(clean):
     """Runs that are slow in one context, and a model of them."""
