@@ -94,6 +94,7 @@ class Calibration:
 
     def durations(self, contexts: ArrayLike, miscoverage: float) -> tuple[Floats, Floats]:
         """Expected execution times [s], and their bounds, (q,) each; as :meth:`duration_bound`."""
+        groups_needed(miscoverage)  # an error for what is no rate
         held, query = self.held_out, numbers_of(contexts, "contexts")
         measured = held.measured(query)
         own, suffices = self._once(self._find_own_bounds, miscoverage)

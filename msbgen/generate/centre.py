@@ -264,7 +264,7 @@ class Centre:
         durations = self.durations.refit(kept, departure)
         if anew:
             given = durations.contexts, departure, durations.weight
-            durations = Durations.fit(*given, has_line=durations.has_line)
+            durations = Durations.fit(*given, has_line=durations.has_line, like=durations)
         return replace(centre, durations=durations)
 
     def log_weights(self, query: Floats) -> Floats:

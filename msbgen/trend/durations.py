@@ -66,13 +66,15 @@ class Durations:
         *,
         has_line: bool,
         repeats: tuple[float, int] = (0.0, 0),
+        like: Durations | None = None,
     ) -> Durations:
         """Hypotheses with their posterior probabilities; O(n³) for each of 18 covariances.
 
         Fields as of the class.  `repeats` are the sum of the squared deviations of log durations of
-        repeated runs from the means of their contexts, and its degrees of freedom.
+        repeated runs from the means of their contexts, and its degrees of freedom.  Coordinates are
+        those of other durations, `like`, or of these contexts.
         """
-        one = cls(contexts, departure, weight, has_line, np.empty((0, 5)))
+        one = cls(contexts, departure, weight, has_line, np.empty((0, 5)))._in_coordinates_of(like)
         found, logs = [], []
         for grid, log_density in one._log_densities(departure[None], repeats):
             found.append(grid)
@@ -83,15 +85,21 @@ class Durations:
         order = np.argsort(-probability, kind="stable")
         kept = order[: np.searchsorted(probability[order].cumsum(), _KEPT) + 1]
         probability = probability[kept] / probability[kept].sum()
-        return replace(one, hypotheses=np.column_stack([np.concatenate(found)[kept], probability]))
+        hypotheses = np.column_stack([np.concatenate(found)[kept], probability])
+        return replace(one, hypotheses=hypotheses)._in_coordinates_of(like)
+
+    def _in_coordinates_of(self, other: Durations | None) -> Durations:
+        """These durations, in the coordinates of others where they are given."""
+        if other is not None:
+            vars(self).update(_coordinates=other._coordinates, _levels=other._levels)
+        return self
 
     def refit(self, rows: NDArray[np.int64], departure: Floats) -> Durations:
         """The same hypotheses and coordinates with the departures of some of the contexts."""
         rest = replace(
             self, contexts=self.contexts[rows], departure=departure, weight=self.weight[rows]
         )
-        vars(rest).update(_coordinates=self._coordinates, _levels=self._levels)
-        return rest
+        return rest._in_coordinates_of(self)
 
     def log_evidence(self, departures: Floats) -> Floats:
         """Log densities of other departures (c, n) of the same contexts, up to a constant, (c,).

@@ -22,7 +22,7 @@ def test_levels_are_predicted_by_trends_fitted_without_them(calibrated, monkeypa
     trend = fit_trend(
         contexts[kept], means[kept], weights=centre.trend.weights[kept], segments=centre.segments
     ).with_time_model(Windows.of_bins(means[kept][..., 0]))
-    others = centre.of_others(kept, means[kept], trend)
+    others = centre.of_others(kept, means[kept], trend, anew=True)
     levels = dict.fromkeys(r for r, _ in held.levels)
     (rows,) = [
         rows for r, rows in held.levels if r == 0 and (contexts[held.context[rows], 0] == 4.0).all()
