@@ -86,8 +86,8 @@ class Centre:
             weights=runs.n_runs,
             find_caps=False,
         )
-        means = fill_means(runs.amounts(state), trend)
-        context_residual = log_ratio(means, trend.predict(runs.contexts))
+        filled = fill_means(runs.amounts(state), trend)
+        context_residual = log_ratio(filled, trend.predict(runs.contexts))
         shrinkage = np.ones((len(context_residual), context_residual.shape[2]))
         single = runs.n_measured <= 1
         if single.any():
@@ -111,13 +111,16 @@ class Centre:
         )
         if runs.clock == 0 or are_many(trend.contexts):
             return centre
-        return replace(centre, durations=centre._fit_durations(runs))
+        return replace(centre, durations=centre._fit_durations(runs, _log_time(filled)))
 
-    def _fit_durations(self, runs: Runs) -> Durations:
-        """Durations about the trend; on their own where no counter explains time."""
-        departure, alone = self.known_log_times, self.trend.mean.shape[0] == 1
+    def _fit_durations(self, runs: Runs, log_time: Floats) -> Durations:
+        """Durations about the trend; about a line where no counter explains time.
+
+        `log_time` (n_known,) are the logarithms of the mean durations [s].
+        """
+        departure, alone = log_time, self.trend.mean.shape[0] == 1
         if not alone:
-            departure -= _log_time(self._fitted)
+            departure = departure - _log_time(self._fitted)
         given = self.trend.contexts, departure, runs.weight
         return Durations.fit(*given, has_line=alone, repeats=_repeats(runs))
 

@@ -131,3 +131,12 @@ def test_far_extrapolations_follow_a_power_law():
     model = fit_profiles(table([1, 2, 4], np.array([[4.0], [2.3], [1.0]])))
     (far,) = model.generate([[64.0]], kind="mean")["duration"].values
     assert 0.005 < far < 0.5
+
+
+def test_times_over_six_decades_that_go_up_and_down_are_believed():
+    seconds = np.array([1.0, 1e3, 1e-3, 10.0, 1e2, 1e-2, 5.0])[:, None]
+    seconds = seconds * np.exp(np.random.default_rng(0).normal(0.0, 0.01, (7, 3)))
+    levels = 2.0 ** np.arange(7)
+    model = fit_profiles(table(levels, seconds))
+    predicted = model.generate(levels[:, None], kind="mean")["duration"].values
+    np.testing.assert_allclose(predicted, seconds.mean(axis=1), rtol=0.01)
