@@ -23,7 +23,7 @@ FAULTS_OF_CONTEXTS = (SlowContext, BadContext, ExchangedContexts)
 
 def faulty_contexts(found: Findings, rows: Indices) -> Bools:
     """Which rows of a dataset are contexts whose times do not fit those of the others."""
-    faulty = [i for f in found if isinstance(f, FAULTS_OF_CONTEXTS) for i in f.contexts]
+    faulty = [i for f in found.corrected if isinstance(f, FAULTS_OF_CONTEXTS) for i in f.contexts]
     return np.isin(rows, faulty)
 
 

@@ -577,10 +577,15 @@ def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
     if len(sentences) == 1:
         _log.warning("%s: %s", file, sentences[0])
     elif sentences:
+        corrected = findings.corrected
+        doubts = len(findings.faults) - len(corrected.faults)
+        parts = [f"{doubts} doubts, which change nothing"] if doubts else []
+        if corrected:
+            number = f"{len(corrected.faults)} faults, corrected or left out"
+            parts.insert(0, f"{number} ({corrected.numbers()})")
         _log.warning(
-            "%s: %d faults, corrected or left out (%s); msbgen check names each, --keep-all "
-            "(keep_all=True) trusts every run.",
-            file, len(findings.faults), findings.numbers(),
+            "%s: %s; msbgen check names each, --keep-all (keep_all=True) trusts every run.",
+            file, ", and ".join(parts),
         )  # fmt: skip
 
 

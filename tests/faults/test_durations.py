@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from msbgen.compare.suspects import faulty_contexts
 from msbgen.faults.durations import exchange_in_order, find_duration_faults
+from msbgen.faults.findings import Findings, SlowContext
 
 GRID = np.array([[x, y] for x in (1.0, 2.0, 4.0) for y in (10.0, 20.0, 40.0)])
 CORES = np.array([[1.0], [2.0], [4.0], [8.0], [16.0], [32.0]])
@@ -67,3 +69,11 @@ def test_a_single_run_that_departs_is_named_and_repeats_are_not():
     assert (fault.kind, fault.contexts, fault.is_doubt) == ("slow", (5,), True)
     assert fault.factor == pytest.approx(3.0, rel=0.1)
     assert find_duration_faults(levels, seconds, np.full(12, 3), np.full((12, 1), np.nan)) == []
+
+
+def test_doubts_leave_no_context_out_of_a_comparison():
+    found = Findings((SlowContext(contexts=(5,), factor=3.0, log_odds=2.0, is_doubt=True),))
+    assert not faulty_contexts(found, np.arange(12)).any()
+    repaired = found.repair(np.ones((12, 1, 1, 1)), np.ones((12, 1)), np.ones((12, 1)))
+    assert (repaired.slowdown == 1.0).all()
+    assert len(repaired.kept) == 12
