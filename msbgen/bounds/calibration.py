@@ -97,10 +97,11 @@ class Calibration:
         groups_needed(miscoverage)  # an error for what is no rate
         held, query = self.held_out, numbers_of(contexts, "contexts")
         measured = held.measured(query)
-        own, suffices = self._once(self._find_own_bounds, miscoverage)
-        own, suffices = own[measured], suffices[measured] & (measured >= 0)
-        if suffices.all() and (measured >= 0).all():
-            return np.exp(held.query(query).log_time), own
+        of_runs, suffices = self._once(self._find_bounds_of_runs, miscoverage)
+        of_runs, suffices = of_runs[measured], suffices[measured] & (measured >= 0)
+        if suffices.all():
+            log_times = [held.query(block).log_time for block in _blocks(query)]
+            return np.exp(np.concatenate(log_times)), of_runs
         self.check(miscoverage)
         if not held.n_contexts:
             raise MeasurementError(
@@ -113,13 +114,14 @@ class Calibration:
         if self.chosen:
             centre = careful_log_time(held, query, log_time)
         bound = np.exp(np.minimum(centre + offset * width, _MOST_LOG))
-        bound = np.where(measured >= 0, np.maximum(bound, own), bound)
-        return np.exp(log_time), np.where(suffices, own, bound)
+        bound = np.where(measured >= 0, np.maximum(bound, of_runs), bound)
+        return np.exp(log_time), np.where(suffices, of_runs, bound)
 
-    def _find_own_bounds(self, miscoverage: float) -> tuple[Floats, NDArray[np.bool_]]:
+    def _find_bounds_of_runs(self, miscoverage: float) -> tuple[Floats, NDArray[np.bool_]]:
         """Bounds by the runs of each known context [s], and whether they suffice, (n_known,) each.
 
-        Where they do not, their largest; 0 without a complete run.
+        They suffice if the context has enough runs, or enough contexts have repeated runs.  Else
+        the bound is the largest run; 0 without a complete one.
         """
         held, needed = self.held_out, groups_needed(miscoverage)
         log, context, n_runs = np.log(held.duration), held.run_context, held.n_runs
