@@ -4,6 +4,7 @@ import itertools
 import json
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import mutate_recordings
 import numpy as np
@@ -304,11 +305,16 @@ def _make_graphs() -> None:
     given = {"devices": [tx2], "graphs": graphs, "profiles": profiles}
     predictor = msbgen.graphs.GraphPredictor(boosting=QUICK["boosting"], folds=2)
     save_graphs(predictor.fit([joined], **given).calibrate(), "model-graph.nc")
+    _make_network(joined, given)
+
+
+def _make_network(runs: xr.Dataset, given: dict[str, Any]) -> None:
+    """The network of task graphs, which needs torch."""
     network = network_predictor.NetworkPredictor(
         network=NetworkSettings(width=8, layers=1, heads=2),
         training=NetworkTraining(epochs=1, evidential_epochs=1, rows=8), runs=20,
     )  # fmt: skip
-    save_network(network.fit([joined], **given), "model-network.nc")
+    save_network(network.fit([runs], **given), "model-network.nc")
 
 
 def _workflow() -> dict[str, object]:
