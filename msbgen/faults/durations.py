@@ -52,17 +52,20 @@ def find_duration_faults(
 
 def _exchange(model: Durations, suspects: Indices, started: Floats) -> list[Fault]:
     n = len(started)
-    ordered = exchange_in_order(model.contexts, started)
-    pairs = list(dict.fromkeys([*ordered, *combinations(suspects.tolist(), 2)]))
+    pairs = list(combinations(suspects.tolist(), 2))
+    out_of_order = exchange_in_order(model.contexts, started)
+    if out_of_order:
+        pairs = list(dict.fromkeys([out_of_order, *pairs]))
     exchanged = np.tile(model.departure, (1 + len(pairs), 1))
     for row, pair in zip(exchanged[1:], pairs):
         row[list(pair)] = row[list(pair[::-1])]
     evidence = model.log_evidence(exchanged)
     gain = evidence[1:] - evidence[0]
     log_odds = gain + np.log(PRIOR_ODDS / (n - 1))
-    # the visits of a regular sweep have one of few orders, those of an irregular one any of n!
-    orders = sum(1 for _ in _orders(model.contexts))
-    log_odds[: len(ordered)] += lgamma(n + 1) - np.log(orders)
+    if out_of_order:
+        # visits of a regular sweep have one of few orders, those of an irregular one any of n!
+        orders = sum(1 for _ in _orders(model.contexts))
+        log_odds[0] += lgamma(n + 1) - np.log(orders)
     best = int(np.argmax(np.where(gain > 0.0, log_odds, -np.inf)))
     if not (gain[best] > 0.0 and log_odds[best] > 0.0):
         return []
@@ -70,15 +73,15 @@ def _exchange(model: Durations, suspects: Indices, started: Floats) -> list[Faul
     return [ExchangedContexts(contexts=contexts, log_odds=float(log_odds[best]), is_doubt=True)]
 
 
-def exchange_in_order(contexts: Floats, started: Floats) -> list[tuple[int, int]]:
-    """The pair of contexts (n, m) whose exchange puts all visits in order; empty without.
+def exchange_in_order(contexts: Floats, started: Floats) -> tuple[int, int] | None:
+    """The pair of contexts (n, m) whose exchange puts all visits in order, if there is one.
 
     Visits are in order where, sorted by start times (n, runs), contexts are sorted by the levels of
     the resources in turn, each upwards or downwards.  All runs must have the same order.
     """
     rows = np.argsort(started[:, np.isfinite(started).all(axis=0)], axis=0, kind="stable")
     if rows.shape[1] == 0 or (rows != rows[:, :1]).any():
-        return []
+        return None
     row = rows[:, 0]
     visited = contexts[row]
     for keys in _orders(visited):
@@ -86,10 +89,11 @@ def exchange_in_order(contexts: Floats, started: Floats) -> list[tuple[int, int]
         place[np.lexsort(keys)] = np.arange(len(visited))
         moved = np.flatnonzero(place != np.arange(len(visited)))
         if len(moved) == 0:
-            return []
+            return None
         if len(moved) == 2:
-            return [(int(row[moved[0]]), int(row[moved[1]]))]
-    return []
+            first, second = sorted(row[moved].tolist())
+            return first, second
+    return None
 
 
 def _orders(contexts: Floats) -> Iterator[tuple[Floats, ...]]:

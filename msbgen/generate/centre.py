@@ -22,7 +22,7 @@ from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.coordinates import COORDINATES
 from msbgen.trend.deviations import Variance, trend_variance
-from msbgen.trend.durations import Durations
+from msbgen.trend.durations import SMOOTHNESS, Durations
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
 from msbgen.trend.smooth import FORMS
@@ -61,7 +61,7 @@ class Centre:
     # (n_known, k): factor on the context residuals in the local mean: 1; for a context with one
     # run, whose residual may be noise, the share that the neighbours predict
     shrinkage: Floats
-    # durations at any context; None of many contexts, and where time measures progress
+    # durations at any context; None for many contexts, and where time measures progress
     durations: Durations | None = None
 
     @classmethod
@@ -118,11 +118,10 @@ class Centre:
 
         `log_time` (n_known,) are the logarithms of the mean durations [s].
         """
-        departure, alone = log_time, self.trend.mean.shape[0] == 1
-        if not alone:
-            departure = departure - _log_time(self._fitted)
+        has_line = self.trend.mean.shape[0] == 1
+        departure = log_time if has_line else log_time - _log_time(self._fitted)
         given = self.trend.contexts, departure, runs.weight
-        return Durations.fit(*given, has_line=alone, repeats=_repeats(runs))
+        return Durations.fit(*given, has_line=has_line, repeats=_repeats(runs))
 
     @cached_property
     def n_runs(self) -> Indices:
@@ -154,32 +153,31 @@ class Centre:
         """Context residuals of the sums over bins after shrinkage, (n_known, 1, k)."""
         return self._residual_of_sums * self.shrinkage[:, None]
 
-    @property
-    def known_log_times(self) -> Floats:
-        """Logarithm of the mean duration of each known context, (n_known,)."""
-        return _log_time(self.known_states())
+    def known_log_times(self, durations: Durations) -> Floats:
+        """Logarithm of the mean duration of each known context of these durations, (n_known,)."""
+        departure = durations.departure
+        return departure if durations.has_line else departure + _log_time(self._fitted)
 
     @cached_property
     def variance(self) -> Variance:
         """Variances of the trend's Gaussian process of time."""
         return trend_variance(self.trend)
 
-    def left_out_log_times(self, folds: Folds) -> Floats:
+    def left_out_log_times(self, durations: Durations, folds: Folds) -> Floats:
         """Logarithm of the duration of contexts from all outside their fold, (rows of the folds,).
 
-        The parameters of the trend are kept.
+        The parameters of the trend and the hypotheses of the durations are kept.
         """
-        durations, n = self.durations, len(self.trend.contexts)
-        assert durations is not None
-        alone = [durations.left_out[: folds.singles]]
-        levels = [folds.members[group] for group in folds.groups]
-        rest = [np.setdiff1d(np.arange(n), level) for level in levels]
-        alone += [
-            durations.refit(kept, durations.departure[kept]).predict(self.trend.contexts[level])
-            for level, kept in zip(levels, rest)
-        ]
-        log = np.concatenate(alone)
-        return log if durations.has_line else log + _log_time(self.trend.left_out(folds))
+        contexts = self.trend.contexts
+        parts = [durations.left_out[: folds.singles]]
+        for level in (folds.members[group] for group in folds.groups):
+            kept = np.setdiff1d(np.arange(len(contexts)), level)
+            others = durations.refit(kept, durations.departure[kept])
+            parts.append(others.predict(contexts[level]))
+        departure = np.concatenate(parts)
+        if durations.has_line:
+            return departure
+        return departure + _log_time(self.trend.left_out(folds))
 
     @property
     def _residual_of_sums(self) -> Floats:
@@ -206,7 +204,9 @@ class Centre:
         rows = np.asarray(single.any(axis=1))
         weight = _weights_of_known(self.scaled_contexts, rows)
         centre = self._with_context_residuals(self._fitted[rows], weight)
-        self._set_time(centre, self._fitted[rows], self._departure(self.trend.contexts[rows]))
+        if self.durations:
+            departure = self.durations.predict(self.trend.contexts[rows])
+            self._set_time(self.durations, centre, self._fitted[rows], departure)
         states[rows] = np.where(single[rows, None], centre, states[rows])
         return states
 
@@ -219,7 +219,8 @@ class Centre:
         """
         fitted, weight = self.trend.held_out, _weights_of_others(self.scaled_contexts)
         states = self._with_context_residuals(fitted, weight)
-        self._set_time(states, fitted, self.durations.left_out if self.durations else None)
+        if self.durations:
+            self._set_time(self.durations, states, fitted, self.durations.left_out)
         return states
 
     def left_out(self, folds: Folds) -> Floats:
@@ -262,8 +263,9 @@ class Centre:
         vars(centre)["_fitted"] = fitted
         if self.durations is None:
             return centre
-        log = np.log(states[..., 0].sum(axis=1))
-        departure = log if self.durations.has_line else log - _log_time(fitted)
+        departure = self.known_log_times(self.durations)[kept]
+        if not self.durations.has_line:
+            departure -= _log_time(fitted)
         durations = self.durations.refit(kept, departure)
         if anew:
             given = durations.contexts, departure, durations.weight
@@ -283,22 +285,17 @@ class Centre:
         """
         fitted = self.trend.predict(query, only)
         states = self._with_context_residuals(fitted, _weights(log_weight), only)
-        if only.start in (None, 0):
-            self._set_time(states, fitted, self._departure(query))
+        if self.durations and only.start in (None, 0):
+            self._set_time(self.durations, states, fitted, self.durations.predict(query))
         return states
 
-    def _departure(self, query: Floats) -> Floats | None:
-        """Departure of the durations at contexts, (q,)."""
-        return self.durations.predict(query) if self.durations else None
-
-    def _set_time(self, states: Floats, fitted: Floats, departure: Floats | None) -> None:
+    @staticmethod
+    def _set_time(durations: Durations, states: Floats, fitted: Floats, departure: Floats) -> None:
         """Scale the times of bins of states (q, bins, k), in place, to the durations.
 
-        These depart from the trend's amounts `fitted` (q, bins, k) by `departure` (q,).
+        They depart by `departure` (q,) from 1 s, or from the trend's amounts `fitted` (q, bins, k).
         """
-        if self.durations is None or departure is None:
-            return
-        log = departure if self.durations.has_line else departure + _log_time(fitted)
+        log = departure if durations.has_line else departure + _log_time(fitted)
         time = states[..., 0].sum(axis=1)
         states[..., 0] *= (np.exp(log) / np.maximum(time, 1e-300))[:, None]
 
@@ -481,12 +478,13 @@ def _stored_durations(stored: StoredArrays, contexts: Floats) -> Durations | Non
         return None
     n = len(contexts)
     hypotheses = stored.numbers("hypotheses", (None, 5), within=POSITIVE)
-    stored.want(len(hypotheses) > 0, stored.named("hypotheses"), "empty", "one or more")
+    good = len(hypotheses) > 0 and bool(np.isin(hypotheses[:, 0], SMOOTHNESS).all())
+    stored.want(good, stored.named("hypotheses"), "others", "one or more of a known smoothness")
     return Durations(
         contexts,
         stored.numbers("departure", (n,), within=LOGARITHMS),
         stored.numbers("weight", (n,), within=POSITIVE),
-        bool(stored.numbers("has_line", (), within=(0.0, 1.0))),
+        bool(stored.indices("has_line", (), below=2)),
         hypotheses,
     )
 

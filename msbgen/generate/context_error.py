@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.generate.centre import Centre
-from msbgen.trend.deviations import trend_variance
 from msbgen.trend.folds import Folds
 
 Floats = NDArray[np.float64]
@@ -48,9 +47,10 @@ class ContextError:
         folds = Folds.of(contexts)
         groups = [np.array([i]) for i in range(folds.singles)]
         groups += [folds.members[group] for group in folds.groups]
-        distance = np.maximum(trend_variance(centre.trend).left_out(groups), _TINY)
+        distance = np.maximum(centre.variance.left_out(groups), _TINY)
         spacing = float(np.median(distance[: folds.singles]))
-        square = (centre.left_out_log_times(folds) - centre.known_log_times[folds.index]) ** 2
+        known = centre.known_log_times(durations)[folds.index]
+        square = (centre.left_out_log_times(durations, folds) - known) ** 2
         columns = np.stack([np.minimum(distance / spacing, 1.0), distance], axis=1)
         # errors are larger where contexts are farther
         weight = np.sqrt(folds.weight / (1.0 + distance / distance.mean()))

@@ -30,7 +30,7 @@ from msbgen.trend.coordinates import Coordinates, default_names
 
 Floats = NDArray[np.float64]
 
-_SMOOTHNESS = (0.5, 1.5, 2.5)
+SMOOTHNESS = (0.5, 1.5, 2.5)
 # In scaled coordinates, which span one.
 _LENGTHS = np.array([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 # Deviations s of the process and v of one run, of logarithms.
@@ -48,7 +48,10 @@ _KEPT = 0.999
 
 @dataclass(frozen=True, eq=False)
 class Durations:
-    """Fitted durations; :meth:`fit` makes them."""
+    """Fitted durations; :meth:`fit` makes them.
+
+    A *hypothesis* is one combination of smoothness, length scale, and both deviations.
+    """
 
     contexts: Floats  # (n, m)
     departure: Floats  # (n,): logarithm of the mean duration, less that of a given prediction
@@ -74,9 +77,10 @@ class Durations:
         repeated runs from the means of their contexts, and its degrees of freedom.  Coordinates are
         those of other durations, `like`, or of these contexts.
         """
-        one = cls(contexts, departure, weight, has_line, np.empty((0, 5)))._in_coordinates_of(like)
+        unfitted = cls(contexts, departure, weight, has_line, np.empty((0, 5)))
+        unfitted._in_coordinates_of(like)
         found, logs = [], []
-        for grid, log_density in one._log_densities(departure[None], repeats):
+        for grid, log_density in unfitted._log_densities(departure[None], repeats):
             found.append(grid)
             logs.append(log_density[:, 0])
         log = np.concatenate(logs)
@@ -86,7 +90,7 @@ class Durations:
         kept = order[: np.searchsorted(probability[order].cumsum(), _KEPT) + 1]
         probability = probability[kept] / probability[kept].sum()
         hypotheses = np.column_stack([np.concatenate(found)[kept], probability])
-        return replace(one, hypotheses=hypotheses)._in_coordinates_of(like)
+        return replace(unfitted, hypotheses=hypotheses)._in_coordinates_of(like)
 
     def _in_coordinates_of(self, other: Durations | None) -> Durations:
         """These durations, in the coordinates of others where they are given."""
@@ -96,10 +100,10 @@ class Durations:
 
     def refit(self, rows: NDArray[np.int64], departure: Floats) -> Durations:
         """The same hypotheses and coordinates with the departures of some of the contexts."""
-        rest = replace(
+        others = replace(
             self, contexts=self.contexts[rows], departure=departure, weight=self.weight[rows]
         )
-        return rest._in_coordinates_of(self)
+        return others._in_coordinates_of(self)
 
     def log_evidence(self, departures: Floats) -> Floats:
         """Log densities of other departures (c, n) of the same contexts, up to a constant, (c,).
@@ -122,7 +126,7 @@ class Durations:
         prior = _log_prior(signal, _FROM_LINE if self.has_line else _FROM_TREND)
         prior += _log_prior(noise, _NOISE_PRIOR)
         prior -= freedom * np.log(noise) + 0.5 * square / noise**2
-        for smoothness, length in product(_SMOOTHNESS, _LENGTHS.tolist()):
+        for smoothness, length in product(SMOOTHNESS, _LENGTHS.tolist()):
             axes = self._axes(smoothness, length)
             variance = axes.variance(signal, noise)
             y = (departures - self._middle) @ axes.towards
@@ -155,7 +159,7 @@ class Durations:
         In closed form (equation 5.12), with the probabilities of the hypotheses given all.
         """
         errors = np.zeros(len(self.departure))
-        for solved, weight in self._every():
+        for solved, weight in self._each_covariance():
             errors += weight @ (solved.alpha / solved.precision)
         return self.departure - errors
 
@@ -200,13 +204,13 @@ class Durations:
     def _fitted(self) -> tuple[dict[tuple[float, float], Floats], Floats]:
         """Mean coefficients (n,) of each covariance, and those of the line, (1 + 2m,)."""
         coefficients, of_line = {}, np.zeros(1 + 2 * self.contexts.shape[1])
-        for solved, weight in self._every():
+        for solved, weight in self._each_covariance():
             coefficients[solved.kind] = (weight * solved.signal**2) @ solved.alpha
             if self.has_line:
                 of_line += weight @ solved.line
         return coefficients, of_line
 
-    def _every(self) -> Iterator[tuple[_Solved, Floats]]:
+    def _each_covariance(self) -> Iterator[tuple[_Solved, Floats]]:
         """Each covariance solved for its hypotheses, and their probabilities."""
         for (smoothness, length), rows in self._groups():
             yield self._solved(smoothness, length, rows[:, 2], rows[:, 3]), rows[:, 4]
