@@ -14,7 +14,13 @@ from msbgen.choose.costs import Costs, context_costs
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.constrained_choice import pareto_front
 from msbgen.core.errors import ArgumentError, MeasurementError, is_number, quoted
-from msbgen.data.schema import describe_levels, labels_of, resource_names, same_level
+from msbgen.data.schema import (
+    describe_levels,
+    labels_of,
+    resource_attrs,
+    resource_names,
+    same_level,
+)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -120,7 +126,7 @@ class Offers:
 
     def describe(self, row: int) -> str:
         """A context in words."""
-        return describe_levels(self.bounds, self.contexts[row])
+        return describe_levels(resource_attrs(self.bounds), self.contexts[row])
 
     def choice(self, row: int, deadline: float) -> ContextChoice:
         """The context of a row as a choice, with what it is compared with."""

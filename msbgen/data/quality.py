@@ -195,7 +195,10 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     missing = [c for c in corners if not schema.same_level(there, c).all(axis=1).any()]
     if not missing:
         return []
-    texts = [f"({schema.describe_levels(dataset, corner)})" for corner in missing[:_NAMED]]
+    texts = [
+        f"({schema.describe_levels(schema.resource_attrs(dataset), corner)})"
+        for corner in missing[:_NAMED]
+    ]
     listed = ", ".join(texts) + (", …" if len(missing) > _NAMED else "")
     return [
         f"{source}: {len(missing)} of the platform's {len(corners)} corners were not measured: "
@@ -458,7 +461,11 @@ def describe_late(dataset: xr.Dataset, deadline: float) -> Iterator[str]:
     rows = [row for row in np.argsort(-over / np.maximum(runs, 1), kind="stable") if runs[row]]
     counts = [("all contexts", int(over.sum()), int(runs.sum()))] if len(rows) > 1 else []
     counts += [
-        (schema.describe_levels(dataset, contexts[row]), int(over[row]), int(runs[row]))
+        (
+            schema.describe_levels(schema.resource_attrs(dataset), contexts[row]),
+            int(over[row]),
+            int(runs[row]),
+        )
         for row in rows[:_MOST_LISTED]
     ]
     for where, k, n in counts:

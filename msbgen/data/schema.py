@@ -372,14 +372,14 @@ def file_of(dataset: xr.Dataset) -> str:
 def describe_context(dataset: xr.Dataset, index: int) -> str:
     """A context in words: ``context 3 (cache_ways=2, bandwidth=70 MB s-1)``."""
     values = [float(dataset[name].values[index]) for name in resource_names(dataset)]
-    return f"context {index} ({describe_levels(dataset, values)})"
+    return f"context {index} ({describe_levels(resource_attrs(dataset), values)})"
 
 
-def describe_levels(dataset: xr.Dataset, values: Iterable[float]) -> str:
+def describe_levels(resources: Mapping[str, Mapping[str, Any]], values: Iterable[float]) -> str:
     """A level of each resource in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
     parts = []
-    for name, value in zip(resource_names(dataset), values):
-        units, labels = str(dataset[name].attrs.get("units", "")), labels_of(dataset[name].attrs)
+    for (name, attrs), value in zip(resources.items(), values):
+        units, labels = str(attrs.get("units", "")), labels_of(attrs)
         text = level_text(value, labels) if labels else f"{value:g}"
         parts.append(f"{name}={text}" + ("" if units in ("", "1") else f" {units}"))
     return ", ".join(parts)

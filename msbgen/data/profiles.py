@@ -1,0 +1,205 @@
+"""Profiles as arrays and names: made once from a valid dataset, and handed down in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.data import schema
+from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Global attributes that datasets derived from profiles keep.
+_INHERITED = ("task", "platform", "progress")
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """Runs of a task: n contexts of m resources, r runs each, t intervals, k counters.
+
+    Profiles without a dimension ``run`` or ``sample`` have one run per context.  Without counters,
+    `raw` has the shape (n, r, t, 0); without a time axis t is 0, and `interval` NaN.  The arrays
+    are shared by everything that reads the record: copy them before a change.
+
+    Attributes
+    ----------
+    source : str
+        Name in messages: the file, or the task.
+    attrs : dict
+        Global attributes.
+    resources, counters : dict of str to dict
+        Attributes of each resource and counter, in the order of the columns.
+    contexts : (n, m)
+        Levels, each column in its resource's unit.
+    raw : (n, r, t, k)
+        Events per interval as in the file: NaN in gaps, after the end of a run or its cut, and
+        throughout where the counter was not measured.
+    duration : (n, r)
+        Execution time [s], until the cut of a run that was cut; NaN where a run is missing.
+    complete : (n, r)
+        Runs that were not cut.
+    started : (n, r)
+        When runs began [s], since a time that all share; NaN where it is not known.
+    interval : float
+        Sampling interval [s].
+    replicate : {"run", "sample", ""}
+        What repetitions are; empty for one profile per context.
+    run_details : dict of str to (n, r)
+        Other numbers that a file has for each run, such as ``load``.
+    """
+
+    source: str
+    attrs: dict[str, Any]
+    resources: dict[str, dict[str, Any]]
+    counters: dict[str, dict[str, Any]]
+    contexts: Floats
+    raw: Floats
+    duration: Floats
+    complete: Bools
+    started: Floats
+    interval: float
+    replicate: str
+    run_details: dict[str, Floats]
+
+    @classmethod
+    def of(cls, dataset: xr.Dataset) -> Profiles:
+        """The record of a dataset whose layout is valid; its values may be wrong."""
+        names, replicate = schema.counter_names(dataset), schema.replicate_dim(dataset) or ""
+        duration = schema.duration_array(dataset)
+        raw = np.empty((*duration.shape, dataset.sizes.get("time", 0), len(names)))
+        dims = schema.counter_dims(dataset)
+        for k, name in enumerate(names):
+            raw[..., k] = dataset.variables[name].transpose(*dims).values.reshape(raw.shape[:3])
+        resources = schema.resource_attrs(dataset)
+        used = {*resources, *names, "duration", schema.COMPLETE, schema.STARTED}
+        others = {str(n): v for n, v in dataset.variables.items() if n not in used}
+        return cls(
+            source=schema.file_of(dataset),
+            attrs=dict(dataset.attrs),
+            resources=resources,
+            counters={name: dict(dataset.variables[name].attrs) for name in names},
+            contexts=schema.context_table(dataset),
+            raw=raw,
+            duration=duration,
+            complete=schema.complete_array(dataset),
+            started=schema.started_array(dataset),
+            interval=schema.sampling_interval(dataset) if "time" in dataset.variables else np.nan,
+            replicate=replicate,
+            run_details={
+                name: variable.transpose("context", replicate).values.astype(float)
+                for name, variable in others.items()
+                if set(variable.dims) == {"context", replicate} and variable.dtype.kind in "iuf"
+            },
+        )
+
+    def of_contexts(self, rows: ArrayLike | slice) -> Profiles:
+        """The profiles of some contexts: indices, a mask or a slice."""
+        rows = rows if isinstance(rows, slice) else np.asarray(rows)
+        names = ("contexts", "raw", "duration", "complete", "started")
+        parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        details = {name: values[rows] for name, values in self.run_details.items()}
+        return replace(self, **parts, run_details=details)
+
+    @property
+    def task(self) -> str:
+        """Name of the task; empty where there is none."""
+        return str(self.attrs.get("task", ""))
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the profiles were generated, not measured."""
+        return "kind" in self.attrs
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all runs are trusted: no fault of them is looked for."""
+        return bool(self.attrs.get(schema.KEEP_ALL))
+
+    @property
+    def inherited_attrs(self) -> dict[str, Any]:
+        """Global attributes that datasets derived from these profiles keep."""
+        return {name: value for name, value in self.attrs.items() if name in _INHERITED}
+
+    @property
+    def clock_name(self) -> str:
+        """Counter that measures the progress of a run, or ``time``: the file's or the default."""
+        default = "instructions" if "instructions" in self.counters else "time"
+        return str(self.attrs.get("progress", default))
+
+    @property
+    def clock(self) -> int:
+        """Quantity that measures the progress of a run: 0 for wall time, 1 + k for counter k."""
+        name = self.clock_name
+        return 0 if name == "time" else 1 + list(self.counters).index(name)
+
+    @property
+    def energy_counters(self) -> list[str]:
+        """Names of the counters in joules."""
+        joules = schema.ENERGY_UNITS
+        return [name for name, attrs in self.counters.items() if attrs.get("units") == joules]
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Events per interval with gaps filled (:mod:`msbgen.data.gaps`), (n, r, t, k)."""
+        kinds = {k: a["gaps"] for k, a in enumerate(self.counters.values()) if "gaps" in a}
+        if not kinds:
+            return self.raw
+        counts = self.raw.copy()
+        for k, kind in kinds.items():
+            counts[..., k] = fill_gaps(
+                counts[..., k], self.duration, self.interval, carried=kind == CARRIED
+            )
+        return counts
+
+    @cached_property
+    def held(self) -> Bools:
+        """Counters that each run holds, (n, r, k)."""
+        return ~np.isnan(self.raw).all(axis=2)
+
+    @cached_property
+    def n_intervals(self) -> NDArray[np.int64]:
+        """Intervals that each run fills or begins, 0 for missing runs, (n, r)."""
+        return interval_counts(self.duration, self.interval)
+
+    def missing_samples(self, kinds: Collection[str] = (CARRIED, LOST)) -> Bools:
+        """Samples in gaps of some kinds, which are filled in `counts`, (n, r, t, k)."""
+        missing = np.zeros(self.raw.shape, dtype=bool)
+        inside = np.arange(self.raw.shape[2]) < self.n_intervals[..., None]
+        for k, attrs in enumerate(self.counters.values()):
+            if attrs.get("gaps") in kinds:
+                absent = np.isnan(self.raw[..., k])
+                missing[..., k] = absent & inside & self.held[..., k, None]
+        return missing
+
+    @cached_property
+    def ended(self) -> Floats:
+        """Execution times of the complete runs [s], NaN for the others, (n, r)."""
+        return np.where(self.complete, self.duration, np.nan)
+
+    @cached_property
+    def mean_duration(self) -> Floats:
+        """Mean execution time of each context [s], NaN where no run was complete, (n,)."""
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(self.ended).sum(axis=1) / np.isfinite(self.ended).sum(axis=1)
+
+    @cached_property
+    def totals(self) -> Floats:
+        """Events of each run, NaN where a counter was not held until the run's end, (n, r, k)."""
+        known = self.held & np.isfinite(self.ended)[..., None]
+        return np.where(known, np.nansum(self.counts, axis=2), np.nan)
+
+    def describe_context(self, index: int) -> str:
+        """A context in words: ``context 3 (cache_ways=2, bandwidth=70 MB s-1)``."""
+        return f"context {index} ({self.describe_levels(self.contexts[index].tolist())})"
+
+    def describe_levels(self, values: Iterable[float]) -> str:
+        """A level of each resource in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
+        return schema.describe_levels(self.resources, values)
