@@ -1,6 +1,7 @@
 """``msbgen check``: contents and problems of any file of msbgen."""
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 
 from msbgen.cli.options import (
@@ -13,6 +14,20 @@ from msbgen.cli.options import (
     show,
     show_lines,
 )
+
+# Datasets besides profiles: the attribute ``schema``, and the module whose SCHEMA declares it.
+CONTENTS = {
+    "msbgen-graph/1": "msbgen.graphs.dataset",
+    "msbgen-graph-runs/1": "msbgen.graphs.runs",
+    "msbgen-job-log/1": "msbgen.machines.queue.workload",
+    "msbgen-kernels/1": "msbgen.kernels.dataset",
+    "msbgen-phases/1": "msbgen.phases.phases",
+    "msbgen-relative/1": "msbgen.machines.dataset",
+    "msbgen-runtimes/1": "msbgen.runtimes.dataset",
+    "msbgen-stream/1": "msbgen.platform.stream",
+    "msbgen-trace/1": "msbgen.platform.trace",
+    "msbgen-workload/1": "msbgen.kernels.workloads",
+}
 
 
 def add(verbs: Verbs) -> None:
@@ -31,10 +46,8 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import check, partial, quality, schema, store
     from msbgen.generate import faults
     from msbgen.kernels import dataset as kernels
-    from msbgen.kernels import variability, workloads
-    from msbgen.machines import dataset as relative
+    from msbgen.kernels import variability
     from msbgen.measure import progress_counters
-    from msbgen.runtimes import dataset as runtimes
 
     if options.file.suffix in (".csv", ".json"):
         raise ProfileError(
@@ -42,22 +55,15 @@ def run(options: argparse.Namespace) -> None:
             f"of kernels, machines or runtime."
         )
     dataset = store.load_netcdf(options.file)
-    validate_and_describe = {
-        runtimes.RUNTIMES_SCHEMA: (runtimes.validate, runtimes.describe),
-        relative.RELATIVE_SCHEMA: (relative.validate, relative.describe),
-        kernels.KERNELS_SCHEMA: (kernels.validate, kernels.describe),
-        workloads.WORKLOAD_SCHEMA: (workloads.validate_workload, workloads.describe_workload),
-    }
-    name = str(dataset.attrs.get("schema"))
-    if name in validate_and_describe:
+    if module := CONTENTS.get(str(dataset.attrs.get("schema"))):
         if options.deadline:
             raise UsageError(f"{options.file} holds no profiles; --deadline counts their runs.")
-        validate, describe = validate_and_describe[name]
-        validate(dataset, source=options.file.name)
-        of_kernels = name == kernels.KERNELS_SCHEMA
-        more = variability.describe_variability(dataset) if of_kernels else ()
-        show(describe(dataset))
-        show_lines([*more, "no problem found"])
+        content = import_module(module)
+        content.SCHEMA.validate(dataset, options.file.name)
+        show(getattr(content, "describe", content.SCHEMA.describe)(dataset))
+        if content is kernels:
+            show_lines(variability.describe_variability(dataset))
+        show("no problem found")
         return
     findings = check.inspect_profiles(dataset, source=options.file.name)
     warnings, notes = list(findings.warnings), []

@@ -309,7 +309,7 @@ def read_profiles(
     with shared.errors_in(folder):
         for name, path in paths.items():
             dataset = store.load_netcdf(path)
-            if tables and str(dataset.attrs.get("schema")) == phases.SCHEMA:
+            if tables and str(dataset.attrs.get("schema")) == phases.PHASES_SCHEMA:
                 found[name] = phases.validate_phases(dataset, source=path.name)
             else:
                 found[name] = check.validate_profiles(dataset, source=path.name)

@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import real_array
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError, printable
 from msbgen.data.files import path_of
 from msbgen.data.store import load_netcdf, packing, save_netcdf
 
@@ -223,6 +223,16 @@ class Schema:
         if problems:
             raise self.error(*(f"{source}: {problem}" for problem in problems))
         return dataset
+
+    def describe(self, dataset: xr.Dataset) -> str:
+        """What a valid dataset holds: its sizes, and a line for each variable."""
+        sizes = ", ".join(f"{size} of {dim}" for dim, size in dataset.sizes.items())
+        lines = [f"{self.content.partition(':')[0]}: {sizes}"]
+        for variable in self.present(dataset):
+            unit = f" [{variable.unit}]" if variable.unit else ""
+            meaning = f": {variable.meaning}" if variable.meaning else ""
+            lines.append(f"{variable.name}{unit}{meaning}")
+        return "\n".join(map(printable, lines))
 
     def read(self, path: str | os.PathLike[str]) -> xr.Dataset:
         """Read a whole file and validate it."""

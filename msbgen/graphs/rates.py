@@ -25,7 +25,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import file_of
 from msbgen.graphs.devices import Device
 from msbgen.phases.grid import STALLED_ACTIVITY, Grid
-from msbgen.phases.phases import SCHEMA as PHASES
+from msbgen.phases.phases import PHASES_SCHEMA
 from msbgen.phases.phases import phase_table, table_grid, validate_phases
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ def _of_kind(
     device: Device, kind: str, profiles: xr.Dataset, resolution: float
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Shares of the phases of a kind, rates, watts, and whether clocks are beyond its table."""
-    is_table = profiles.attrs.get("schema") == PHASES
+    is_table = profiles.attrs.get("schema") == PHASES_SCHEMA
     place = file_of(profiles)
     table = (
         validate_phases(profiles, source=place)

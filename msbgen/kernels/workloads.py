@@ -84,7 +84,7 @@ def validate_workload(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dat
     return SCHEMA.validate(dataset, source)
 
 
-def describe_workload(dataset: xr.Dataset) -> str:
+def describe(dataset: xr.Dataset) -> str:
     """What a valid dataset holds, in a line for each workload."""
     lines = []
     for name in workload_names(dataset):

@@ -35,7 +35,7 @@ from msbgen.phases.stretches import cut_runs
 
 Floats = NDArray[np.float64]
 
-SCHEMA = "msbgen-phases/1"
+PHASES_SCHEMA = "msbgen-phases/1"
 
 # Bins of progress, of which phases are made.
 _BINS = 256
@@ -125,7 +125,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         label = {"units": r.units, "long_name": r.long_name, "role": "resource"}
         coords[r.name] = (r.name, np.array(r.levels), label)
     work = float(total[total > 0].mean()) if clock != "time" else 1.0
-    attrs = {**inherited_attrs(profiles), "schema": SCHEMA, "progress": clock, "work": work}
+    attrs = {**inherited_attrs(profiles), "schema": PHASES_SCHEMA, "progress": clock, "work": work}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
@@ -157,7 +157,7 @@ def _segment(seconds: Floats, counts: list[Floats], resolution: float) -> NDArra
 
 def validate_phases(table: xr.Dataset, *, source: str = "table") -> xr.Dataset:
     """Return the dataset if it is a phase table; :class:`ProfileError` names every problem."""
-    return _TABLE.validate(table, source)
+    return SCHEMA.validate(table, source)
 
 
 def _problems(table: xr.Dataset) -> Iterator[str]:
@@ -179,8 +179,8 @@ def _problems(table: xr.Dataset) -> Iterator[str]:
 
 
 _AGAIN = "make the table again (msbgen realtime phases)"
-_TABLE = Schema(
-    SCHEMA,
+SCHEMA = Schema(
+    PHASES_SCHEMA,
     "a phase table: make the table of profiles first (msbgen realtime phases)",
     ("phase",),
     (
@@ -202,11 +202,11 @@ def table_grid(table: xr.Dataset) -> Grid:
 
 def read_phases(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read and validate a phase table, whole; errors as :meth:`Schema.read`."""
-    return _TABLE.read(path)
+    return SCHEMA.read(path)
 
 
 def write_phases(
     table: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Validate and write a phase table, whole or not at all; errors as :meth:`Schema.write`."""
-    _TABLE.write(table, path, overwrite=overwrite)
+    SCHEMA.write(table, path, overwrite=overwrite)

@@ -25,7 +25,7 @@ from msbgen.kernels.dataset import (
 )
 from msbgen.kernels.workloads import (
     counts_of,
-    describe_workload,
+    describe as describe_workload,
     one_workload,
     read_workload,
     workload_names,

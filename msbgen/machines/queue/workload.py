@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.files import check_input, replace_file
+from msbgen.data.variables import Schema, Variable
 from msbgen.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Indices, Jobs, make_jobs
 from msbgen.machines.queue.simulate import Schedule
 
-WORKLOAD_SCHEMA = "msbgen-workload/1"
+JOB_LOG_SCHEMA = "msbgen-job-log/1"
 # The fields in order: name, unit.
 FIELDS = {
     "number": "1",
@@ -45,6 +46,24 @@ FIELDS = {
     "preceding_job": "1",
     "think_time": "s",
 }
+# Fields that are no negative number.
+_AMOUNTS = ("submission", "wait", "runtime", "processors")
+SCHEMA = Schema(
+    JOB_LOG_SCHEMA,
+    "a log of jobs: read one of the standard workload format (msbgen.machines.queue)",
+    ("job",),
+    tuple(
+        Variable(
+            name,
+            ("job",),
+            unit=unit,
+            least=0.0 if name in _AMOUNTS else -math.inf,
+            missing="unknown",
+        )
+        for name, unit in FIELDS.items()
+    ),
+    remedy="read the log again",
+)
 
 
 def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -53,7 +72,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        ``msbgen-workload/1``: `FIELDS` over ``job``, NaN where the file has −1; the comments as
+        ``msbgen-job-log/1``: `FIELDS` over ``job``, NaN where the file has −1; the comments as
         attribute ``comments``.
 
     Raises
@@ -76,7 +95,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     for row, (number, line) in zip(table, numbered):
         row[:] = _fields(line, f"{path.name}: line {number}")
     table[table == -1] = np.nan
-    for name in ("submission", "wait", "runtime", "processors"):
+    for name in _AMOUNTS:
         odd = np.flatnonzero(table[:, list(FIELDS).index(name)] < 0)
         if len(odd):
             number, line = numbered[odd[0]]
@@ -174,8 +193,7 @@ def _refuse(odd: NDArray[np.bool_], number: Floats, values: Floats, what: str, w
 
 
 def _dataset(fields: Mapping[str, Floats], comments: list[str]) -> xr.Dataset:
-    variables = {name: ("job", fields[name], {"units": units}) for name, units in FIELDS.items()}
-    return xr.Dataset(variables, attrs={"schema": WORKLOAD_SCHEMA, "comments": comments})
+    return SCHEMA.dataset(fields, {"comments": comments})
 
 
 def _fields(line: str, where: str) -> list[float]:
