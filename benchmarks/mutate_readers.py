@@ -65,12 +65,14 @@ measured.nc: compare measured.nc IN --json o.json -o o.csv --report r.html
 measured.nc: compare IN measured.nc --contexts grid:2x2 --markdown
 other.nc > others/measured.nc: compare measured.nc --with others --json o.json -o o.csv
 weights.csv: compare measured.nc other.nc --weights IN --strict
-program.nc: beside IN neighbour.nc --clock 2 --bandwidth 150 --repair --starts 0s,10ms
+program.nc: beside predict IN neighbour.nc --clock 2 --bandwidth 150 --starts 0s,10ms
   --json o.json -o o.nc
-program.nc: beside neighbour.nc IN --clock 2 --ways 5,3 --cache 0,1 --channel queue --loop -o o.nc
+program.nc: beside repair IN neighbour.nc --clock 2 --bandwidth 150 --starts 0s,10ms --json o.json
+program.nc: beside predict neighbour.nc IN --clock 2 --ways 5,3 --cache 0,1 --channel queue --loop
+  -o o.nc
 program.nc: beside choose IN neighbour.nc program.nc neighbour.nc --clock 2 --bandwidth 150
   --json o.json --deadlines 1s,1s,1s,1ms
-model-program.nc: beside IN neighbour.nc --clock 2 --bandwidth 150 --misses cache_misses
+model-program.nc: beside predict IN neighbour.nc --clock 2 --bandwidth 150 --misses cache_misses
   --json o.json
 model-program.nc: beside choose neighbour.nc IN program.nc --clock 1 --sockets 2
   --objective slowdown

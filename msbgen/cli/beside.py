@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +13,24 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
     from msbgen.beside.columns import Columns
-    from msbgen.beside.course import Course
     from msbgen.beside.placement import Placement
     from msbgen.beside.table import ProgramTable
     from msbgen.data.sharing import Sharing
 
 _MOST_WAY = 1_000_000  # MiB
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _MISCOVERAGE = 0.05
 
 
 def add(verbs: Verbs) -> None:
-    """Add the verb and its options."""
-    from msbgen.data.sharing import CHANNELS, OBJECTIVES
+    """Add the verb's parts and their options."""
+    from msbgen.data.sharing import OBJECTIVES
 
-    text = "predict programs that share the cache and the bandwidth; 'beside choose': which to pair"
-    verb = shared.new_verb(verbs, "beside", run, text)
-    text = "'choose' for the best placement; then measured profiles, or models, of each program"
-    verb.add_argument("files", nargs="+", metavar="[choose] FILE.nc", help=text)
+    text = "predict programs that share the cache and the bandwidth, and choose which to pair"
+    parts = shared.new_group(verbs, "beside", text)
+
+    text = "predict the course of each program beside the others"
+    verb = _new_part(parts, "predict", run_predict, text)
     text = "ways of the shared cache, or of each partition (all of the measured ones)"
     verb.add_argument("--ways", type=_amounts, metavar="W,...", help=text)
     text = "bandwidth that is shared, or of each pool, in MB/s (no limit)"
@@ -39,10 +39,40 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--cache", type=_groups, metavar="N,...", help=text)
     text = "pool of each program, counted from 0 (all share the first)"
     verb.add_argument("--memory", type=_groups, metavar="N,...", help=text)
+    _add_starts(verb)
+    shared.add_miscoverage(verb, "probability that a duration is outside its bounds", _MISCOVERAGE)
+    text = "write a picture of both courses and their slowdowns (needs matplotlib)"
+    verb.add_argument("--picture", type=_picture, metavar="FILE.png", help=text)
+    shared.add_out(verb, "OUT.nc", "the courses to write: counters, ways and bandwidth over time")
+    shared.add_seed(verb)
+
+    text = "find the partition of the shared cache that repairs a bad group best"
+    verb = _new_part(parts, "repair", run_repair, text)
+    text = "ways of the shared cache, which are divided (all of the measured ones)"
+    verb.add_argument("--ways", type=shared.count, metavar="W", help=text)
+    _add_pool(verb, OBJECTIVES)
+    _add_starts(verb)
+
+    text = "choose which programs to put together on equal sockets"
+    verb = _new_part(parts, "choose", run_choose, text)
+    text = "ways of the cache of each socket (all of the measured ones)"
+    verb.add_argument("--ways", type=shared.number, metavar="W", help=text)
+    _add_pool(verb, OBJECTIVES)
+    text = "number of sockets (half of the programs)"
+    verb.add_argument("--sockets", type=shared.count, metavar="M", help=text)
+
+
+def _new_part(
+    parts: Verbs, name: str, run: Callable[[argparse.Namespace], None], text: str
+) -> argparse.ArgumentParser:
+    """A part with the options that all parts have."""
+    from msbgen.data.sharing import CHANNELS
+
+    verb = shared.new_verb(parts, name, run, text)
+    text = "measured profiles, or a model, of each program"
+    verb.add_argument("files", type=Path, nargs="+", metavar="FILE.nc", help=text)
     text = "core clock, or that of each program (the only one of its profiles)"
     verb.add_argument("--clock", type=_amounts, metavar="F,...", help=text)
-    text = "start of each program, such as 0s,100ms (0s)"
-    verb.add_argument("--starts", type=_times, metavar="TIME,...", help=text)
     text = "how the bandwidth is shared (%(default)s)"
     verb.add_argument("--channel", choices=CHANNELS, default=CHANNELS[0], help=text)
     text = "programs start again until the slowest has ended"
@@ -51,48 +81,125 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--way-size", type=shared.number, default=1.0, metavar="MIB", help=text)
     text = "counter of last-level misses (%(default)s)"
     verb.add_argument("--misses", default="cache_misses", metavar="NAME", help=text)
-    shared.add_miscoverage(verb, "probability that a duration is outside its bounds", _MISCOVERAGE)
-    text = "also print the partition of the cache that repairs the group best"
-    verb.add_argument("--repair", action="store_true", help=text)
-    text = "with 'choose': number of sockets (half of the programs)"
-    verb.add_argument("--sockets", type=shared.count, metavar="M", help=text)
-    text = f"with 'choose' and --repair: what is minimised ({OBJECTIVES[0]})"
-    verb.add_argument("--objective", choices=OBJECTIVES, help=text)
-    text = "with 'choose' and --repair: longest duration of each program, such as 1s,500ms"
-    verb.add_argument("--deadlines", type=_durations, metavar="TIME,...", help=text)
-    text = "write a picture of both courses and their slowdowns (needs matplotlib)"
-    verb.add_argument("--picture", type=_picture, metavar="FILE.png", help=text)
     text = "write all results here, as JSON"
     verb.add_argument("--json", type=shared.output, metavar="FILE.json", help=text)
-    shared.add_out(verb, "OUT.nc", "the courses to write: counters, ways and bandwidth over time")
-    shared.add_seed(verb)
     shared.add_force(verb)
+    return verb
 
 
-def run(options: argparse.Namespace) -> None:
-    """Predict the courses of programs, or choose their placement."""
-    choose = options.files[0] == "choose"
-    paths = [Path(file) for file in options.files[choose:]]
-    if len(paths) < 2:
-        many = "1 file is" if paths else "no file is"
-        raise UsageError(f"{many} named; two or more programs are wanted.")
-    _check_used(options, choose)
+def _add_starts(verb: argparse.ArgumentParser) -> None:
+    text = "start of each program, such as 0s,100ms (0s)"
+    verb.add_argument("--starts", type=_times, default=(0.0,), metavar="TIME,...", help=text)
+
+
+def _add_pool(verb: argparse.ArgumentParser, objectives: Sequence[str]) -> None:
+    """Options of the parts that compare ways to share one cache and one pool."""
+    text = "bandwidth that is shared, in MB/s (no limit)"
+    verb.add_argument("--bandwidth", type=shared.number, default=math.inf, metavar="B", help=text)
+    text = "what is minimised (%(default)s)"
+    verb.add_argument("--objective", choices=objectives, default=objectives[0], help=text)
+    text = "longest duration of each program, such as 1s,500ms"
+    verb.add_argument("--deadlines", type=_durations, metavar="TIME,...", help=text)
+    shared.add_table_out(verb, "OUT.csv", "the table")
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Predict the courses of programs."""
+    _check_number(options.files)
     groups = [
-        _group_of_each(len(paths), given, amounts, names)
+        _group_of_each(len(options.files), given, amounts, names)
         for given, amounts, names in (
             (options.cache, options.ways, ("--cache", "--ways")),
             (options.memory, options.bandwidth, ("--memory", "--bandwidth")),
         )
     ]
+    tables = _tables(options, [options.out, options.json, options.picture])
+
+    from msbgen.data.sharing import Sharing
+
+    sharing = Sharing(
+        ways=tuple(options.ways or (_fewest_ways(tables),)),
+        cache=groups[0],
+        bandwidth=tuple(options.bandwidth or (math.inf,)),
+        memory=groups[1],
+        frequency=_clocks(tables),
+        starts=tuple(_each(options.starts, len(tables), "--starts")),
+        channel=options.channel,
+        afterwards="loop" if options.loop else "idle",
+    )
+    _predict(options, tables, sharing)
+
+
+def run_repair(options: argparse.Namespace) -> None:
+    """Find and show the best partition of the cache."""
+    deadlines = _deadlines(options)
+    starts = _each(options.starts, len(options.files), "--starts")
+    tables = _tables(options, [options.out, options.json])
+
+    from msbgen.beside import best_partition
+
+    with Progress("comparing") as step:
+        found = best_partition(
+            tables, _one_socket(options, tables, starts),
+            objective=options.objective, deadlines=deadlines, progress=step,
+        )  # fmt: skip
+    tasks = [table.task for table in tables]
+    rows = [["task", "ways", "duration [s]", "slowdown", "deadline"]]
+    for i, task in enumerate(tasks):
+        ways = found.sharing.ways[found.sharing.cache[i]]
+        rows.append([task, f"{ways:g}", *_outcome(found, i, deadlines)])
+    _write_placement(found, tasks, options)
+    shared.write_or_show_table(rows, options.out, force=options.force)
+    shared.print_message(_repair_text(found))
+
+
+def run_choose(options: argparse.Namespace) -> None:
+    """Choose and show the placement."""
+    deadlines = _deadlines(options)
+    tables = _tables(options, [options.out, options.json])
+
+    from msbgen.beside import choose_placement
+
+    sockets = options.sockets or math.ceil(len(tables) / 2)
+    with Progress("comparing") as step:
+        found = choose_placement(
+            tables, sockets, _one_socket(options, tables),
+            objective=options.objective, deadlines=deadlines, progress=step,
+        )  # fmt: skip
+    tasks = [table.task for table in tables]
+    rows = [["socket", "task", "duration [s]", "slowdown", "deadline"]]
+    for socket, group in enumerate(found.groups):
+        rows += [[str(socket), tasks[i], *_outcome(found, i, deadlines)] for i in group]
+    _write_placement(found, tasks, options)
+    shared.write_or_show_table(rows, options.out, force=options.force)
+    shared.print_message(
+        f"{options.objective} {found.value:.4g}; the worst of {found.compared} placements has "
+        f"{found.worst:.4g}."
+    )
+
+
+def _check_number(files: Sequence[Path]) -> None:
+    if len(files) < 2:
+        raise UsageError("1 file is named; two or more programs are wanted.")
+
+
+def _deadlines(options: argparse.Namespace) -> list[float] | None:
+    """The longest duration of each program [s], where they are given."""
+    _check_number(options.files)
     if options.deadlines:
-        options.deadlines = _each(options.deadlines, len(paths), "--deadlines")
-    outputs = [options.out, options.json, options.picture]
+        return _each(options.deadlines, len(options.files), "--deadlines")
+    if options.objective == "deadlines":
+        raise UsageError("--objective deadlines wants --deadlines, the longest durations.")
+    return None
+
+
+def _tables(options: argparse.Namespace, outputs: Sequence[Path | None]) -> list[ProgramTable]:
+    """What each program does alone, read once for each file and clock."""
+    paths = options.files
     shared.check_files(list(dict.fromkeys(paths)), outputs, force=options.force)
 
     from msbgen.beside.columns import Columns
-    from msbgen.data.sharing import OBJECTIVES
 
-    options.objective = options.objective or OBJECTIVES[0]
     if options.misses in (Columns.instructions, Columns.requests):
         raise UsageError(f"--misses: '{options.misses}' is no counter of misses; name one.")
     if options.way_size > _MOST_WAY:
@@ -107,33 +214,7 @@ def run(options: argparse.Namespace) -> None:
             made[key] = _table(*key, columns)
     tables = [made[key] for key in zip(paths, clocks)]
     _check_one_cache(paths, tables)
-    sharing = _sharing(options, tables, groups)
-    if choose:
-        _choose(options, tables, sharing)
-    else:
-        _play(options, tables, sharing)
-
-
-def _check_used(options: argparse.Namespace, choose: bool) -> None:
-    """Refuse options that would have no effect."""
-    apart = bool(options.cache or options.memory)
-    part = bool(options.ways) and options.ways[0] % 1 > 0
-    untimed = options.objective == "deadlines" and not options.deadlines
-    defaults = {"miscoverage": _MISCOVERAGE, "seed": 0}
-    refused = (
-        (choose, "out picture", "has no effect: 'choose' writes no course"),
-        (choose, "cache memory starts repair miscoverage seed", "has no effect with 'choose'"),
-        (not choose, "sockets", "is for 'choose'"),
-        (not (choose or options.repair), "objective deadlines", "is for 'choose' and --repair"),
-        (apart, "repair", "divides what all programs share: leave out --cache and --memory"),
-        (part, "repair", "wants a whole number of --ways"),
-        (untimed, "objective", "deadlines wants --deadlines, the longest durations"),
-    )
-    for wrong, names, why in refused:
-        for name in names.split():
-            value = getattr(options, name)
-            if wrong and value and value != defaults.get(name):
-                raise UsageError(f"--{name} {why}.")
+    return tables
 
 
 def _group_of_each(
@@ -198,41 +279,38 @@ def _table(path: Path, clock: float | None, columns: Columns) -> ProgramTable:
         raise ProfileError(f"{place}{error}") from None
 
 
-def _sharing(
-    options: argparse.Namespace, tables: Sequence[ProgramTable], groups: Sequence[tuple[int, ...]]
+def _fewest_ways(tables: Sequence[ProgramTable]) -> float:
+    return float(min(table.most_ways for table in tables))
+
+
+def _clocks(tables: Sequence[ProgramTable]) -> tuple[float, ...]:
+    return tuple(1.0 if math.isnan(table.frequency) else table.frequency for table in tables)
+
+
+def _one_socket(
+    options: argparse.Namespace,
+    tables: Sequence[ProgramTable],
+    starts: Sequence[float] | float = 0.0,
 ) -> Sharing:
-    """Who shares what."""
-    from msbgen.data.sharing import Sharing
+    """One cache and one pool for all programs."""
+    from msbgen.data.sharing import shared_by_all
 
-    n = len(tables)
-    return Sharing(
-        ways=tuple(options.ways or (float(min(t.most_ways for t in tables)),)),
-        cache=groups[0],
-        bandwidth=tuple(options.bandwidth or (math.inf,)),
-        memory=groups[1],
-        frequency=tuple(1.0 if math.isnan(t.frequency) else t.frequency for t in tables),
-        starts=tuple(_each(options.starts or (0.0,), n, "--starts")),
-        channel=options.channel,
-        afterwards="loop" if options.loop else "idle",
-    )
+    return shared_by_all(
+        len(tables), ways=float(options.ways or _fewest_ways(tables)),
+        bandwidth=options.bandwidth, frequency=_clocks(tables), starts=starts,
+        channel=options.channel, afterwards="loop" if options.loop else "idle",
+    )  # fmt: skip
 
 
-def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: Sharing) -> None:
+def _predict(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: Sharing) -> None:
     """Predict and show the courses."""
-    from msbgen.beside import best_partition, duration_bounds, find_harm, play
+    from msbgen.beside import duration_bounds, find_harm, play
 
     course = play(tables, sharing)
     level = 1 - options.miscoverage
     with Progress("drawing") as step:
         bounds = duration_bounds(tables, sharing, level, rng=options.seed, progress=step)
     harm = find_harm(tables, sharing)
-    repaired = None
-    if options.repair:
-        with Progress("comparing") as step:
-            repaired = best_partition(
-                tables, sharing, deadlines=options.deadlines, objective=options.objective,
-                progress=step,
-            )  # fmt: skip
     header = ["task", "alone [s]", "beside [s]", f"bounds {level:.0%} [s]", "slowdown"]
     header += ["worst segment", "by cache [s]", "by bandwidth [s]"]
     rows = [header + [f"by {i}: {task} [s]" for i, task in enumerate(course.tasks)]]
@@ -246,8 +324,6 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
              *(f"{x:.3g}" for x in (harm.cache[i], harm.bandwidth[i], *harm.by[i]))]
         )  # fmt: skip
     shared.show_table(rows)
-    if repaired is not None:
-        shared.show(_repair_text(repaired, course))
     if options.json:
         content = {
             "schema_version": _SCHEMA_VERSION,
@@ -263,7 +339,6 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
                 }
                 for i, task in enumerate(course.tasks)
             ],
-            "repair": None if repaired is None else _plain(repaired, course.tasks),
         }  # fmt: skip
         shared.write_json(content, options.json, force=options.force)
     if options.out:
@@ -277,28 +352,13 @@ def _play(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: 
         draw_course(course, options.picture, overwrite=options.force)
 
 
-def _choose(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: Sharing) -> None:
-    """Choose and show the placement."""
-    from msbgen.beside import choose_placement
+def _outcome(found: Placement, i: int, deadlines: Sequence[float] | None) -> list[str]:
+    """Duration, slowdown, and whether the deadline is kept, of one program."""
+    kept = "missed" if i in found.missed else "kept" if deadlines else ""
+    return [f"{found.durations[i]:.4g}", f"{found.slowdown[i]:.3f}", kept]
 
-    sockets = options.sockets or math.ceil(len(tables) / 2)
-    with Progress("comparing") as step:
-        found = choose_placement(
-            tables, sockets, sharing, objective=options.objective, deadlines=options.deadlines,
-            progress=step,
-        )  # fmt: skip
-    tasks = [table.task for table in tables]
-    rows = [["socket", "task", "duration [s]", "slowdown", "deadline"]]
-    for socket, group in enumerate(found.groups):
-        for i in group:
-            kept = "missed" if i in found.missed else "kept" if options.deadlines else ""
-            rows.append([str(socket), tasks[i], f"{found.durations[i]:.4g}",
-                         f"{found.slowdown[i]:.3f}", kept])  # fmt: skip
-    shared.show_table(rows)
-    shared.print_message(
-        f"{options.objective} {found.value:.4g}; the worst of {found.compared} placements has "
-        f"{found.worst:.4g}."
-    )
+
+def _write_placement(found: Placement, tasks: Sequence[str], options: argparse.Namespace) -> None:
     if options.json:
         content = {"schema_version": _SCHEMA_VERSION, **_plain(found, tasks)}
         shared.write_json(content, options.json, force=options.force)
@@ -315,23 +375,21 @@ def _plain(found: Placement, tasks: Sequence[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _repair_text(found: Placement, course: Course) -> str:
+def _repair_text(found: Placement) -> str:
     """One line about the best partition."""
     from msbgen.core.words import number_of
 
     if found.compared == 1:
-        ways = number_of(found.sharing.ways[0], "way")
         return (
-            f"repair: nothing to compare; a cache of {ways} has no partition for "
-            f"{len(course.tasks)} programs"
+            f"nothing to compare; a cache of {number_of(found.sharing.ways[0], 'way')} has no "
+            f"partition for {len(found.durations)} programs."
         )
     if len(found.sharing.ways) == 1:
-        return "repair: no partition is better than the shared cache"
-    parts = ", ".join(
-        f"{task} {number_of(ways, 'way')}: {seconds:.4g} s"
-        for task, ways, seconds in zip(course.tasks, found.sharing.ways, found.durations)
+        return f"none of {found.compared - 1} partitions is better than the shared cache."
+    return (
+        f"the best of {found.compared - 1} partitions and the shared cache; the worst has "
+        f"{found.worst:.4g}, this one {found.value:.4g}."
     )
-    return f"repair: {parts}"
 
 
 def _values(given: Sequence[float]) -> str:

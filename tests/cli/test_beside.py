@@ -55,13 +55,11 @@ def files(made, tmp_path):
 SHARED = ("--clock", "2", "--bandwidth", "150")
 
 
-def test_a_pair_is_predicted_repaired_and_written(files, msbgen):
-    done = msbgen("beside", "a.nc", "b.nc", *SHARED, "--repair", "--starts", "0s,10ms",
+def test_a_pair_is_predicted_and_written(files, msbgen):
+    done = msbgen("beside", "predict", "a.nc", "b.nc", *SHARED, "--starts", "0s,10ms",
                   "--json", "o.json", "-o", "o.nc", "--picture", "o.png")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert [line.partition(",")[0] for line in lines[:3]] == ["task", "a", "b"]
-    assert lines[3].startswith("repair:")
+    assert [line.partition(",")[0] for line in done.stdout.splitlines()] == ["task", "a", "b"]
     found = json.loads((files / "o.json").read_text())
     for program in found["programs"]:
         assert 1.05 < program["slowdown"] < 4
@@ -70,13 +68,26 @@ def test_a_pair_is_predicted_repaired_and_written(files, msbgen):
     assert float(course["held_ways"].sum("program").max()) <= 8 + 1e-6
     np.testing.assert_allclose(course["duration"], [p["duration"] for p in found["programs"]])
     assert (files / "o.png").read_bytes().startswith(b"\x89PNG")
-    again = msbgen("beside", "a.nc", "b.nc", *SHARED, "-o", "o.nc")
+    again = msbgen("beside", "predict", "a.nc", "b.nc", *SHARED, "-o", "o.nc")
     assert again.returncode == 2
 
 
-def test_partitions_keep_programs_apart(files, msbgen):
-    done = msbgen("beside", "a.nc", "b.nc", "--clock", "1,2", "--ways", "5,3", "--cache", "0,1",
+def test_the_best_partition_is_shown(files, msbgen):
+    done = msbgen("beside", "repair", "a.nc", "d.nc", *SHARED, "--starts", "0s,10ms",
                   "--json", "o.json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((files / "o.json").read_text())
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["task", "a", "d"]
+    assert found["compared"] == 8  # the shared cache, and seven partitions of eight ways
+    assert found["value"] < found["worst"]
+    assert [float(row[2]) for row in rows[1:]] == pytest.approx(found["durations"], rel=1e-3)
+    assert sum(float(row[1]) for row in rows[1:]) == (8 if len(found["ways"]) == 2 else 16)
+
+
+def test_partitions_keep_programs_apart(files, msbgen):
+    done = msbgen("beside", "predict", "a.nc", "b.nc", "--clock", "1,2", "--ways", "5,3",
+                  "--cache", "0,1", "--json", "o.json")  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads((files / "o.json").read_text())
     assert [round(p["slowdown"], 6) for p in found["programs"]] == [1.0, 1.0]
@@ -97,7 +108,6 @@ def test_the_best_pairing_is_shown(files, msbgen):
     ("arguments", "code", "message"),
     [
         (("a.nc",), 2, "1 file is named; two or more"),
-        (("choose",), 2, "no file is named; two or more"),
         (("a.nc", "b.nc"), 2, "msbgen: a.nc has the clocks 1, 2; name one of them (--clock)"),
         (
             ("a.nc", "slow.nc", "--clock", "2"),
@@ -117,7 +127,7 @@ def test_the_best_pairing_is_shown(files, msbgen):
     ],
 )
 def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code, message):
-    done = msbgen("beside", *arguments)
+    done = msbgen("beside", "predict", *arguments)
     assert done.returncode == code
     (line,) = (text for text in done.stderr.splitlines() if message in text)
     assert line == done.stderr.splitlines()[-1]
@@ -127,42 +137,45 @@ def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("choose a.nc b.nc -o o.nc", "--out has no effect: 'choose' writes no course"),
-        ("choose a.nc b.nc --starts 0s,1s", "--starts has no effect with 'choose'"),
-        ("choose a.nc b.nc --seed 1", "--seed has no effect with 'choose'"),
-        ("choose a.nc b.nc --miscoverage 0.1", "--miscoverage has no effect with 'choose'"),
-        ("choose a.nc b.nc --repair", "--repair has no effect with 'choose'"),
-        ("choose a.nc b.nc --ways 5,3", "--ways has 2 values, and --cache the numbers 0;"),
+        ("choose", "the following arguments are required: FILE.nc"),
+        ("choose a.nc", "1 file is named; two or more"),
+        ("choose a.nc b.nc --starts 0s,1s", "unrecognized arguments: --starts 0s,1s"),
+        ("choose a.nc b.nc --ways 5,3", "--ways: '5,3' is not a positive number"),
         ("choose a.nc b.nc --objective deadlines", "--objective deadlines wants --deadlines"),
-        ("a.nc b.nc --sockets 7", "--sockets is for 'choose'"),
-        ("a.nc b.nc --objective slowdown", "--objective is for 'choose' and --repair"),
-        ("a.nc b.nc --deadlines 1s", "--deadlines is for 'choose' and --repair"),
-        ("a.nc b.nc c.nc --repair --deadlines 1s,2s", "--deadlines has 2 values"),
-        ("a.nc b.nc --repair --deadlines 1s,0s", "--deadlines: '1s,0s' has a time of 0 s"),
+        ("repair a.nc b.nc c.nc --deadlines 1s,2s", "--deadlines has 2 values"),
+        ("repair a.nc b.nc --deadlines 1s,0s", "--deadlines: '1s,0s' has a time of 0 s"),
+        ("repair a.nc b.nc --ways 7.5", "--ways: '7.5' is not a whole number"),
+    ],
+)
+def test_options_of_comparisons_are_refused(files, refused, arguments, message):
+    refused(2, message, "beside", *arguments.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         ("a.nc b.nc --bandwidth 5,6", "--bandwidth has 2 values, and --memory the numbers 0;"),
         ("a.nc b.nc --ways 2,3,3 --cache 0,1", "--ways has 3 values, and --cache the numbers 0, 1"),
         ("a.nc b.nc --cache 0,1", "--ways has no values, and --cache"),
         ("a.nc b.nc --ways 2,3 --cache 0,1,1", "--cache has 3 values; one for each of 2"),
         ("a.nc b.nc --ways 2,3 --cache 0.7,1.9", "--cache: '0.7,1.9' is not a list of whole"),
-        ("a.nc b.nc --ways 5,3 --cache 0,1 --repair", "--repair divides what all programs share"),
-        ("a.nc b.nc --ways 7.5 --repair", "--repair wants a whole number of --ways"),
         ("a.nc b.nc --starts -1s,0s", "--starts: '-1s,0s' is not a list of times from 0 on"),
         ("a.nc b.nc --clock 0", "--clock: '0' is not a list of numbers > 0"),
         ("a.nc b.nc --way-size 1e308", "--way-size is 1e+308 MiB; a number up to 1000000 is"),
         ("a.nc b.nc --picture p.txt", "--picture: 'p.txt' is no PNG; end the name with .png"),
     ],
 )
-def test_options_without_effect_are_refused(files, refused, arguments, message):
-    refused(2, message, "beside", *arguments.split())
+def test_options_of_predictions_are_refused(files, refused, arguments, message):
+    refused(2, message, "beside", "predict", *arguments.split())
 
 
 def test_a_file_without_a_clock_is_taken_at_the_clock_that_is_named(files, msbgen):
     alone = profiles("alone", 1e5, clocks=(2.0,)).drop_vars("frequency")
     write_profiles(alone, files / "alone.nc")
     text = "alone.nc: has no resource 'frequency'; its times are taken as those at the clock 2."
-    done = msbgen("beside", "alone.nc", "alone.nc")
+    done = msbgen("beside", "predict", "alone.nc", "alone.nc")
     assert (done.returncode, text in done.stderr) == (0, False)
-    done = msbgen("beside", "alone.nc", "a.nc", *SHARED)
+    done = msbgen("beside", "predict", "alone.nc", "a.nc", *SHARED)
     assert (done.returncode, done.stderr.count(text)) == (0, 1)
 
 
@@ -177,7 +190,7 @@ def test_a_choice_beyond_the_measured_bandwidths_is_warned_of(files, msbgen):
 
 def test_a_picture_is_replaced_only_if_told(files, msbgen, refused):
     (files / "p.png").write_bytes(b"before")
-    given = ("beside", "c.nc", "d.nc", *SHARED, "--picture", "p.png")
+    given = ("beside", "predict", "c.nc", "d.nc", *SHARED, "--picture", "p.png")
     refused(2, "p.png: exists already", *given)
     assert (files / "p.png").read_bytes() == b"before"
     assert msbgen(*given, "--force").returncode == 0
@@ -185,7 +198,6 @@ def test_a_picture_is_replaced_only_if_told(files, msbgen, refused):
 
 
 def test_a_repair_without_partitions_says_so(files, msbgen):
-    done = msbgen("beside", "c.nc", "d.nc", *SHARED, "--ways", "1", "--repair")
+    done = msbgen("beside", "repair", "c.nc", "d.nc", *SHARED, "--ways", "1")
     assert done.returncode == 0, done.stderr
-    (line,) = (text for text in done.stdout.splitlines() if text.startswith("repair: "))
-    assert line == ("repair: nothing to compare; a cache of 1 way has no partition for 2 programs")
+    assert "nothing to compare; a cache of 1 way has no partition for 2 programs." in done.stderr

@@ -40,7 +40,7 @@ def test_no_text_of_an_option_is_an_internal_error():
     [
         (("check", "a.nc", "\x1b[31mred"), r"unrecognized arguments: \x1b[31mred"),
         (("check", "a.nc", "x" * 5000), "unrecognized arguments: xxx"),
-        (("beside", "a", "b", "--starts", "-1e-3s"), "'-1e-3s' is not a list of times from 0 on"),
+        (("beside", "repair", "a", "b", "--starts", "-1e-3s"), "'-1e-3s' is not a list of times"),
         (("import", "a", "-o", "b", "--levels", "q=1,2"), "levels are '2'; e.g. cache_ways=2:20"),
     ],
 )

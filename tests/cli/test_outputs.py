@@ -18,7 +18,9 @@ choose a.nc --deadline 1s --cost cache_ways=1: -o o.csv, --json o.json, --measur
 report a.nc: -o o.html
 compare a.nc b.nc: -o o.csv, --json o.json, --report o.html
 export a.nc --format perfetto: -o o.pftrace
-beside a.nc b.nc: -o o.nc, --json o.json, --picture o.png
+beside predict a.nc b.nc: -o o.nc, --json o.json, --picture o.png
+beside repair a.nc b.nc: -o o.csv, --json o.json
+beside choose a.nc b.nc: -o o.csv, --json o.json
 platform replay a.nc --contexts a.csv: -o o.nc
 platform record -- /bin/true: -o o.nc, --stream o.nc
 realtime phases a.nc: -o o.nc
