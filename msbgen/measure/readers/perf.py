@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
 from msbgen.measure.readers.perf_csv import read_csv
-from msbgen.measure.readers.perf_json import read_json
+from msbgen.measure.readers.perf_json import is_json, read_json
 from msbgen.measure.readers.recording import Recording, assemble
 
 # Larger files are no recordings of one run [B].
@@ -50,7 +50,5 @@ def parse_perf(
     text: str, source: str, events: Sequence[str] = (), places: Sequence[str] = ()
 ) -> Recording:
     """The recording in a text; see :func:`read_perf`."""
-    data = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-    first = next(data, "").lstrip()
-    read = read_json if first.startswith("{") else read_csv
+    read = read_json if is_json(text) else read_csv
     return assemble(read(text, source), events, places)

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 
 from msbgen.core.errors import ProfileError
+from msbgen.core.words import number_of
 from msbgen.data.tables import shown
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
@@ -24,6 +25,8 @@ _SINGLE = r"(?:CPU\d+|TEXT*-\d+)"
 _STAMP = r"(\d+\.\d{9})"
 _TIME = re.compile(rf" *{_STAMP}(?!\d)")
 _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
+# A time with a count, a place or an empty cell after it, behind other text.
+_LATER_TIME = re.compile(rf"(?<![\d.]) {{2,}}{_STAMP}(?=\D{{1,8}}(?:\d|<not |[SND]\d|CPU\d))")
 # Longest separator.
 _LONGEST = 8
 # Number of lines on which separators and layouts are tried first.
@@ -60,10 +63,24 @@ class Layout:
 
     @cache  # noqa: B019
     def metric(self) -> re.Pattern[str]:
-        """Pattern of a line without a count, with another metric of the previous event."""
+        """Pattern of a line without a count: a metric, or the name of a group of metrics.
+
+        Its value is empty, and no cell but the last has a name.
+        """
         sep, text, place = self._parts()
+        number = r"(?:-?\d+(?:[.,]\d+)?|-?nan|-?inf)?"
         return re.compile(
-            rf"^ *{_STAMP}{place}(?:{sep}){{3,}}(?:[-\d.,]+|nan|inf)?{sep}(?!\d){text}*$", re.ASCII
+            rf"^ *{_STAMP}{place}{sep}(?:{number}{sep}){{2,}}(?!\d){text}*$", re.ASCII
+        )
+
+    @cache  # noqa: B019
+    def tail(self) -> re.Pattern[str]:
+        """Pattern of what a count has after its value, which no line of a program has."""
+        sep, text, _ = self._parts()
+        group = rf"{text}*{sep}" if self.group else ""
+        return re.compile(
+            rf"{sep}{text}*{sep}{text}+{sep}{group}\d+{sep}\d+{re.escape(self.decimal)}\d\d"
+            rf"(?:{sep}|$)"
         )
 
     def _parts(self) -> tuple[str, str, str]:
@@ -81,10 +98,11 @@ class Layout:
 def read_csv(text: str, source: str) -> Rows:
     """Rows of a recording in perf's CSV format.
 
+    Other lines are the program's, where perf wrote to its stderr: they are skipped, with a warning.
     ProfileError: the file has no counts or no times, or its lines cannot be read.
     """
     lines = [
-        (number, line)
+        (number, _from_time(line))
         for number, line in enumerate(text.splitlines(), 1)
         if line.strip() and not line.startswith("#")
     ]
@@ -101,6 +119,7 @@ def read_csv(text: str, source: str) -> Rows:
         shares = [share.translate(point) for share in shares]
     last = timed[-1][0]
     rest = [(number, line) for number, line in lines if not _TIME.match(line)]
+    summary, n_others = _summary(source, layout, rest, last, point)
     if layout.group:
         places = [f"{p} {g}".strip() for p, g in zip(places, groups)]
     return Rows(
@@ -114,8 +133,26 @@ def read_csv(text: str, source: str) -> Rows:
         states=np.array([_STATES.get(v, COUNTED) for v in values], dtype=np.int8),
         running=_numbers(running),
         share=_numbers(shares) / 100,
-        summary=_summary(source, layout, rest, last, point),
+        summary=summary,
+        warnings=program_lines_skipped(source, n_others),
     )
+
+
+def program_lines_skipped(source: str, number: int) -> tuple[str, ...]:
+    """A warning about lines that are no lines of perf; none if there are none."""
+    if not number:
+        return ()
+    lines = number_of(number, "line")
+    return (
+        f"{source}: {lines} {'is' if number == 1 else 'are'} not perf's, but the program's, and "
+        f"{'was' if number == 1 else 'were'} skipped; 'perf stat -o FILE' keeps them apart.",
+    )
+
+
+def _from_time(line: str) -> str:
+    """A line of perf from its time on, where a program's unfinished line stands before it."""
+    found = None if _TIME.match(line) else _LATER_TIME.search(line)
+    return line[found.start() :] if found else line
 
 
 def _numbers(texts: Iterable[str]) -> np.ndarray:
@@ -185,14 +222,18 @@ def _without_metrics(
 
 def _summary(
     source: str, layout: Layout, lines: list[tuple[int, str]], last: int, point: dict[int, int]
-) -> dict[str, float]:
-    """Totals of the events, from the summary lines after the last bin."""
+) -> tuple[dict[str, float], int]:
+    """Totals of the events, from the summary lines after the last bin, and the number of others."""
     named = layout.pattern("(summary)")
     head = f"(summary){re.escape(layout.separator)}"
     bare = re.compile(named.pattern.replace(head, "()"), named.flags)
     totals: dict[str, float] = {}
+    n_others = 0
     for number, line in lines:
         match = named.match(line) or bare.match(line)
+        if match is None and not layout.tail().search(line):
+            n_others += 1
+            continue
         if match is None or number < last:
             raise ProfileError(
                 f"{source}: line {number} is {shown([line.strip()])}, which is neither a count "
@@ -201,4 +242,4 @@ def _summary(
         value, event = match[3], match[5]
         if value[0] != "<":
             totals[event] = totals.get(event, 0.0) + float(value.translate(point))
-    return totals
+    return totals, n_others

@@ -1,4 +1,7 @@
-"""Reader of ``perf stat -I N -j``: one JSON object per line; decimal commas are repaired."""
+"""Reader of ``perf stat -I N -j``: one JSON object per line.
+
+Decimal commas of a locale and commas before a closing brace are repaired.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,21 @@ import numpy as np
 
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.tables import shown
+from msbgen.measure.readers.perf_csv import program_lines_skipped
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
 # Keys of the time (the manual has one, perf writes the other), and keys of places.
 _TIMES = ("interval", "timestamp")
 _PLACES = ("cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup")
-_METRICS = {*_TIMES, *_PLACES, "metric-value", "metric-unit", "metric-threshold"}
 # A number with a decimal comma; a comma between two members of an object is followed by a quote.
 _COMMA = re.compile(r'(" *: *-?\d+),(\d+)(?= *[,}])')
+# perf 6.13 writes a comma before the closing brace of an event without a metric.
+_LAST_COMMA = re.compile(r", *\}")
 # Metrics are not read; nan and inf are invalid JSON.
 _METRIC = re.compile(r'"metric-value" *: *-?(?:nan|inf)')
+# An object of perf's, behind an unfinished line of the program where there is one.
+_FIRST_KEYS = (*_TIMES, *_PLACES, "counter-value", "event", "metric")
+_OBJECT = re.compile(rf'\{{ *"(?:{"|".join(_FIRST_KEYS)})')
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?", re.ASCII)
 _VALUES = re.compile(r"(?:(?:-?\d+(?:[.,]\d+)?|<not (?:counted|supported)>)\n)*", re.ASCII)
 _TEXTS, _NUMERIC = ("counter-value", "unit", "event"), {int, float}
@@ -29,28 +37,41 @@ _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
 # Characters of a value in a message.
 
 
+def is_json(text: str) -> bool:
+    """Whether a text has an object of perf's, among lines of a program perhaps."""
+    data = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return next(data, "").lstrip().startswith("{") or any(map(_OBJECT.search, data))
+
+
 def read_json(text: str, source: str) -> Rows:
     """Rows of a recording in perf's JSON format.
 
+    Other lines are the program's, where perf wrote to its stderr: they are skipped, with a warning.
     ProfileError: a line is no JSON object of perf, or there are no counts or no times.
     """
-    lines = [
+    written = [
         (number, line)
         for number, line in enumerate(text.splitlines(), 1)
         if line.strip() and not line.startswith("#")
     ]
+    lines = [
+        (number, line[found.start() :])
+        for number, line in written
+        if (found := _OBJECT.search(line))
+    ]
+    n_others = len(written) - len(lines)
     if '"counter-value"' not in text and "metric" in text:
         raise ProfileError(f"{source}: has metrics only; record without --metric-only.")
     objects = _objects(source, lines)
     rows, summary = [], {}
     for (number, _), one in zip(lines, objects):
+        if "counter-value" not in one and any(key.startswith("metric") for key in one):
+            continue  # another metric of the previous event, or the name of a group of metrics
         if "event" not in one or "counter-value" not in one:
-            if set(one) - _METRICS:
-                raise ProfileError(
-                    f"{source}: line {number} has no 'event' and 'counter-value'; a line of 'perf "
-                    f"stat -I 10 -j' is wanted."
-                )
-            continue  # another metric of the previous event
+            raise ProfileError(
+                f"{source}: line {number} has no 'event' and 'counter-value'; a line of 'perf "
+                f"stat -I 10 -j' is wanted."
+            )
         rows.append((number, one))
     if not _are_counts([one for _, one in rows]):
         for number, one in rows:
@@ -76,13 +97,14 @@ def read_json(text: str, source: str) -> Rows:
         running=np.array([float(one["event-runtime"]) for _, one in timed]),
         share=np.array([float(one["pcnt-running"]) for _, one in timed]) / 100,
         summary=summary,
+        warnings=program_lines_skipped(source, n_others),
     )
 
 
 def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
     """JSON objects of the lines, parsed together; line by line only to name the one that fails."""
     whole = ",\n".join(line for _, line in lines)
-    for repair in (str, lambda text: _METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", text))):
+    for repair in (str, _repaired):
         try:
             objects = json.loads(f"[{repair(whole)}]")
         except (ValueError, RecursionError):  # a ValueError: a number too long
@@ -91,7 +113,7 @@ def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
             return objects
     for number, line in lines:
         try:
-            one = json.loads(_METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", line)))
+            one = json.loads(_repaired(line))
         except (ValueError, RecursionError):  # a ValueError: a number too long
             one = None
         if not isinstance(one, dict):
@@ -100,6 +122,12 @@ def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
                 f"again, with 'LC_ALL=C perf stat -I 10 -j'."
             )
     raise ProfileError(f"{source}: is no list of JSON objects, one a line; measure again.")
+
+
+def _repaired(text: str) -> str:
+    """A text of perf's as JSON: without decimal commas, numbers that JSON lacks and last commas."""
+    text = _METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", text))
+    return _LAST_COMMA.sub("}", text)
 
 
 def _are_counts(rows: list[dict[str, Any]]) -> bool:

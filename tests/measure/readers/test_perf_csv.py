@@ -118,3 +118,40 @@ def test_summaries_are_no_bins():
             slack = 0.005 * own.sum() if event == "task-clock" else 0
             assert found.values[own].sum() == pytest.approx(total, rel=0, abs=slack + 1e-9)
         assert len(found.summary) >= 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "     0.010100000;;9990001;100.00;;;;TopdownL1",
+        "     0.010100000;;;;;;;%  tma_bad_speculation",
+        "     0.010100000;;9990001;64.00;;;34.1;%  tma_retiring",
+        "     0.010100000;;;;;;nan;",
+    ],
+)
+def test_groups_of_metrics_hold_no_count(line):
+    own = written(";")
+    for text in (
+        f"{line}\n{own}",
+        f"{own}{line}\n",
+        own.replace("     0.02", f"{line}\n     0.02"),
+    ):
+        found = read_csv(text, "f")
+        assert len(found.values) == 4
+        assert found.warnings == ()
+    placed = line.replace("00;", "00;S0-D0-C1;2;", 1)
+    found = read_csv(f"{placed}\n" + written(";", place=("S0-D0-C1", "2")), "f")
+    assert len(found.values) == 4
+
+
+def test_lines_of_the_program_are_skipped_with_a_warning():
+    lines = written(",").splitlines(keepends=True)
+    text = (
+        f"reading, 3 files\n{lines[2]}progress: 10 % {lines[3]}0.5,done\n{''.join(lines[4:])}end\n"
+    )
+    found = read_csv(text, "f")
+    assert list(found.values) == [9.99, 17, 0, 0]
+    assert found.warnings == (
+        "f: 3 lines are not perf's, but the program's, and were skipped; "
+        "'perf stat -o FILE' keeps them apart.",
+    )

@@ -82,10 +82,33 @@ def test_odd_members_are_named(change, sentence):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"interval" : 0.0', '{"a": 1' + "0" * 5000 + "}", "[]", "3", "{" * 3000, "}{"]
+    "line", ['{"interval" : 0.0', '{"interval" : 1' + "0" * 5000 + "}", '{"event" : ' + "{" * 3000]
 )
 def test_a_line_that_is_no_object_is_named(line):
     with pytest.raises(ProfileError, match=r"run: line 4 is .* no JSON object"):
         read_json(text(ROW) + line + "\n", "run")
     with pytest.raises(ProfileError, match="no 'event' and 'counter-value'"):
-        read_json(text(ROW, {"task": 1}), "run")
+        read_json(text(ROW, {"interval": 1.0}), "run")
+
+
+@pytest.mark.parametrize("line", ["loading", "[]", "3", '{"task": 1}', "}{", "{" * 3000])
+def test_lines_of_the_program_are_skipped_with_a_warning(line):
+    found = read_json(text(ROW) + f"{line}\nhalf a line, then " + json.dumps(ROW), "run")
+    assert list(found.lines) == [3, 5]
+    assert found.warnings == (
+        "run: 1 line is not perf's, but the program's, and was skipped; "
+        "'perf stat -o FILE' keeps them apart.",
+    )
+
+
+def test_lines_of_metrics_hold_no_count_whatever_their_keys():
+    group = {"interval": 0.0101, "socket": "S0", "metricgroup": "TmaL2", "event-runtime": 5}
+    metric = {"interval": 0.0101, "metric-value": "33.1", "metric-unit": "%", "pcnt-running": 40.0}
+    found = read_json(text(group, ROW, metric), "run")
+    assert list(found.events) == ["task-clock"]
+    assert found.warnings == ()
+
+
+def test_a_comma_before_the_closing_brace_is_repaired():
+    comma = json.dumps({**ROW, "interval": 0.02})[:-1] + ", }"
+    assert list(read_json(text(ROW) + comma, "run").times) == [0.0101, 0.02]
