@@ -150,8 +150,9 @@ def jobs_of(
     """Jobs of a log on other machines, with times relative to the logged machine, and their rows.
 
     `times` and `estimates`, (all jobs, machines), are relative to the logged time: true ones, NaN
-    where a job does not run, and estimated ones, by default equal.  Jobs without a runtime or
-    processors are left out.
+    where a job does not run, and estimated ones.  By default a job's requested time is its estimate
+    on the logged machine, as for the scheduler that wrote the log; its runtime where it has none.
+    Jobs without a runtime or processors are left out.
 
     Raises
     ------
@@ -168,9 +169,13 @@ def jobs_of(
     if len(rows) == 0:
         raise ArgumentError("jobs with a runtime and processors are none; one or more is wanted.")
     seconds = logged[rows, None]
-    estimated = times if estimates is None else estimates
+    runtime = seconds * times[rows]
+    if estimates is None:
+        asked = np.asarray(workload["requested_time"].values, dtype=float)[rows, None]
+        estimate = np.where(asked > 0, asked, seconds) * times[rows]
+    else:
+        estimate = seconds * estimates[rows]
     number = np.asarray(workload["number"].values, dtype=float)[rows]
-    runtime, estimate = seconds * times[rows], seconds * estimated[rows]
     for what, values in (("runtime", runtime), ("estimate", estimate)):
         longest = np.where(np.isnan(values), 0.0, values).max(axis=1)
         _refuse(longest > LONGEST, number, longest, what, f"{LONGEST:g} s at most")

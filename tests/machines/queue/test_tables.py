@@ -60,7 +60,11 @@ def test_a_job_without_an_estimate_where_it_runs_is_refused_with_its_line(tmp_pa
         ("runtime fast", "runtime quick", r"line 1 has no column 'runtime fast \[s\]'; one is"),
         ("suits", "colour", "line 1 has the column 'colour', which is not known or there twice"),
         ("[ms],runtime", ",runtime", "column 'submission' has no unit that is known; 'submiss"),
-        ("fast [s]", "fast [h]", r"column 'runtime fast \[h\]' has no unit that is known; 'run"),
+        (
+            "fast [s]",
+            "fast [week]",
+            r"column 'runtime fast \[week\]' has no unit that is known; 'run",
+        ),
         ("2,500,3", "2,500,-3", "line 2 has the runtime fast '-3'; a positive number is wanted"),
         ("2,500", "0,500", "line 2 has 0 nodes; a whole number from 1 to 10000000 is"),
         ("2,500,3", "2,500,2e12", r"line 2 has a runtime fast of 2e\+12 s; 1e\+12 at most are"),
@@ -283,7 +287,8 @@ def test_jobs_of_a_log_take_so_many_times_as_long_elsewhere(tmp_path):
     log = queue.read_workload(tmp_path / "a.swf")
     jobs, rows = queue.jobs_of(log, np.array([[1.0, 0.5], [1.0, 1.0]]))
     assert rows.tolist() == [0]  # the other has no runtime
-    assert jobs.runtime.tolist() == jobs.estimate.tolist() == [[60, 30]]
+    assert jobs.runtime.tolist() == [[60, 30]]
+    assert jobs.estimate.tolist() == [[120, 60]]  # by the requested time
     assert jobs.nodes.tolist() == [4]
     jobs, _ = queue.jobs_of(log, np.array([[1.0, np.nan], [1, 1]]), np.array([[2.0, 3], [1, 1]]))
     assert jobs.estimate.tolist() == [[120, 180]]
@@ -310,3 +315,17 @@ def test_the_log_of_a_schedule_has_starts_machines_and_runtimes(seed):
     np.testing.assert_array_equal(log["processors"].values, jobs.nodes[order])
     np.testing.assert_allclose(start + log["runtime"].values, found.end[order])
     assert f"Partition: {len(machines)} m{len(machines) - 1}" in log.attrs["comments"]
+
+
+def test_jobs_with_requested_times_wait_behind_the_reservation(tmp_path):
+    lines = ["1 0 -1 300 6 -1 -1 6 300", "2 10 -1 100 8 -1 -1 8 100", "3 20 -1 50 4 -1 -1 4 {}"]
+    started = {}
+    for asked in (60, 500, -1):
+        text = "\n".join(f"{line} -1 1 1 1 -1 -1 -1 -1 -1" for line in lines).format(asked)
+        (tmp_path / "a.swf").write_text(text)
+        jobs, _ = queue.jobs_of(queue.read_workload(tmp_path / "a.swf"), np.ones((3, 1)))
+        schedule = queue.simulate_queue(jobs, {"all": 10})
+        started[asked] = schedule.start.tolist()
+        log = queue.workload_of(jobs, schedule, {"all": 10})
+        assert log["requested_time"].values[2] == (asked if asked > 0 else 50)
+    assert started == {60: [0, 300, 20], 500: [0, 300, 400], -1: [0, 300, 20]}
