@@ -228,7 +228,10 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     from msbgen.graphs.families import catalogue as families
 
     if graph_file(path):
-        return readers.read(path, tasks=tasks)
+        graph = readers.read(path, tasks=tasks)
+        for doubt in graph.encoding.get("doubts", ()):
+            shared.print_message(f"warning: {doubt}")
+        return graph
     family, _, size = str(path).partition(":")
     if tasks is not None:
         raise UsageError("--tasks needs a list of parents; drop it.")

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from msbgen.core.errors import ProfileError
+from msbgen.core.words import number_of
 from msbgen.data.files import check_input
 from msbgen.data.json_files import json_object
 from msbgen.data.tables import check_width, read_lines
@@ -17,6 +19,8 @@ from msbgen.graphs.dot import read_dot
 from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
 
 WFFORMAT = "1.5"
+# Steps of the clocks by which workflow systems record times [s].
+_STEPS = (1.0, 0.1, 0.01, 1e-3, 1e-6)
 # Format of each ending of a file.
 ENDINGS = {
     ".nc": "netCDF",
@@ -45,6 +49,7 @@ def read(
     Returns
     -------
     xarray.Dataset
+        Its ``encoding["doubts"]`` has sentences about times that a workflow recorded as 0.
 
     Raises
     ------
@@ -68,6 +73,7 @@ def read(
         workflow = "workflow" in document
         records = (_workflow if workflow else _graph_json)(document, GraphRecords(path.name))
         graph = records.graph()
+        graph.encoding["doubts"] = [f"{path.name}: {doubt}" for doubt in records.doubts]
     else:
         graph = _parents(path, tasks).graph()
     graph.encoding["source"] = str(path)
@@ -115,7 +121,8 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
     """Read a workflow trace in WfFormat 1.5 (wfcommons.org).
 
     The kind of a task is its program, its time the ``runtimeInSeconds`` of its execution.  The data
-    of an edge are the files that its source writes and its target reads.
+    of an edge are the files that its source writes and its target reads.  A time of 0 is half of a
+    step of the clock.
     """
     version = document.get("schemaVersion")
     if version != WFFORMAT:
@@ -159,10 +166,9 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
                 f"{place}: its runtimeInSeconds is missing; a positive one is wanted"
             )
         seconds = records.number(time, "runtimeInSeconds", place)
-        if not seconds > 0:
+        if not seconds >= 0:
             raise records.error(
-                f"{place}: its runtimeInSeconds is {seconds:g}; a positive one is wanted: what it "
-                f"took at least, where clocks were coarse"
+                f"{place}: its runtimeInSeconds is {seconds:g}; a number from 0 on is wanted"
             )
         kind = _program(task, ran[name], place, records)
         records.tasks.append(GraphTask(name, kind, {"time": seconds}, place))
@@ -181,6 +187,29 @@ def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecord
         shared = written.get(source, set()) & read.get(target, set())
         amount = sum(sizes.get(file, 0.0) for file in sorted(shared)) if sizes else None
         records.edges.append(GraphEdge(source, target, place, amount=amount))
+    return _without_zeros(records)
+
+
+def _without_zeros(records: GraphRecords) -> GraphRecords:
+    """The records with half of a step of the clock as the times that it recorded as 0.
+
+    Workflow systems record whole seconds, or whole milliseconds: the step is the largest power of
+    ten, at most 1 s, of which all times are multiples.
+    """
+    short = [task for task in records.tasks if task.numbers["time"] == 0]
+    if not short:
+        return records
+    times = np.array([task.numbers["time"] for task in records.tasks])
+    steps = [
+        step for step in _STEPS if np.allclose(times / step, np.round(times / step), atol=1e-6)
+    ]
+    step = max(steps, default=min(_STEPS))
+    for task in short:
+        task.numbers["time"] = step / 2
+    records.doubts.append(
+        f"{len(short)} of {number_of(len(times), 'task')} took less than the clock's step of "
+        f"{step:g} s; half of it was taken."
+    )
     return records
 
 

@@ -49,6 +49,7 @@ class GraphRecords:
     edges: list[GraphEdge] = field(default_factory=list)
     name: str = ""
     family: str = ""
+    doubts: list[str] = field(default_factory=list)  # sentences about what was read
 
     def graph(self) -> xr.Dataset:
         """The graph.  Works of tasks with times only are relative to the mean of their kind."""

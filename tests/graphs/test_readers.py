@@ -82,6 +82,19 @@ def test_a_workflow_has_the_programs_times_and_files_of_its_trace(tmp_path):
     assert graph.attrs["name"] == "toy"
 
 
+@pytest.mark.parametrize(("others", "half"), [(1.0, 0.5), (0.25, 0.005), (0.125, 0.0005)])
+def test_times_below_the_clocks_step_are_half_of_it(tmp_path, others, half):
+    flow = changed(WORKFLOW, *RUNS, 1, "runtimeInSeconds", value=0.0)
+    for task, seconds in ((0, others), (3, 3.0)):
+        flow = changed(flow, *RUNS, task, "runtimeInSeconds", value=seconds)
+    graph = read_graph(written(tmp_path / "w.json", flow))
+    assert graph["time"].values.tolist() == [others, half, 4, 3]
+    assert graph.encoding["doubts"] == [
+        f"w.json: 1 of 4 tasks took less than the clock's step of {2 * half:g} s; half of it was "
+        f"taken."
+    ]
+
+
 FILES = ("workflow", "specification", "files")
 TASKS = ("workflow", "specification", "tasks")
 RUNS = ("workflow", "execution", "tasks")
@@ -93,7 +106,7 @@ RUNS = ("workflow", "execution", "tasks")
         (("schemaVersion", {"value": "1.4"}), "'schemaVersion' is '1.4'; '1.5' is wanted"),
         (("workflow", "execution", {"drop": True}), "'workflow.execution' is missing"),
         ((*RUNS, 1, {"drop": True}), "task 'map_1' was not executed"),
-        ((*RUNS, 1, "runtimeInSeconds", {"value": 0}), "'map_1': its runtimeInSeconds is 0"),
+        ((*RUNS, 1, "runtimeInSeconds", {"value": -1}), "'map_1': its runtimeInSeconds is -1"),
         ((*RUNS, 1, "runtimeInSeconds", {"value": "2s"}), "'runtimeInSeconds' is '2s'; a number"),
         ((*TASKS, 1, "id", {"value": "split_1"}), "task 'split_1' is there already"),
         ((*RUNS, 1, "id", {"value": "split_1"}), "task 'split_1' was executed twice"),
