@@ -21,8 +21,8 @@ def add(verbs: Verbs) -> None:
         import_module(f"msbgen.cli.{name}").add(parts)
 
     verb = shared.new_verb(parts, "import", run_import, "read measurements of kernels")
-    text = "a table, or the cache or T4 results (.json) of an auto-tuner"
-    verb.add_argument("source", type=Path, metavar="TABLE.csv|TUNED.json", help=text)
+    text = "a table, or the cache or T4 results (.json, .json.gz) of an auto-tuner"
+    verb.add_argument("source", type=Path, metavar="TABLE.csv|TUNED.json[.gz]", help=text)
     text = "of a table, names of columns: resources = ['clock'], counters, kind, [columns]"
     verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
     shared.add_out(verb, "KERNELS.nc", "measurements to write", required=True)
@@ -57,7 +57,7 @@ def add(verbs: Verbs) -> None:
 
 def run_import(options: argparse.Namespace) -> None:
     """Read measurements of kernels and write them as one dataset."""
-    tuned = options.source.suffix == ".json"
+    tuned = options.source.name.removesuffix(".gz").endswith(".json")
     if tuned == bool(options.columns):
         raise UsageError("a table needs --columns, and the results of an auto-tuner have none.")
     shared.check_files([options.source, options.columns], [options.out], force=options.force)

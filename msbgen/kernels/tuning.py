@@ -7,8 +7,10 @@ are resources.  A parameter with words, or with 0 among its values, is a part of
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,8 +44,9 @@ class _Result:
 def read_tuning(path: str | os.PathLike[str]) -> xr.Dataset:
     """Measurements of kernels from a cache of Kernel Tuner or from T4 results, in JSON.
 
-    Every run of a configuration is a measurement; its power is the mean over the runs.  Failed
-    configurations are left out.  A cache that is still written to is read up to its last entry.
+    A file whose name ends in ``.gz`` is decompressed.  Every run of a configuration is a
+    measurement; its power is the mean over the runs.  Failed configurations are left out.  A cache
+    that is still written to is read up to its last entry.
 
     Raises
     ------
@@ -54,9 +57,14 @@ def read_tuning(path: str | os.PathLike[str]) -> xr.Dataset:
     file = check_input(path)
     name = file.name
     try:
-        text = file.read_text(encoding="utf-8")
+        data = file.read_bytes()
+        text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8")
     except UnicodeDecodeError:
         raise ProfileError(f"{name}: is not UTF-8; {_WANTED} is wanted.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ProfileError(
+            f"{name}: cannot be decompressed ({error}); {_WANTED} is wanted."
+        ) from None
     content = json_object(_closed(text), name, _WANTED)
     if isinstance(content.get("cache"), dict):
         found = list(_of_cache(content, name))
@@ -66,7 +74,7 @@ def read_tuning(path: str | os.PathLike[str]) -> xr.Dataset:
         raise ProfileError(f"{name}: has no 'cache' and no 'results'; {_WANTED} is wanted.")
     if not found:
         raise ProfileError(f"{name}: has no configuration that ran; tune again.")
-    kernel = content.get("kernel_name") or file.stem
+    kernel = content.get("kernel_name") or file.name.partition(".")[0]
     return _dataset(found, str(kernel), name, str(content.get("device_name", "")))
 
 

@@ -1,5 +1,6 @@
 """Results of auto-tuners: Kernel Tuner's cache, and T4."""
 
+import gzip
 import json
 
 import numpy as np
@@ -123,3 +124,12 @@ def test_what_is_no_result_of_a_tuner_is_refused(tmp_path, content, sentence):
         read_tuning(written(tmp_path, content))
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("k.json: ")
+
+
+def test_compressed_results_are_read_and_cut_ones_refused(tmp_path):
+    packed = gzip.compress(json.dumps(cache()).encode())
+    (tmp_path / "k.json.gz").write_bytes(packed)
+    assert read_tuning(tmp_path / "k.json.gz").sizes["measurement"] == 12
+    (tmp_path / "cut.json.gz").write_bytes(packed[:-20])
+    with pytest.raises(ProfileError, match=r"^cut\.json\.gz: cannot be decompressed"):
+        read_tuning(tmp_path / "cut.json.gz")

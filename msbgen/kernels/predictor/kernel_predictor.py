@@ -214,7 +214,7 @@ class KernelPredictor(Parameters):
         runs : xarray.Dataset
             The measurements of :meth:`fit`.
         folds : int
-            Number of folds; each leaves out whole kernels.
+            Number of folds; each leaves out whole kernels, or configurations of a single one.
         progress : callable
             Called with (done, total) folds.
 
@@ -450,9 +450,18 @@ def cross_predict(
 
 
 def kernel_folds(runs: xr.Dataset, folds: int, random_state: int) -> Indices:
-    """Fold of every measurement, (n,); kernels stay whole.  Errors as :func:`cross_predict`."""
+    """Fold of every measurement, (n,); kernels stay whole.  Errors as :func:`cross_predict`.
+
+    Of a single kernel, whole configurations are left out: errors are then those of its other
+    configurations, and intervals need more kernels.
+    """
     rng = np.random.default_rng([7, random_state])
-    return group_folds(dataset.kernels_of(runs).of, folds, rng, unit="kernels")
+    kernel = dataset.kernels_of(runs).of
+    if np.unique(kernel).size > 1:
+        return group_folds(kernel, folds, rng, unit="kernels")
+    pairs = np.stack([kernel, dataset.configurations_of(runs)[1]], axis=1)
+    _, configuration = np.unique(pairs, axis=0, return_inverse=True)
+    return group_folds(configuration.reshape(-1), folds, rng, unit="configurations")
 
 
 def _numbered(kernel: Indices) -> Indices:

@@ -240,3 +240,15 @@ def test_unknown_kinds_are_said_and_products_are_known_by_their_sides(caplog):
     KernelPredictor().fit(called("mine", RUNS.rename(m="a", k="b", n="c")))
     assert caplog.messages[0].startswith("the operations of kind 'mine' are unknown")
     assert len(caplog.messages) == 1
+
+
+def test_one_kernel_is_calibrated_by_its_left_out_configurations():
+    clocks = np.array([300.0, 450, 700, 1100, 1500, 1900])
+    seconds = 0.004 + 20 / clocks
+    runs = make_kernels(["copy"] * 6, seconds, resources={"clock": clocks}, units={"clock": "MHz"})
+    predictor = KernelPredictor().fit(runs)
+    predictor.calibrate(runs)
+    assert len(predictor.scores_.runtime) == 6
+    assert np.median(predictor.scores_.runtime) < 0.01
+    wanted = make_kernels(["copy"], [1.0], resources={"clock": [900.0]}, units={"clock": "MHz"})
+    assert predictor.predict(wanted) == pytest.approx([0.004 + 20 / 900], rel=0.01)
