@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
 from msbgen.data.tables import check_width, read_lines
 from msbgen.measure.readers.recording import Rows
@@ -30,28 +30,43 @@ def read_sadf(path: str | os.PathLike[str]) -> Rows:
     """Rows of what ``sadf -d`` prints, with a place for each CPU or device.
 
     The times are sums of the intervals.  The mean of all CPUs is left out where single CPUs are
-    there.  ProfileError: the file cannot be read, is no output of ``sadf -d``, or the machine was
-    started again meanwhile.
+    there.  Tables whose header stands for any number of columns, as ``INTR;CPU*``, are left out,
+    with a warning, and a mark of a start before the first record is skipped.  ProfileError: the
+    file cannot be read, is no output of ``sadf -d``, or the machine was started again meanwhile.
     """
     name = path_of(path).name
     tables: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {}
     header: tuple[str, ...] = ()
+    left_out: set[str] = set()
     for line, cells in read_lines(path, ";"):
         if cells[0].startswith("#"):
             header = tuple(cells)
             if header[:3] != _HEADER or len(header) < 4:
                 header = ()
+        if not tables and _is_restart(cells):
+            continue
         if not header:
             raise ProfileError(
                 f"{name}: line {line} is no header '{';'.join(_HEADER)};...' and stands below "
                 f"none; what 'sadf -d FILE' prints is wanted."
             )
-        if not cells[0].startswith("#"):
+        if header[-1].endswith("*"):
+            left_out.add(";".join(header[3:]))
+        elif not cells[0].startswith("#"):
             tables.setdefault(header, []).append((line, cells))
     parts = [part for title, body in tables.items() for part in _table(name, title, body)]
     if not parts:
         raise ProfileError(f"{name}: has no rows of numbers; record with 'sar -o FILE 1'.")
-    return joined(parts, tuple(f"{name}: {text}" for text in WARNINGS))
+    warnings = [
+        *WARNINGS,
+        *(f"table {quoted(titles)} was left out." for titles in sorted(left_out)),
+    ]
+    return joined(parts, tuple(f"{name}: {text}" for text in warnings))
+
+
+def _is_restart(cells: list[str]) -> bool:
+    """Whether a line marks that the machine was started."""
+    return len(cells) >= 4 and ("LINUX-RESTART" in cells[3] or cells[1] == "-1")
 
 
 def _table(name: str, header: tuple[str, ...], body: list[tuple[int, list[str]]]) -> list[Rows]:
@@ -59,7 +74,7 @@ def _table(name: str, header: tuple[str, ...], body: list[tuple[int, list[str]]]
     for line, cells in body:
         if len(cells) < 4:  # of a restart there are as many, of a record as in the header
             check_width(f"{name}: line {line}", cells, len(header))
-        if "LINUX-RESTART" in cells[3] or cells[1] == "-1":
+        if _is_restart(cells):
             raise ProfileError(
                 f"{name}: line {line}: the machine was started again; cut the recording before it."
             )

@@ -33,6 +33,20 @@ def test_single_cpus_are_places_and_their_mean_is_left_out(tmp_path):
     np.testing.assert_allclose(assemble(both, places=["CPU 0"]).counts[:, 0], [1, 0.5])
 
 
+def test_a_start_before_the_first_record_is_skipped(tmp_path):
+    start = "box;-1;t;LINUX-RESTART (2 CPU)\n"
+    (tmp_path / "s.csv").write_text(start + HEAD + "box;1;t;-1;50\nbox;1;t;-1;20\n")
+    assert assemble(read_sadf(tmp_path / "s.csv")).counts[:, 0].tolist() == [0.5, 0.2]
+
+
+def test_tables_of_any_number_of_columns_are_left_out(tmp_path):
+    more = "# hostname;interval;timestamp;DEV;IN*\nbox;1;t;sda;1;2;3\nbox;1;t;sdb;1;2\n"
+    (tmp_path / "s.csv").write_text(more + HEAD + "box;1;t;-1;50\n" + more)
+    found = assemble(read_sadf(tmp_path / "s.csv"))
+    assert found.events == ("user",)
+    assert "s.csv: table 'DEV;IN*' was left out." in found.warnings
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -40,7 +54,10 @@ def test_single_cpus_are_places_and_their_mean_is_left_out(tmp_path):
         (HEAD, "has no rows of numbers"),
         ("box;1;t;-1;50\n", "line 1 is no header '# hostname;interval;timestamp;...'"),
         ("# a;b;c;d\n", "line 1 is no header"),
-        (HEAD + "box;-1;t;LINUX-RESTART (2 CPU);\n", "line 2: the machine was started again"),
+        (
+            HEAD + "box;1;t;0;9\nbox;-1;t;LINUX-RESTART (2 CPU);\n",
+            "line 3: the machine was started again",
+        ),
         (HEAD + "box;1;t;-1\n", "line 2 has 4 cells, the header 5"),
         (HEAD + "box;0;t;-1;50\n", "line 2: 'interval' is 0; seconds above 0"),
         (HEAD + f"box;{'9' * 400};t;-1;0\n", "a number is wanted"),
