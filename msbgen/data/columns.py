@@ -40,12 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arguments import checks_fields
-from msbgen.core.durations import UNITS
+from msbgen.core.durations import UNITS, time_unit
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
 from msbgen.data.tables import check_separator, check_width, read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
-from msbgen.data.units import HERTZ, JOULES, WATTS
+from msbgen.data.units import BYTES, HERTZ, JOULES, WATTS
 from msbgen.data.variables import Variable
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,11 @@ NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # Groups of thousands, or a decimal comma and three digits; a group does not begin with 0.
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+", re.ASCII)
 # Cells without a value, in lower case.
-MISSING = ("", "nan", "na", "n/a", "<na>", "null", "none")
+MISSING = ("", "nan", "na", "n/a", "<na>", "null", "none", "-", "[n/a]", "[not supported]")
+# A number with its unit, as nvidia-smi writes it: 208.36 W, 97 %.
+_WITH_UNIT = re.compile(rf"({NUMBER.pattern}) ?([^\W\d_][^\s\d,;]*|%)")
+# Factors of units within a quantity.
+_FACTORS = (UNITS, WATTS, JOULES, HERTZ, BYTES)
 _LISTS = ("resources", "counters", "totals", "rates")
 # Quantities by unit: a map may correct the unit of a header, but not the quantity.
 _QUANTITIES = {
@@ -136,7 +140,7 @@ def bare_name(title: str) -> str:
 
 def unit_of(title: str) -> str:
     """The unit in a title, ``ms`` in ``runtime [ms]``; empty where there is none."""
-    return title.partition("[")[2].rstrip("] ").strip()
+    return time_unit(title.partition("[")[2].rstrip("] ").strip())
 
 
 def _check_units(file: str, titles: Mapping[str, str]) -> None:
@@ -274,7 +278,8 @@ class Table:
         """Cells of a column; NaN where one is empty or 'NaN', if cells may be `empty`.
 
         Numbers may have decimal commas where these do not separate columns, and where not all of
-        a column may be separators of thousands.
+        a column may be separators of thousands.  They may have units, which become that of the
+        column.
         """
         values = np.full(len(self.lines), np.nan)
         cells = self.texts(name)
@@ -287,10 +292,24 @@ class Table:
         for row, cell in enumerate(cells):
             if empty and cell.lower() in MISSING:
                 continue
+            factor = 1.0
+            found = None if NUMBER.fullmatch(cell) else _WITH_UNIT.fullmatch(cell)
+            if found is not None:
+                cell, factor = found[1], self._factor(name, row, found[2])
             if not NUMBER.fullmatch(cell) or not np.isfinite(float(cell)):
                 self.refuse(name, row, "a number is wanted")
-            values[row] = float(cell)
+            values[row] = factor * float(cell)
         return values
+
+    def _factor(self, name: str, row: int, unit: str) -> float:
+        """Units of a column in the unit of a cell; refuses a cell of another quantity."""
+        unit, own = time_unit(unit), self._units[name] or unit
+        if unit == own:
+            return 1.0
+        for factors in _FACTORS:
+            if unit in factors and own in factors:
+                return factors[unit] / factors[own]
+        return self.refuse(name, row, f"a number in '{own}' is wanted")
 
     def range(
         self,

@@ -17,7 +17,7 @@ from msbgen.measure.manifest import Entry, Manifest, check_resources
 from msbgen.measure.readers.column_map import PLACE, RUN_COLUMNS, TIME, with_clock_of
 from msbgen.measure.readers.formats import RecordingReader
 from msbgen.measure.readers.recording import Recording
-from msbgen.measure.readers.table import TableCells, checked_table
+from msbgen.measure.readers.table import TableCells, checked_table, times_of
 
 _RUN = "run"
 _TIMES = ("duration", "cpu_time", STARTED)
@@ -126,7 +126,7 @@ def _check_single(table: Table, columns: ColumnMap, context: NDArray[np.int64]) 
             f"distinguishes the runs of a context is wanted."
         )
     before: dict[tuple[int, str], tuple[float, int]] = {}
-    rows = zip(table.numbers(TIME).tolist(), context.tolist(), table.texts(PLACE))
+    rows = zip(times_of(table)[0].tolist(), context.tolist(), table.texts(PLACE))
     for row, (time, of, place) in enumerate(rows):
         last, line = before.get((of, place), (-np.inf, 0))
         if time <= last:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.core.durations import has_unit, parse_seconds
+from msbgen.core.durations import UNITS, has_unit, parse_seconds
 from msbgen.core.errors import ArgumentError
 
 FACTORS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "min": 60, "h": 3600}
@@ -24,3 +24,8 @@ NO_TIMES = ["", "s", "fast", "-1s", "nan", "inf", "infs", "1 day", "2m", "1e999"
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(ArgumentError, match="with its unit"):
         parse_seconds(text)
+
+
+def test_units_of_files_are_those_of_the_command_line():
+    assert [parse_seconds(f"2{unit}") for unit in UNITS] == [2 * unit for unit in UNITS.values()]
+    assert (UNITS["min"], UNITS["h"], UNITS["d"]) == (60, 3600, 86400)

@@ -85,8 +85,10 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line(tmp_path, cell):
 
 
 def test_times_need_a_known_unit_and_a_sensible_value(tmp_path):
-    with pytest.raises(ProfileError, match=r"a has no known unit \('h'\); 'a \[s\]', or one of s"):
-        Table(written(tmp_path, "a [h]\n1\n")).seconds("a", 0.1, 10)
+    with pytest.raises(
+        ProfileError, match=r"a has no known unit \('week'\); 'a \[s\]', or one of s"
+    ):
+        Table(written(tmp_path, "a [week]\n1\n")).seconds("a", 0.1, 10)
     with pytest.raises(ProfileError, match="line 2 has the a '50'; a positive number is wanted"):
         Table(written(tmp_path, "a [ms]\n50\n")).seconds("a", 0.1, 10)
 

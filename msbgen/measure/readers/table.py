@@ -25,8 +25,12 @@ from msbgen.measure.readers.column_map import (
 )
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.rows import rows_of
+from msbgen.measure.readers.timestamps import seconds_of_stamps
 
 Floats = NDArray[np.float64]
+
+# A first stamp of more bins than these is absolute, and one of more than those is doubted.
+_ABSOLUTE, _LONG = 100.0, 5.0
 
 
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
@@ -43,6 +47,9 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
                         the number of events in it, ``bytes [1e6]``, or one of data, ``[MB]``;
                         or energy, ``[J]``, or power, ``[W]``, in ``rates``
     ==================  =======================================================================
+
+    Times may be absolute: dates, times of day, seconds of an epoch or of a machine's clock.  A run
+    then begins at its first row, which counts nothing, and a warning names it.
 
     Instead of the time, the map may name the event of the ``cycles`` and their ``clock``.  A first
     row at 0 s counts nothing: totals are relative to it.  Cells of events may be missing: counts
@@ -61,6 +68,14 @@ def checked_table(path: str | os.PathLike[str], columns: ColumnMap) -> Table:
     return table
 
 
+def times_of(table: Table) -> tuple[Floats, bool]:
+    """Times of the rows [s], and whether they were dates or times of day, since the first one."""
+    dated = seconds_of_stamps(table.texts(TIME))
+    if dated is not None:
+        return dated, True
+    return table.numbers(TIME) * UNITS[table.unit(TIME)], False
+
+
 class TableCells:
     """Cells of a table as numbers, of which each recording takes some rows."""
 
@@ -73,7 +88,7 @@ class TableCells:
             name: table.numbers(name, empty=name != columns.cycles) for name in self._events
         }
         if not columns.cycles:
-            self._times = table.numbers(TIME) * UNITS[table.unit(TIME)]
+            self._times, self._dated = times_of(table)
 
     @np.errstate(over="ignore", invalid="ignore")  # refused where it matters
     def rows(self, at: NDArray[np.int64], *, clock: str, source: str = "") -> Rows:
@@ -82,12 +97,13 @@ class TableCells:
         `source` is the recording in messages, the file by default.
         """
         table, columns = self._table, self._columns
+        absolute, doubts = False, ()
         if columns.cycles:
             since = self._seconds_of_cycles(at, clock)
             times = _sums(since, self._places[at])
         else:
             at = at[np.argsort(self._times[at], kind="stable")]
-            times = self._times[at]
+            times, absolute, doubts = self._since_start(self._times[at])
             since = _differences(times, self._places[at])
         places = self._places[at]
         values, units, absent, lost, filled = {}, {}, [], {}, {}
@@ -109,7 +125,7 @@ class TableCells:
             elif event in columns.totals:
                 cells = _differences(cells, places)
             for row in np.flatnonzero((times == 0) & (np.abs(cells) > 0))[:1].tolist():
-                if event not in columns.totals:
+                if event not in columns.totals and not absolute:
                     wanted = "ends of bins as times, or no count at 0 s, are wanted"
                     table.refuse(event, int(at[row]), wanted)
             values[event] = cells
@@ -121,8 +137,30 @@ class TableCells:
         values = {event: cells[later] for event, cells in values.items()}
         return rows_of(
             source or table.file, self._lines[at][later].tolist(), times[later],
-            places[later].tolist(), values, self._warnings(lost, filled, absent), units,
+            places[later].tolist(), values, (*doubts, *self._warnings(lost, filled, absent)), units,
         )  # fmt: skip
+
+    def _since_start(self, times: Floats) -> tuple[Floats, bool, tuple[str, ...]]:
+        """Sorted times since the start of their run, whether they were absolute, and warnings."""
+        stamps = np.unique(times)
+        if stamps.size < 2 or not np.isfinite(stamps).all():
+            return times, False, ()
+        bins = float(np.median(np.diff(stamps)))
+        absolute = self._dated or stamps[0] > _ABSOLUTE * bins
+        if absolute:
+            first = "" if self._dated else f", from {stamps[0]:.10g} s"
+            doubt = (
+                f"times are absolute{first}: the run begins at its first row, whose counts are "
+                f"left out"
+            )
+        elif stamps[0] > _LONG * bins:
+            doubt = (
+                f"the first bin is {stamps[0]:.4g} s long, the others {bins:.4g} s; times since "
+                f"the start of the run are wanted"
+            )
+        else:
+            return times, False, ()
+        return times - stamps[0] * absolute, absolute, (f"{self._table.file}: {doubt}.",)
 
     def _warnings(
         self, lost: dict[str, int], filled: dict[str, int], absent: list[str]

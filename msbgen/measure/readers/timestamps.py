@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,34 @@ _TIME_OF_DAY = re.compile(r"(?:^|\D)(\d\d?):(\d\d):(\d\d(?:\.\d+)?)$", re.ASCII)
 _DAY = 86_400.0
 # Timestamps are cut to whole seconds [s]; polling is late by up to this share of the time [1].
 _CUT, _DRIFT = 1.0, 0.05
+
+
+def seconds_of_stamps(stamps: Sequence[str]) -> NDArray[np.float64] | None:
+    """Seconds since the first of dates with times, or of times of day; None if one is neither.
+
+    Dates are as ISO 8601 or as ``2026/01/12 10:54:47.307``, all with an offset from UTC or none.
+
+    Examples
+    --------
+    >>> seconds_of_stamps(["2026-01-12T23:59:59.5Z", "2026-01-13T00:00:00Z"])
+    array([0. , 0.5])
+    >>> seconds_of_stamps(["23:59:59.5", "00:00:00"])
+    array([0. , 0.5])
+    """
+    if all(_TIME_OF_DAY.fullmatch(stamp) for stamp in stamps):
+        seconds = np.array([_seconds_of_day(stamp) for stamp in stamps])
+        seconds += _DAY * np.cumsum(np.append(0, np.diff(seconds) < -_DAY / 2))
+        return seconds - seconds[0]
+    try:
+        dates = [datetime.fromisoformat(stamp.replace("/", "-").strip()) for stamp in stamps]
+        return np.array([(date - dates[0]).total_seconds() for date in dates])
+    except (ValueError, TypeError, OverflowError):  # a TypeError: some have an offset
+        return None
+
+
+def _seconds_of_day(stamp: str) -> float:
+    found = _TIME_OF_DAY.search(stamp)
+    return 3600 * int(found[1]) + 60 * int(found[2]) + float(found[3]) if found else float("nan")
 
 
 def times_from_timestamps(
@@ -28,13 +57,12 @@ def times_from_timestamps(
     """
     seconds = np.empty(len(stamps))
     for i, (line, stamp) in enumerate(zip(lines, stamps)):
-        match = _TIME_OF_DAY.search(stamp)
-        if not match:
+        seconds[i] = _seconds_of_day(stamp)
+        if np.isnan(seconds[i]):
             raise ProfileError(
                 f"{source}: line {line}: time is {quoted(stamp)}; a time of day as 12:34:56 is "
                 f"wanted."
             )
-        seconds[i] = 3600 * int(match[1]) + 60 * int(match[2]) + float(match[3])
     seconds += _DAY * np.cumsum(np.append(0, np.diff(seconds) < -_DAY / 2))
     steps = np.diff(seconds)
     if step is None:

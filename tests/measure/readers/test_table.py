@@ -228,3 +228,38 @@ def test_cells_without_a_number_are_gaps_and_totals_go_on(tmp_path):
     assert dataset["a"].attrs["gaps"] == "lost"
     assert inspect_profiles(dataset).errors == []
     assert "gaps" in " ".join(describe_partial(dataset))
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        ["1767000000.5", "1767000000.75", "1767000001.25"],
+        ["2026-03-01T10:00:59.5+01:00", "2026-03-01T10:00:59.75+01:00", "2026-03-01T09:01:00.25Z"],
+        ["2026/03/01 23:59:59.5", "2026/03/01 23:59:59.75", "2026/03/02 00:00:00.25"],
+        ["23:59:59.5", "23:59:59.75", "00:00:00.25"],
+    ],
+)
+def test_a_run_with_absolute_times_begins_at_its_first_row(tmp_path, stamps):
+    text = "t,A\n" + "".join(f"{stamp},{i + 1}\n" for i, stamp in enumerate(stamps))
+    found = assemble(read_table(written(tmp_path, text), PLAIN))
+    np.testing.assert_allclose(found.times, [0.25, 0.75])
+    assert found.counts[:, 0].tolist() == [2, 3]
+    assert "the run begins at its first row, whose counts are left out" in found.warnings[0]
+
+
+def test_a_long_first_bin_is_doubted(tmp_path):
+    text = "t,A\n" + "".join(f"{3 + i / 10},5\n" for i in range(5))
+    found = assemble(read_table(written(tmp_path, text), PLAIN))
+    assert found.times[0] == 3
+    assert "the first bin is 3 s long, the others 0.1 s" in found.warnings[0]
+
+
+def test_cells_have_units_and_marks_of_missing_ones(tmp_path):
+    text = "timestamp, draw [W], temp\n9:00:01.0, 40 W, 71 °C\n9:00:02.0, 2500 mW, 72 °C\n"
+    text += "9:00:04.0, [N/A], [Not Supported]\n"
+    columns = {"columns": {"time [s]": "timestamp", "energy [W]": "draw [W]"}, "rates": ["energy"]}
+    found = assemble(read_table(written(tmp_path, text), recording_map(columns, "map")))
+    assert found.counts[0, 0] == 2.5
+    assert np.isnan(found.counts[1, 0])
+    with pytest.raises(ProfileError, match="line 3 has the energy '2500 V'; a number in 'W' is"):
+        read_table(written(tmp_path, text.replace("mW", "V")), recording_map(columns, "map"))
