@@ -19,7 +19,7 @@ def complaints(folder, sources):
         "include": ["."],
         "extraPaths": [str(ROOT)],
         "typeCheckingMode": "strict",
-        "pythonVersion": "3.11",
+        "pythonVersion": f"3.{sys.version_info.minor}",
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "pyright", "--outputjson", "-p", str(folder)]

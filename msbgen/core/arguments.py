@@ -9,6 +9,7 @@ import collections.abc
 import functools
 import inspect
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable
@@ -83,16 +84,14 @@ def _wrong_argument(function: Callable[..., Any], args: Any, kwargs: Any) -> str
 
 def _is(value: Any, kind: Any) -> bool:
     """Whether a value is of a declared type, as far as that can be told."""
+    kind = _without_aliases(kind)
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any or isinstance(kind, (TypeVar, str)):
         return True
     if origin in (Union, types.UnionType):
-        some = [part for part in parts if not _is_of_arrays(part)]
-        if len(some) < len(parts) and _holds_numbers(value):
+        if any(map(_is_of_arrays, parts)) and _holds_numbers(value):
             return True
-        if len(some) < len(parts):  # the types of single values are those of arrays, too
-            some = [part for part in some if part not in _SINGLE]
-        return any(_is(value, part) for part in some)
+        return any(_is(value, part) for part in _beside_arrays(parts))
     if origin is Literal:
         return isinstance(value, str) and value in parts
     if kind is float:
@@ -131,6 +130,15 @@ def _is(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) if isinstance(kind, type) else True
 
 
+def _without_aliases(kind: Any) -> Any:
+    """A type with what its names stand for: those of numpy's arrays are types since numpy 2.5."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return functools.reduce(operator.or_, map(_without_aliases, parts))
+    named = getattr(origin or kind, "__value__", None)
+    return kind if named is None else _without_aliases(named)
+
+
 def _is_real(value: Any) -> bool:
     try:
         return not isinstance(value, complex) and not math.isinf(float(value) - float(value))
@@ -144,6 +152,17 @@ def _is_of_arrays(kind: Any) -> bool:
     return name in ("_SupportsArray", "_NestedSequence", "_Buffer", "Buffer")
 
 
+def _beside_arrays(parts: tuple[Any, ...]) -> list[Any]:
+    """The types of a union without those of array_like, if it has some; single values are, too."""
+    if not any(map(_is_of_arrays, parts)):
+        return [*parts]
+    return [
+        part
+        for part in parts
+        if not (_is_of_arrays(part) or part in _SINGLE or isinstance(part, TypeVar))
+    ]
+
+
 def _holds_numbers(value: Any) -> bool:
     try:
         return value is not None and np.asarray(value, dtype=float).ndim >= 0
@@ -153,11 +172,11 @@ def _holds_numbers(value: Any) -> bool:
 
 def _wanted(kind: Any) -> str:
     """A declared type in words."""
+    kind = _without_aliases(kind)
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         if any(map(_is_of_arrays, parts)):
-            some = [part for part in parts if not _is_of_arrays(part) and part not in _SINGLE]
-            return " or ".join(["an array of numbers", *map(_wanted, some)])
+            return " or ".join(["an array of numbers", *map(_wanted, _beside_arrays(parts))])
         return " or ".join(dict.fromkeys(map(_wanted, parts)))
     if origin is np.ndarray:
         return "an array"

@@ -28,8 +28,6 @@ _KINDS = {
 # Error codes of a full disk.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNWRITABLE = (*NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO, errno.EPERM, errno.EACCES)
-# Links in a row that are followed, as by the kernel.
-_MOST_LINKS = 40
 # Characters of a file's name in the name of its partial file, which must be short enough.
 _NAME_KEPT = 40
 
@@ -67,16 +65,22 @@ def followed(path: Path) -> Path:
     """Where an output is written: the end of its symbolic links, if they are of this user or root.
 
     In a folder that others can write, a link of another user may lead to any file of this one.
-    OSError: it is such a link.  RuntimeError: its links form a loop.
+    OSError: it is such a link, or its links form a loop.
     """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):  # nothing is there, or its link leads nowhere
+        pass
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(f"{path}: its symbolic links form a loop; name another output.") from None
     end = path
-    for _ in range(_MOST_LINKS):
-        if not end.is_symlink():
-            return end.parent.resolve() / end.name
+    while end.is_symlink():
         if end.lstat().st_uid not in (0, os.geteuid()):
             raise OSError(f"{path}: is a link of another user; remove it, or name another output.")
         end = end.parent / end.readlink()
-    raise RuntimeError(f"{path}: its symbolic links form a loop.")
+    return end.parent.resolve() / end.name
 
 
 @contextmanager
@@ -287,8 +291,6 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
     """Raise the errors of :func:`replace_file` for this path, before a long computation."""
     try:
         folder = followed(path).parent
-    except RuntimeError:
-        raise OSError(f"{path}: its symbolic links form a loop; name another output.") from None
     except FileNotFoundError:
         raise OSError(f"{path}: the current folder was removed; change to another one.") from None
     except OSError as error:
