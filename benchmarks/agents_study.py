@@ -20,11 +20,11 @@ from graphs_data import all_graphs, all_kinds, draw_runs, true_device
 from numpy.typing import NDArray
 from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored, subplots
 
-from msbgen.graphs import agents as play
-from msbgen.graphs.devices import Device, shipped_device
-from msbgen.graphs.predictor.forecaster import GraphForecaster
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.simulator import Simulator
+from msbgen.systems.graphs import agents as play
+from msbgen.systems.graphs.devices import Device, shipped_device
+from msbgen.systems.graphs.predictor.forecaster import GraphForecaster
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
+from msbgen.systems.graphs.simulator import Simulator
 
 DEVICE = "tx2"
 # Episodes of each policy, and runs of each graph for the fit of predictors.

@@ -15,12 +15,12 @@ from tables import PROFILES, TASKS
 
 import msbgen
 from msbgen import platform
+from msbgen.answers.evaluate.baselines import BASELINES
 from msbgen.data.schema import context_table
-from msbgen.evaluate.baselines import BASELINES
-from msbgen.phases.grid import Grid
-from msbgen.phases.phases import phase_table, read_phases, write_phases
-from msbgen.realtime.tasksets import reference_wcet
-from msbgen.realtime.truth import Truth
+from msbgen.systems.phases.grid import Grid
+from msbgen.systems.phases.phases import phase_table, read_phases, write_phases
+from msbgen.systems.realtime.tasksets import reference_wcet
+from msbgen.systems.realtime.truth import Truth
 
 # Seeds of the replays: of empirical tables, of true runs, and of the known profiles of programs
 # whose profiles do not ship.

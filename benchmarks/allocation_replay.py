@@ -14,11 +14,11 @@ from numba import njit
 from tables import PROFILES, TASKS
 
 from msbgen import platform
-from msbgen.platform._kernels import correlated_noise
-from msbgen.platform.config import PlatformConfig
-from msbgen.platform.replay import _prepare
-from msbgen.realtime.allocate import Allocator
-from msbgen.realtime.tasksets import TaskSet
+from msbgen.sources.platform._kernels import correlated_noise
+from msbgen.sources.platform.config import PlatformConfig
+from msbgen.sources.platform.replay import _prepare
+from msbgen.systems.realtime.allocate import Allocator
+from msbgen.systems.realtime.tasksets import TaskSet
 
 TIMER = 0.005
 

@@ -18,11 +18,11 @@ from allocation_data import phase_tables, prepare, truth, wcets
 from scipy.stats import ks_2samp
 from tables import RESULTS, TASKS, markdown, parser, publish, store, stored, subplots
 
-from msbgen.realtime.allocate import Allocator
-from msbgen.realtime.clocks import reference_slack, simulated_slack
-from msbgen.realtime.edf import EdfResult, meets_deadlines, simulate_edf
-from msbgen.realtime.tasksets import TaskSet, draw_task_set
-from msbgen.realtime.truth import Truth
+from msbgen.systems.realtime.allocate import Allocator
+from msbgen.systems.realtime.clocks import reference_slack, simulated_slack
+from msbgen.systems.realtime.edf import EdfResult, meets_deadlines, simulate_edf
+from msbgen.systems.realtime.tasksets import TaskSet, draw_task_set
+from msbgen.systems.realtime.truth import Truth
 
 CAPACITY = {"cache_ways": 20.0, "bandwidth": 1400.0}
 CORES = 4

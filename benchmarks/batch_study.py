@@ -31,8 +31,8 @@ import psutil
 from tables import RESULTS, ROOT, markdown, publish, store, stored
 
 import msbgen
-from msbgen.batch.tasks import BatchTask, read_tasks
-from msbgen.platform import PlatformConfig, read_trace, replay_trace
+from msbgen.output.batch.tasks import BatchTask, read_tasks
+from msbgen.sources.platform import PlatformConfig, read_trace, replay_trace
 
 sys.path.insert(0, str(ROOT / "tests"))
 

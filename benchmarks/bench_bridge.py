@@ -30,8 +30,8 @@ from numba import njit
 from tables import renew
 from timing import CORES, interleaved, on_cores, run_python, slope
 
-from msbgen.bridge import _kernels
-from msbgen.bridge.solve import SolverConfig, Status, solve_bridge
+from msbgen.engine.bridge import _kernels
+from msbgen.engine.bridge.solve import SolverConfig, Status, solve_bridge
 
 TARGET = 1e-6
 # Iterations of a peer on a hard pair.
@@ -366,7 +366,7 @@ def bench_cold():
     """Seconds of a first small solve in a fresh process: without and with the compiled cache."""
     code = (
         "import time; t = time.perf_counter(); import numpy as np\n"
-        "from msbgen.bridge.solve import solve_bridge\n"
+        "from msbgen.engine.bridge.solve import solve_bridge\n"
         "r = np.random.default_rng(0)\n"
         "for n, e in ((80, 1.0), (300, 0.1), (300, 0.001)):\n"
         "    solve_bridge([r.random((n, 3)), r.random((n, 3))], epsilon=e)\n"

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 from tables import RESULTS, store
 
-from msbgen.choose.allotment import share_resources
-from msbgen.choose.context import InfeasibleError
-from msbgen.choose.costs import context_costs
-from msbgen.platform import PlatformConfig
+from msbgen.answers.choose.allotment import share_resources
+from msbgen.answers.choose.context import InfeasibleError
+from msbgen.answers.choose.costs import context_costs
+from msbgen.sources.platform import PlatformConfig
 
 COSTS = "cache_ways=1,bandwidth=0.01/MBps,frequency=3"
 UNITS = {"cache_ways": "1", "bandwidth": "MB s-1", "frequency": "GHz"}

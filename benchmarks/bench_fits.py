@@ -32,7 +32,7 @@ FINE_BANDWIDTHS = tuple(70.0 + 14.0 * p for p in range(96))
 def one_fit(trace: str, contexts: int, runs: int, counters: int) -> dict[str, Any]:
     """Seconds of the fit, of its calibration and of a plan; for some contexts of the platform."""
     from msbgen import calibrate_model, fit_profiles, plan_contexts
-    from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
+    from msbgen.sources.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
     config = PlatformConfig()
     if contexts > len(platform_contexts("all", config)):

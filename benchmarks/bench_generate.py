@@ -85,9 +85,9 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
     stages = Stages()
     with stages.of("import"):
         import msbgen
-        from msbgen.bridge.solve import solve_bridge
-        from msbgen.generate.progress import deconvolve
-        from msbgen.trend.fit import Trend, fit_trend
+        from msbgen.engine.bridge.solve import solve_bridge
+        from msbgen.engine.generate.progress import deconvolve
+        from msbgen.engine.trend.fit import Trend, fit_trend
     with stages.of("read"):
         measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
     Trend.refit = stages.calls("trend", Trend.refit)

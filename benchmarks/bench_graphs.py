@@ -17,12 +17,12 @@ from graphs_data import study
 from tables import ROOT, markdown, parser
 from timing import seconds_of
 
-from msbgen.graphs.boards import Board
-from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.storage import save
-from msbgen.graphs.writers import write as write_graph
+from msbgen.systems.graphs.boards import Board
+from msbgen.systems.graphs.devices import device_contexts
+from msbgen.systems.graphs.kinds import read_kinds
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
+from msbgen.systems.graphs.predictor.storage import save
+from msbgen.systems.graphs.writers import write as write_graph
 
 MANY = 324
 
@@ -70,8 +70,8 @@ def network(data, graph, device) -> float:
     """Seconds of one answer of a network of the paper's size, from a graph in a context."""
     import torch
 
-    from msbgen.graphs.predictor.encoder import GraphEncoder
-    from msbgen.graphs.predictor.training import NetworkTraining, fit_network
+    from msbgen.systems.graphs.predictor.encoder import GraphEncoder
+    from msbgen.systems.graphs.predictor.training import NetworkTraining, fit_network
 
     torch.set_num_threads(1)
     board = Board(device, read_kinds(data.profiles))

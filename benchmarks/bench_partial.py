@@ -23,7 +23,7 @@ from partial_study import fitted_and_asked, known_contexts, replayed, taken_away
 from tables import RESULTS, TASKS, markdown, publish, store, stored
 from timing import slope
 
-from msbgen.bridge.paths import Chain
+from msbgen.engine.bridge.paths import Chain
 
 _RUNS, _SEED, _PATHS, _REPEATS = 3, 21, 30, 3
 PARTS = ("lenders", "bridge", "paths")

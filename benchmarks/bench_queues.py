@@ -11,7 +11,7 @@ from queues_data import JOBS, made_up
 from tables import RESULTS, markdown, publish, store, stored
 from timing import seconds_of
 
-from msbgen.machines import queue
+from msbgen.systems.machines import queue
 
 # Nodes of four machines, and the goal for a simulation [s].
 SIZES = {

@@ -14,8 +14,8 @@ from tables import PROFILES, RESULTS, TASKS, markdown, parser, publish, store, s
 from timing import seconds_of
 
 from msbgen import platform
-from msbgen.phases.phases import phase_table
-from msbgen.realtime import _kernels
+from msbgen.systems.phases.phases import phase_table
+from msbgen.systems.realtime import _kernels
 
 DECISIONS = 20_000
 TABLE_TASK = "gzip"

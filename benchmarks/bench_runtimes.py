@@ -15,15 +15,15 @@ from tables import RESULTS, markdown, parser, publish, renew, stored
 from timing import run_python, seconds_of
 
 import msbgen
-from msbgen.runtimes.dataset import run_table
-from msbgen.runtimes.storage import load
+from msbgen.systems.runtimes.dataset import run_table
+from msbgen.systems.runtimes.storage import load
 
 # A fresh process fits and calibrates with nine tenths of the data, and saves.
 FIT = """
 import sys, time
 import numpy as np
 import msbgen
-from msbgen.runtimes.storage import save
+from msbgen.systems.runtimes.storage import save
 runs = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
 known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
 started = time.perf_counter()
@@ -37,9 +37,9 @@ save(predictor, sys.argv[1], **names)
 # the towers or of conjugate gradients, so that few are taken.
 LARGE = """
 import numpy as np
-from msbgen.runtimes import kriging
-from msbgen.runtimes.predictor import RuntimePredictor
-from msbgen.runtimes.towers import TowerSettings
+from msbgen.systems.runtimes import kriging
+from msbgen.systems.runtimes.predictor import RuntimePredictor
+from msbgen.systems.runtimes.towers import TowerSettings
 kriging._MOST_STEPS = 2
 rng = np.random.default_rng(0)
 n, shape = 1_000_000, (5000, 2000)

@@ -12,11 +12,11 @@ from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
 from timing import seconds_of
 
 import msbgen
-from msbgen.graphs import simulator as simulators
-from msbgen.graphs.devices import device_contexts, shipped_device
-from msbgen.graphs.families.catalogue import FAMILIES, family_graph
-from msbgen.graphs.rates import RESOLUTION
-from msbgen.phases.phases import phase_table
+from msbgen.systems.graphs import simulator as simulators
+from msbgen.systems.graphs.devices import device_contexts, shipped_device
+from msbgen.systems.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.systems.graphs.rates import RESOLUTION
+from msbgen.systems.phases.phases import phase_table
 
 DEVICES = ("tx2", "orin-nx", "rubik-pi")
 REPEATS, RUNS, CONTEXTS = 5, 2, 100

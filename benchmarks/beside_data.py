@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import record_traces as others
 
-from msbgen.platform import record_trace
+from msbgen.sources.platform import record_trace
 
 # Four kinds of phases by turns: a sweep over 14 MiB, random reads in 7 MiB, arithmetic, and sweeps
 # over 3 MiB.

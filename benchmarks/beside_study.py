@@ -13,10 +13,16 @@ import numpy as np
 from tables import RESULTS, cached, markdown, parser, publish, store, stored
 
 import msbgen
-from msbgen.beside import choose_placement, duration_bounds, play, program_table
+from msbgen.answers.plan.sharing import plan_for_sharing
 from msbgen.data.sharing import Sharing, shared_by_all
-from msbgen.plan.sharing import plan_for_sharing
-from msbgen.platform import PlatformConfig, read_stream, read_trace, replay_beside, replay_trace
+from msbgen.sources.platform import (
+    PlatformConfig,
+    read_stream,
+    read_trace,
+    replay_beside,
+    replay_trace,
+)
+from msbgen.systems.beside import choose_placement, duration_bounds, play, program_table
 
 SEEN = tuple(name for name in beside_data.PROGRAMS if name not in beside_data.UNSEEN)
 CLOCKS = (1.2, 1.5, 1.8, 2.0, 2.3)

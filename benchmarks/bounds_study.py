@@ -18,8 +18,8 @@ from timing import seconds_of
 
 import msbgen
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
-from msbgen.generate.progress import deconvolve, uniform_knots
-from msbgen.platform import replay_trace
+from msbgen.engine.generate.progress import deconvolve, uniform_knots
+from msbgen.sources.platform import replay_trace
 
 RATES = (0.1, 0.05, 0.01)
 # Few measurements: levels of each resource, runs, and the rate of the bounds.

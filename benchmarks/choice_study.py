@@ -21,14 +21,14 @@ from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored,
 import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
 from msbgen.data.schema import context_table, duration_array
-from msbgen.kernels.choice import Chooser, ContextPredictions, Limits, choose, pareto_front
-from msbgen.kernels.choice.configuration_model import ConfigurationModel
-from msbgen.kernels.choice.costs import Costs, costs_of
-from msbgen.kernels.choice.margins import leave_out
-from msbgen.kernels.choice.probes import improvement
-from msbgen.kernels.dataset import read as read_kernels
-from msbgen.kernels.energy import EnergyCorrector
-from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
+from msbgen.systems.kernels.choice import Chooser, ContextPredictions, Limits, choose, pareto_front
+from msbgen.systems.kernels.choice.configuration_model import ConfigurationModel
+from msbgen.systems.kernels.choice.costs import Costs, costs_of
+from msbgen.systems.kernels.choice.margins import leave_out
+from msbgen.systems.kernels.choice.probes import improvement
+from msbgen.systems.kernels.dataset import read as read_kernels
+from msbgen.systems.kernels.energy import EnergyCorrector
+from msbgen.systems.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
 
 # Latencies above the time at the highest clock, and the nominal share of late programs.
 SLACKS = tuple(np.round(np.arange(0.05, 0.51, 0.05), 2).tolist())

@@ -13,10 +13,10 @@ from fidelity_scores import PROGRAMS
 from tables import PROFILES, RESULTS, cached, markdown, mean_rows, parser, publish, store, stored
 
 import msbgen
-from msbgen.choose.context import InfeasibleError, choose_context
-from msbgen.choose.costs import context_costs
+from msbgen.answers.choose.context import InfeasibleError, choose_context
+from msbgen.answers.choose.costs import context_costs
 from msbgen.core.contexts import grid_contexts
-from msbgen.platform import PlatformConfig, read_trace, replay_trace
+from msbgen.sources.platform import PlatformConfig, read_trace, replay_trace
 
 # Levels of each resource and runs of a context that are measured.
 GRIDS = {"27 × 3": ((3, 3, 3), 3), "64 × 4": ((4, 4, 4), 4), "125 × 10": ((5, 5, 5), 10)}

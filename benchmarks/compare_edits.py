@@ -16,9 +16,9 @@ from tables import PROFILES
 
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.schema import STARTED, count_array, duration_array, sampling_interval
-from msbgen.platform import PlatformConfig
-from msbgen.platform.replay import replay_trace
-from msbgen.platform.trace import make_trace, read_trace
+from msbgen.sources.platform import PlatformConfig
+from msbgen.sources.platform.replay import replay_trace
+from msbgen.sources.platform.trace import make_trace, read_trace
 
 Floats = NDArray[np.float64]
 

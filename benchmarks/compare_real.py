@@ -16,8 +16,8 @@ import numpy as np
 from tables import RESULTS, markdown, parser, publish, renew, stored
 
 import msbgen
-from msbgen.measure.sweep.measure import measure
-from msbgen.measure.sweep.spec import read_spec
+from msbgen.sources.measure.sweep.measure import measure
+from msbgen.sources.measure.sweep.spec import read_spec
 
 PARTS = {"setting": (5, "-7"), "same": (10, "-6")}  # sweeps, and the second variant's option
 ALARM = 1.02  # the interval's lower end above which `--fail-above 2%` fails

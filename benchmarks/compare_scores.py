@@ -22,7 +22,7 @@ from compare_edits import (
 from numpy.typing import NDArray
 from tables import find
 
-from msbgen.generate.progress import uniform_knots
+from msbgen.engine.generate.progress import uniform_knots
 
 Floats = NDArray[np.float64]
 

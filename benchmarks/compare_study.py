@@ -57,15 +57,15 @@ from tables import (
     subplots,
 )
 
-from msbgen.compare.comparison import compare_profiles
-from msbgen.compare.ratio import Differences
-from msbgen.compare.results import CompareSettings
+from msbgen.answers.compare.comparison import compare_profiles
+from msbgen.answers.compare.ratio import Differences
+from msbgen.answers.compare.results import CompareSettings
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.schema import count_array, duration_array, sampling_interval
-from msbgen.generate.progress import to_progress, uniform_knots
-from msbgen.platform import platform_contexts
-from msbgen.platform.replay import replay_trace
-from msbgen.report.comparison_page import write_page
+from msbgen.engine.generate.progress import to_progress, uniform_knots
+from msbgen.output.report.comparison_page import write_page
+from msbgen.sources.platform import platform_contexts
+from msbgen.sources.platform.replay import replay_trace
 
 Floats = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from targets import Figure
 
 import msbgen
 from msbgen.data.schema import STARTED
-from msbgen.generate.faults import known_faults
+from msbgen.engine.generate.faults import known_faults
 
 PARTS = ("errors", "noise", "faults", "bounds")
 # Splits into known and asked settings, the first and three at random.

@@ -36,10 +36,10 @@ from msbgen.data.schema import (
     duration_array,
     sampling_interval,
 )
-from msbgen.faults.findings import Findings, StretchedRun, WrongCount
-from msbgen.generate.faults import dataset_faults
-from msbgen.platform.replay import replay_trace
-from msbgen.platform.trace import read_trace
+from msbgen.engine.faults.findings import Findings, StretchedRun, WrongCount
+from msbgen.engine.generate.faults import dataset_faults
+from msbgen.sources.platform.replay import replay_trace
+from msbgen.sources.platform.trace import read_trace
 
 Floats = NDArray[np.float64]
 
@@ -283,7 +283,7 @@ def without_outliers(dataset: xr.Dataset) -> xr.Dataset:
 def _fitted(dataset: xr.Dataset, *, robust: bool) -> msbgen.ProfileModel:
     if robust:
         return msbgen.fit_profiles(dataset)
-    with patch("msbgen.generate.fit.dataset_faults", return_value=Findings()):
+    with patch("msbgen.engine.generate.fit.dataset_faults", return_value=Findings()):
         return msbgen.fit_profiles(dataset)
 
 

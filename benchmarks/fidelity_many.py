@@ -14,10 +14,10 @@ from tables import PROFILES
 from timing import replaced
 
 import msbgen
+from msbgen.answers.evaluate.metrics import normalised_dtw
 from msbgen.core.contexts import MOST_EXACT
 from msbgen.data.schema import count_array, duration_array
-from msbgen.evaluate.metrics import normalised_dtw
-from msbgen.platform import platform_contexts, read_trace, replay_trace
+from msbgen.sources.platform import platform_contexts, read_trace, replay_trace
 
 Floats = NDArray[np.float64]
 

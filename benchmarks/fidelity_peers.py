@@ -22,6 +22,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
+from msbgen.answers.evaluate.metrics import energy_distance
 from msbgen.core.contexts import inner_levels
 from msbgen.data.build import make_profiles
 from msbgen.data.schema import (
@@ -35,16 +36,15 @@ from msbgen.data.schema import (
     resource_attrs,
     sampling_interval,
 )
-from msbgen.evaluate.metrics import energy_distance
-from msbgen.generate.fit import DEFAULT
-from msbgen.generate.progress import (
+from msbgen.engine.generate.fit import DEFAULT
+from msbgen.engine.generate.progress import (
     deconvolve,
     lost_counts,
     to_progress,
     to_wall_time,
     uniform_knots,
 )
-from msbgen.trend.fit import Trend, fit_trend
+from msbgen.engine.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -65,7 +65,8 @@ class Measured:
     """Runs that did not lose counts, at equal progress, (n, bins, d).
 
     ``own`` (n,) is the context of each run, not decreasing, and ``total`` the mean total of the
-    clock's counter. Interval and clock are as for :func:`msbgen.generate.progress.to_progress`.
+    clock's counter. Interval and clock are as for
+    :func:`msbgen.engine.generate.progress.to_progress`.
     """
 
     counts: Floats

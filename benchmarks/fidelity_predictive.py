@@ -13,7 +13,7 @@ from tables import PROFILES
 
 import msbgen
 from msbgen.data.schema import duration_array
-from msbgen.platform import platform_contexts, read_trace, replay_trace
+from msbgen.sources.platform import platform_contexts, read_trace, replay_trace
 
 Floats = NDArray[np.float64]
 

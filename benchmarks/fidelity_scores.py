@@ -22,10 +22,10 @@ from tables import PROFILES, TASKS
 from timing import replaced
 
 import msbgen
+from msbgen.answers.evaluate.scores import CLOUD_TIMES, methods
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
-from msbgen.evaluate.scores import CLOUD_TIMES, methods
-from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
-from msbgen.trend.fit import Trend, fit_trend
+from msbgen.engine.trend.fit import Trend, fit_trend
+from msbgen.sources.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 Floats = NDArray[np.float64]
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
@@ -197,13 +197,13 @@ def _own_lag(_distribution: Any, _centre: Floats, _end: Any, amounts: Floats) ->
 
 _IN_LINEAR = _fit_with(coordinates="linear")
 _WITHOUT_CAPS = _fit_with(find_caps=False)
-_LOCAL = "msbgen.generate.centre._local_mean"
-_NO_TIME_MODEL = {"msbgen.generate.deconvolution._is_better": lambda *errors_and_gain: False}
+_LOCAL = "msbgen.engine.generate.centre._local_mean"
+_NO_TIME_MODEL = {"msbgen.engine.generate.deconvolution._is_better": lambda *errors_and_gain: False}
 
 
 def _trends(fit: Any) -> dict[str, Any]:
     """Another fit of the trends, of states and of totals."""
-    return {f"msbgen.generate.{file}.fit_trend": fit for file in ("deconvolution", "centre")}
+    return {f"msbgen.engine.generate.{file}.fit_trend": fit for file in ("deconvolution", "centre")}
 
 
 def _fitted_by(fit: Any) -> dict[str, Any]:
@@ -235,7 +235,7 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     # at this ε the coupling is that of independent neighbours
     "coherent paths (independent segments)": (
         replace(msbgen.DEFAULT, epsilon=1e6),
-        {"msbgen.generate.progress_distribution.ProgressDistribution._to_lag": _own_lag},
+        {"msbgen.engine.generate.progress_distribution.ProgressDistribution._to_lag": _own_lag},
     ),
 }
 

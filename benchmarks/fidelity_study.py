@@ -30,7 +30,7 @@ from tables import (
 )
 
 import msbgen
-from msbgen.evaluate.scores import METHODS
+from msbgen.answers.evaluate.scores import METHODS
 
 COLUMNS = {
     "fastdtw": "nDTW (fastdtw)",

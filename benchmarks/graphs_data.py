@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 import msbgen
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.generate.fit import fit_profiles
-from msbgen.graphs.devices import Device, device_contexts, shipped_device
-from msbgen.graphs.families.catalogue import FAMILIES, family_graph
-from msbgen.graphs.runs import join_runs as join_graph_runs
-from msbgen.graphs.simulator import Simulator, label_runs
-from msbgen.phases.phases import phase_table
-from msbgen.platform.config import PlatformConfig
-from msbgen.platform.replay import replay_trace
-from msbgen.platform.trace import read_trace
+from msbgen.engine.generate.fit import fit_profiles
+from msbgen.sources.platform.config import PlatformConfig
+from msbgen.sources.platform.replay import replay_trace
+from msbgen.sources.platform.trace import read_trace
+from msbgen.systems.graphs.devices import Device, device_contexts, shipped_device
+from msbgen.systems.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.systems.graphs.runs import join_runs as join_graph_runs
+from msbgen.systems.graphs.simulator import Simulator, label_runs
+from msbgen.systems.phases.phases import phase_table
 
 DEVICES = ("tx2", "orin-nx", "rubik-pi")
 KINDS = (

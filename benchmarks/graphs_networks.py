@@ -15,11 +15,11 @@ from graphs_data import Study
 from graphs_splits import MISCOVERAGE, PARTS, Table, answers, fitted, scheduled, splits, whole_table
 from numpy.typing import NDArray
 
-from msbgen.graphs.boards import Board
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.encoder import GraphEncoder
-from msbgen.graphs.predictor.network import Batch, NetworkSettings
-from msbgen.graphs.predictor.training import NetworkTraining, TrainedNetwork, fit_network
+from msbgen.systems.graphs.boards import Board
+from msbgen.systems.graphs.kinds import read_kinds
+from msbgen.systems.graphs.predictor.encoder import GraphEncoder
+from msbgen.systems.graphs.predictor.network import Batch, NetworkSettings
+from msbgen.systems.graphs.predictor.training import NetworkTraining, TrainedNetwork, fit_network
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.graphs.kinds import Kind
-from msbgen.graphs.predictor.features import columns
-from msbgen.graphs.predictor.network import (
+from msbgen.systems.graphs.kinds import Kind
+from msbgen.systems.graphs.predictor.features import columns
+from msbgen.systems.graphs.predictor.network import (
     TYPES,
     Batch,
     NetworkSettings,
@@ -21,7 +21,7 @@ from msbgen.graphs.predictor.network import (
     node_places,
     softmax_by,
 )
-from msbgen.learn.boosting import BoostingSettings, fit_boosting
+from msbgen.systems.learn.boosting import BoostingSettings, fit_boosting
 
 Floats = NDArray[np.float64]
 # From features and logarithms of known runs, and features of others, to their logarithms.
@@ -185,7 +185,7 @@ def transformer_start(
     settings: NetworkSettings, sizes: dict[str, int], n_outputs: int, seed: int
 ) -> Parameters:
     """Initial parameters of the transformer."""
-    from msbgen.graphs.predictor.network import Shapes, initial_parameters, pooled_width
+    from msbgen.systems.graphs.predictor.network import Shapes, initial_parameters, pooled_width
 
     shapes, width = Shapes(), settings.width
     for kind in TYPES:

@@ -10,11 +10,11 @@ from graphs_data import Study
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import group_folds
-from msbgen.graphs.boards import Board
-from msbgen.graphs.devices import Device
-from msbgen.graphs.predictor.features import GraphShape, plain_features
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.runs import run_contexts
+from msbgen.systems.graphs.boards import Board
+from msbgen.systems.graphs.devices import Device
+from msbgen.systems.graphs.predictor.features import GraphShape, plain_features
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
+from msbgen.systems.graphs.runs import run_contexts
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -31,10 +31,10 @@ from graphs_splits import (
 from numpy.typing import NDArray
 from tables import RESULTS, find, markdown, parser, publish, store, stored, subplots
 
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.runs import run_contexts
-from msbgen.graphs.simulator import Simulator
+from msbgen.systems.graphs.kinds import read_kinds
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
+from msbgen.systems.graphs.runs import run_contexts
+from msbgen.systems.graphs.simulator import Simulator
 
 SEEDS = range(5)
 # Goals; errors as multiples of the noise floor, where there are two.

@@ -14,12 +14,17 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen
-from msbgen.kernels.dataset import configurations_of, kernels_of, parameter_names, parameter_table
-from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
-from msbgen.kernels.predictor.law_and_residual import ModelParts
-from msbgen.kernels.variability import compare_groups
-from msbgen.kernels.workloads import counts_of, workload_names
+from msbgen.systems.kernels.dataset import (
+    configurations_of,
+    kernels_of,
+    parameter_names,
+    parameter_table,
+)
+from msbgen.systems.kernels.dataset import make as make_kernels
+from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
+from msbgen.systems.kernels.predictor.law_and_residual import ModelParts
+from msbgen.systems.kernels.variability import compare_groups
+from msbgen.systems.kernels.workloads import counts_of, workload_names
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

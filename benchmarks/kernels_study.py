@@ -23,9 +23,9 @@ from timing import seconds_of
 
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.shipped import shipped_folder
-from msbgen.kernels.choice.configuration_model import ConfigurationModel
-from msbgen.kernels.choice.costs import Costs, costs_of
-from msbgen.kernels.dataset import (
+from msbgen.systems.kernels.choice.configuration_model import ConfigurationModel
+from msbgen.systems.kernels.choice.costs import Costs, costs_of
+from msbgen.systems.kernels.dataset import (
     kernels_of,
     measured_table,
     names_of,
@@ -33,13 +33,13 @@ from msbgen.kernels.dataset import (
     powers_of,
     runtimes_of,
 )
-from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.predictor.evaluation import scores
-from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
-from msbgen.kernels.predictor.law_and_residual import ModelParts
-from msbgen.kernels.predictor.networks import predict_network
-from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
-from msbgen.kernels.workloads import make_workload
+from msbgen.systems.kernels.dataset import make as make_kernels
+from msbgen.systems.kernels.predictor.evaluation import scores
+from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
+from msbgen.systems.kernels.predictor.law_and_residual import ModelParts
+from msbgen.systems.kernels.predictor.networks import predict_network
+from msbgen.systems.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
+from msbgen.systems.kernels.workloads import make_workload
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

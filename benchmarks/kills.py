@@ -78,8 +78,8 @@ def make_inputs(folder: Path) -> None:
     import numpy as np
 
     import msbgen
-    from msbgen.graphs.devices import shipped_device
-    from msbgen.graphs.kinds import read_kinds
+    from msbgen.systems.graphs.devices import shipped_device
+    from msbgen.systems.graphs.kinds import read_kinds
     from toy_board import CYCLES, GRAPHS, profiles_of, runs_of
 
     with chdir(folder):

@@ -29,8 +29,8 @@ from tables import RESULTS, ROOT, markdown, store
 
 import msbgen
 from msbgen.data.schema import context_table, mean_duration, same_level
-from msbgen.measure.sweep.journal import read_journal
-from msbgen.measure.sweep.process import tagged_processes
+from msbgen.sources.measure.sweep.journal import read_journal
+from msbgen.sources.measure.sweep.process import tagged_processes
 
 RESULT = RESULTS / "loop.json"
 FIRST, PLANNED, TRUE = 16, 8, 12

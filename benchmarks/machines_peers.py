@@ -11,14 +11,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.learn.boosting import BoostingSettings, fit_boosting
-from msbgen.learn.gaussian import conditional_gain, residual_covariance
-from msbgen.learn.randomised import TreesSettings, fit_trees
-from msbgen.machines.dataset import machines_of, relative_times, runtimes_of
-from msbgen.machines.evaluation import constant_times
-from msbgen.machines.features import FeatureMap, learn_features
-from msbgen.machines.kriging import KrigingSettings, fit_kriging
-from msbgen.machines.predictions import WEIGHTS
+from msbgen.systems.learn.boosting import BoostingSettings, fit_boosting
+from msbgen.systems.learn.gaussian import conditional_gain, residual_covariance
+from msbgen.systems.learn.randomised import TreesSettings, fit_trees
+from msbgen.systems.machines.dataset import machines_of, relative_times, runtimes_of
+from msbgen.systems.machines.evaluation import constant_times
+from msbgen.systems.machines.features import FeatureMap, learn_features
+from msbgen.systems.machines.kriging import KrigingSettings, fit_kriging
+from msbgen.systems.machines.predictions import WEIGHTS
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]

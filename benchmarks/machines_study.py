@@ -20,15 +20,15 @@ from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored,
 from timing import run_python, seconds_of
 
 import msbgen
-from msbgen.machines.dataset import machines_of, runtimes_of, words_of
-from msbgen.machines.dataset import make as make_relative
-from msbgen.machines.evaluation import MEASURES, complete_runs, score_rows, scores
-from msbgen.machines.intervals import calibrate_widths
-from msbgen.machines.predictions import PartPredictions, joined
-from msbgen.machines.predictor import PARTS as PARTS_OF_DEFAULT
-from msbgen.machines.predictor import RelativePredictor
-from msbgen.machines.readers import from_runtimes as relative_from_runtimes
-from msbgen.machines.splits import held_rows
+from msbgen.systems.machines.dataset import machines_of, runtimes_of, words_of
+from msbgen.systems.machines.dataset import make as make_relative
+from msbgen.systems.machines.evaluation import MEASURES, complete_runs, score_rows, scores
+from msbgen.systems.machines.intervals import calibrate_widths
+from msbgen.systems.machines.predictions import PartPredictions, joined
+from msbgen.systems.machines.predictor import PARTS as PARTS_OF_DEFAULT
+from msbgen.systems.machines.predictor import RelativePredictor
+from msbgen.systems.machines.readers import from_runtimes as relative_from_runtimes
+from msbgen.systems.machines.splits import held_rows
 
 Floats = NDArray[np.float64]
 

@@ -25,10 +25,10 @@ import xarray as xr
 from tables import ROOT, store
 
 import msbgen
+from msbgen.answers.evaluate.scores import methods
 from msbgen.data.schema import same_level
-from msbgen.evaluate.scores import methods
-from msbgen.measure.sweep.journal import read_journal
-from msbgen.measure.sweep.process import tagged_processes
+from msbgen.sources.measure.sweep.journal import read_journal
+from msbgen.sources.measure.sweep.process import tagged_processes
 
 # A database is filled, indexed and queried: the same phases in every run.
 JOB = """

@@ -43,10 +43,10 @@ from mutate_readers import Reader, readers
 from tables import RESULTS, markdown, publish, store, stored
 
 import msbgen
-from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli.main import main as command
 from msbgen.cli.options.messages import Messages
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.engine.bridge.solve import NotConvergedError
 
 SECONDS = 20  # of CPU that one trial may take
 PATIENCE = 300  # on the clock, on a busy machine [s]

@@ -12,22 +12,22 @@ import xarray as xr
 
 import msbgen
 from msbgen.cli.main import main as command
-from msbgen.graphs import simulator as simulators
-from msbgen.graphs.predictor import network_predictor
-from msbgen.graphs.predictor.network import NetworkSettings
-from msbgen.graphs.predictor.network_storage import save_network
-from msbgen.graphs.predictor.storage import save as save_graphs
-from msbgen.graphs.predictor.training import NetworkTraining
-from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
-from msbgen.kernels.predictor.storage import save as save_kernels
-from msbgen.learn.boosting import BoostingSettings
-from msbgen.learn.randomised import TreesSettings
-from msbgen.machines.dataset import read as read_relative
-from msbgen.machines.kriging import KrigingSettings
-from msbgen.machines.predictor import RelativePredictor
-from msbgen.machines.storage import save as save_relative
-from msbgen.platform.stream import make_stream, write_stream
-from msbgen.platform.trace import make_trace, write_trace
+from msbgen.sources.platform.stream import make_stream, write_stream
+from msbgen.sources.platform.trace import make_trace, write_trace
+from msbgen.systems.graphs import simulator as simulators
+from msbgen.systems.graphs.predictor import network_predictor
+from msbgen.systems.graphs.predictor.network import NetworkSettings
+from msbgen.systems.graphs.predictor.network_storage import save_network
+from msbgen.systems.graphs.predictor.storage import save as save_graphs
+from msbgen.systems.graphs.predictor.training import NetworkTraining
+from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
+from msbgen.systems.kernels.predictor.storage import save as save_kernels
+from msbgen.systems.learn.boosting import BoostingSettings
+from msbgen.systems.learn.randomised import TreesSettings
+from msbgen.systems.machines.dataset import read as read_relative
+from msbgen.systems.machines.kriging import KrigingSettings
+from msbgen.systems.machines.predictor import RelativePredictor
+from msbgen.systems.machines.storage import save as save_relative
 
 QUICK = {
     "boosting": BoostingSettings(rounds=3),

@@ -12,11 +12,11 @@ from mutate_answers import DoubtError, doubt
 from mutate_originals import QUICK
 
 import msbgen
-from msbgen.graphs import simulator as simulators
-from msbgen.graphs.dataset import describe as describe_graph
-from msbgen.machines.dataset import read as read_relative
-from msbgen.machines.dataset import runtimes_of
-from msbgen.machines.predictor import RelativePredictor
+from msbgen.systems.graphs import simulator as simulators
+from msbgen.systems.graphs.dataset import describe as describe_graph
+from msbgen.systems.machines.dataset import read as read_relative
+from msbgen.systems.machines.dataset import runtimes_of
+from msbgen.systems.machines.predictor import RelativePredictor
 
 # A line a command: the original that is damaged, where the copy goes (spoilt.* unless after '>'),
 # and the command, with IN for the copy. A line without '>' and ':' continues the one before.

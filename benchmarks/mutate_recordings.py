@@ -16,9 +16,9 @@ from mutate_answers import DoubtError, doubt, one_sentence
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.columns import ColumnMap
-from msbgen.measure.imports import import_recordings
-from msbgen.measure.manifest import Entry, Manifest, read_manifest
-from msbgen.measure.readers.formats import RecordingReader
+from msbgen.sources.measure.imports import import_recordings
+from msbgen.sources.measure.manifest import Entry, Manifest, read_manifest
+from msbgen.sources.measure.readers.formats import RecordingReader
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
 # A time in the wrong unit makes more intervals than this; a day at 10 ms.

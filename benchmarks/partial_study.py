@@ -34,11 +34,11 @@ from msbgen.data.schema import (
     duration_array,
     sampling_interval,
 )
-from msbgen.generate.progress_distribution import ProgressDistribution
-from msbgen.generate.residuals import Residuals
-from msbgen.platform import PlatformConfig
-from msbgen.platform.replay import _Program, replay_trace
-from msbgen.platform.trace import read_trace
+from msbgen.engine.generate.progress_distribution import ProgressDistribution
+from msbgen.engine.generate.residuals import Residuals
+from msbgen.sources.platform import PlatformConfig
+from msbgen.sources.platform.replay import _Program, replay_trace
+from msbgen.sources.platform.trace import read_trace
 
 Floats = NDArray[np.float64]
 
@@ -220,7 +220,7 @@ def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
     own, fit, given, named = fitted_and_asked(partial)
     models = {"partial": own}
     for name, donors in _JOINED.items():
-        with patch("msbgen.generate.residuals.find_donors", donors):
+        with patch("msbgen.engine.generate.residuals.find_donors", donors):
             distribution = replace(
                 cast(ProgressDistribution, own.distribution), residuals=fit(*given, **named)
             )

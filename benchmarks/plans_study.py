@@ -28,10 +28,10 @@ from scipy.stats import gmean, qmc
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, stored, subplots
 
 import msbgen
+from msbgen.answers.evaluate.metrics import normalised_dtw
+from msbgen.answers.plan.plan import plan_contexts
 from msbgen.data.schema import context_table, count_array, duration_array, mean_duration
-from msbgen.evaluate.metrics import normalised_dtw
-from msbgen.plan.plan import plan_contexts
-from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
+from msbgen.sources.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 BUDGETS = (30, 60, 120, 240, 600)  # [s]
 # Budgets at which batches of the plan end.

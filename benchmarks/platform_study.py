@@ -19,7 +19,7 @@ from timing import CORES, seconds_of
 
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
-from msbgen.platform import platform_contexts, read_trace, replay_trace
+from msbgen.sources.platform import platform_contexts, read_trace, replay_trace
 
 COUNTERS = ("instructions", "cache_requests", "cache_misses")
 

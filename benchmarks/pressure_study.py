@@ -18,11 +18,11 @@ import numpy as np
 from measure_study import JOB
 from tables import RESULTS, markdown, parser, publish, store, stored
 
-from msbgen.measure.actuators.pressure import Stressors
-from msbgen.measure.sweep.probe import probe
-from msbgen.measure.sweep.process import paused_process
-from msbgen.measure.sweep.requirements import describe_machine
-from msbgen.measure.sweep.spec import ResourceSpec, Spec
+from msbgen.sources.measure.actuators.pressure import Stressors
+from msbgen.sources.measure.sweep.probe import probe
+from msbgen.sources.measure.sweep.process import paused_process
+from msbgen.sources.measure.sweep.requirements import describe_machine
+from msbgen.sources.measure.sweep.spec import ResourceSpec, Spec
 
 PATH = RESULTS / "pressure.json"
 LEVELS = (0.0, 1000.0, 3000.0, 6000.0)  # [MB/s]

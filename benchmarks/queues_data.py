@@ -12,9 +12,9 @@ import numpy as np
 from machines_study import MIXED, shipped_runs, task_graph_runs
 from numpy.typing import NDArray
 
-from msbgen.machines import queue
-from msbgen.machines.dataset import machines_of, runtimes_of, words_of
-from msbgen.machines.predictor import RelativePredictor, cross_predict
+from msbgen.systems.machines import queue
+from msbgen.systems.machines.dataset import machines_of, runtimes_of, words_of
+from msbgen.systems.machines.predictor import RelativePredictor, cross_predict
 
 JOBS = 50_000
 WIDTHS = (1, 2, 4)

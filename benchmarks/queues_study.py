@@ -14,8 +14,8 @@ import numpy as np
 from queues_data import WIDTHS, Log, Vectors, draw, graphs, logged, made_up, programs
 from tables import RESULTS, find, markdown, parser, publish, store, stored
 
-from msbgen.machines import queue
-from msbgen.machines.queue.picture import arrival_name, plot_queues
+from msbgen.systems.machines import queue
+from msbgen.systems.machines.queue.picture import arrival_name, plot_queues
 
 SEEDS = (0, 1, 2)
 ARRIVALS: tuple[Any, ...] = ("at once", 0.95, 0.7, 0.5)

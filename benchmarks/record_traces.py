@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msbgen.platform import read_trace, record_trace
+from msbgen.sources.platform import read_trace, record_trace
 
 TRACES = Path(__file__).parent.parent / "profiles" / "traces"
 

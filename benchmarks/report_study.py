@@ -30,12 +30,12 @@ from tables import RESULTS, ROOT, markdown, publish, store, stored
 import browsing
 import msbgen
 from conftest import synthetic_task
-from msbgen.batch import held_out
-from msbgen.batch.report_data import collect_report_data
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.build import make_profiles
-from msbgen.platform import PlatformConfig, read_trace, replay_trace
-from msbgen.report.page import write_report
+from msbgen.output.batch import held_out
+from msbgen.output.batch.report_data import collect_report_data
+from msbgen.output.report.page import write_report
+from msbgen.sources.platform import PlatformConfig, read_trace, replay_trace
 
 # Longest time until a page is shown [s].
 _VISIBLE = 2.0

@@ -11,9 +11,9 @@ from tables import markdown, mean_rows
 
 import msbgen
 from msbgen.core.conformal import share_interval
-from msbgen.runtimes.dataset import run_table
-from msbgen.runtimes.predictor import RuntimePredictor
-from msbgen.runtimes.splits import cells_of, removable
+from msbgen.systems.runtimes.dataset import run_table
+from msbgen.systems.runtimes.predictor import RuntimePredictor
+from msbgen.systems.runtimes.splits import cells_of, removable
 
 # Workloads, platforms and repeats of a cell.
 SHAPES = ((12, 5, 3), (20, 5, 6))

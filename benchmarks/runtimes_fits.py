@@ -20,12 +20,12 @@ from runtimes_peers import PEERS, Data
 from tables import store
 from timing import replaced
 
-from msbgen.runtimes.dataset import features_of, run_table
-from msbgen.runtimes.predictor import RuntimePredictor
-from msbgen.runtimes.runs import Observations
-from msbgen.runtimes.scaling import Scaling
-from msbgen.runtimes.storage import load, save
-from msbgen.runtimes.towers import TowerSettings
+from msbgen.systems.runtimes.dataset import features_of, run_table
+from msbgen.systems.runtimes.predictor import RuntimePredictor
+from msbgen.systems.runtimes.runs import Observations
+from msbgen.systems.runtimes.scaling import Scaling
+from msbgen.systems.runtimes.storage import load, save
+from msbgen.systems.runtimes.towers import TowerSettings
 
 Mask = NDArray[np.bool_]
 
@@ -97,7 +97,7 @@ def _unshrunk(interference: NDArray, usual: float) -> NDArray:
 
 ABLATIONS: dict[str, Ablation] = {
     "log runtime, not the residual": Ablation(
-        {}, {"msbgen.runtimes.predictor.fit_scaling": _no_scaling}
+        {}, {"msbgen.systems.runtimes.predictor.fit_scaling": _no_scaling}
     ),
     "no features": Ablation({}, {}, (False, False)),
     "no features of workloads": Ablation({}, {}, (False, True)),
@@ -105,7 +105,11 @@ ABLATIONS: dict[str, Ablation] = {
     "interference discarded": Ablation({}, {}, learns_alone=True, sees_beside=False),
     "interference ignored": Ablation({}, {}, sees_beside=False),
     "no rectifier": Ablation(
-        {}, {"msbgen.runtimes.towers.LEAK": 1.0, "msbgen.runtimes.embeddings.LEAK": 1.0}
+        {},
+        {
+            "msbgen.systems.runtimes.towers.LEAK": 1.0,
+            "msbgen.systems.runtimes.embeddings.LEAK": 1.0,
+        },
     ),
     "squared loss": Ablation({"towers": TowerSettings(width=None)}, {}),
     "one member": Ablation({"members": 1}, {}),
@@ -113,8 +117,8 @@ ABLATIONS: dict[str, Ablation] = {
     "no second opinion": Ablation(
         {},
         {
-            "msbgen.runtimes.predictor.krige_platforms": _no_second_opinion,
-            "msbgen.runtimes.predictor.shrunk_mean": _unshrunk,
+            "msbgen.systems.runtimes.predictor.krige_platforms": _no_second_opinion,
+            "msbgen.systems.runtimes.predictor.shrunk_mean": _unshrunk,
         },
     ),
 }

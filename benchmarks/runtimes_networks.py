@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.runtimes.embeddings import sum_by_index
-from msbgen.runtimes.runs import Observations
-from msbgen.runtimes.towers import draw_batch, standardised
+from msbgen.systems.runtimes.embeddings import sum_by_index
+from msbgen.systems.runtimes.runs import Observations
+from msbgen.systems.runtimes.towers import draw_batch, standardised
 
 Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from runtimes_networks import BATCH, CHECK_EVERY, AdaMax, Attention, NeuralNetwork, train
 
-from msbgen.runtimes.embeddings import sum_by_index
-from msbgen.runtimes.runs import Observations
-from msbgen.runtimes.scaling import fit_scaling
-from msbgen.runtimes.towers import standardised
+from msbgen.systems.runtimes.embeddings import sum_by_index
+from msbgen.systems.runtimes.runs import Observations
+from msbgen.systems.runtimes.scaling import fit_scaling
+from msbgen.systems.runtimes.towers import standardised
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -8,7 +8,7 @@ import numpy as np
 from runtimes_fits import Case, Fits
 from tables import RESULTS, subplots
 
-from msbgen.runtimes.evaluation import RATES
+from msbgen.systems.runtimes.evaluation import RATES
 
 ALONE = ("alone", "beside one")
 # Fits whose embeddings and interference are drawn.

@@ -22,10 +22,10 @@ from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored
 
 import msbgen
 from msbgen.core.errors import MeasurementError
-from msbgen.runtimes.calibration import CalibrationPool
-from msbgen.runtimes.evaluation import RATES, score_predictions
-from msbgen.runtimes.readers import import_archives
-from msbgen.runtimes.spread import WIDTHS
+from msbgen.systems.runtimes.calibration import CalibrationPool
+from msbgen.systems.runtimes.evaluation import RATES, score_predictions
+from msbgen.systems.runtimes.readers import import_archives
+from msbgen.systems.runtimes.spread import WIDTHS
 
 Floats = NDArray[np.float64]
 

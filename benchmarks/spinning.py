@@ -23,8 +23,8 @@ from msbgen.data.schema import (
     count_array,
     duration_array,
 )
-from msbgen.platform import PlatformConfig, replay_trace
-from msbgen.platform.trace import make_trace
+from msbgen.sources.platform import PlatformConfig, replay_trace
+from msbgen.sources.platform.trace import make_trace
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from conftest import synthetic_task
-from msbgen.batch.report_data import collect_report_data
-from msbgen.bounds.model import calibrate_model
-from msbgen.generate.fit import fit_profiles
-from msbgen.generate.progress_distribution import ProgressSettings
+from msbgen.engine.bounds.model import calibrate_model
+from msbgen.engine.generate.fit import fit_profiles
+from msbgen.engine.generate.progress_distribution import ProgressSettings
+from msbgen.output.batch.report_data import collect_report_data
 
 GRID = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.2, 1.5, 1.8, 2.0)])
 BETWEEN = np.array([(w, f) for w in (2.5, 5.0, 7.0) for f in (1.1, 1.35, 1.6, 1.9)])

@@ -9,11 +9,11 @@ import time
 import numpy as np
 
 from conftest import synthetic_task
-from msbgen.batch.execute import BatchStep, ExecutionConfig, StepResult
-from msbgen.batch.run import run_batch
-from msbgen.batch.tasks import TaskSettings, read_tasks
 from msbgen.data.schema import all_contexts
 from msbgen.data.store import write_profiles
+from msbgen.output.batch.execute import BatchStep, ExecutionConfig, StepResult
+from msbgen.output.batch.run import run_batch
+from msbgen.output.batch.tasks import TaskSettings, read_tasks
 
 GRID = [(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)]
 SETTINGS = TaskSettings(kinds=("mean", "sample"), samples=2, preset="paper")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from msbgen.kernels.choice import ProgramPosterior
-from msbgen.kernels.choice.costs import Costs
+from msbgen.systems.kernels.choice import ProgramPosterior
+from msbgen.systems.kernels.choice.costs import Costs
 
 
 class Gaussian:

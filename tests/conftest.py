@@ -28,9 +28,9 @@ from hypothesis import settings  # noqa: E402
 from browsing import browser  # noqa: E402
 from msbgen.core.machine import available_cores, load_library  # noqa: E402
 from msbgen.data.build import make_profiles  # noqa: E402
-from msbgen.generate.fit import DEFAULT  # noqa: E402
-from msbgen.platform.trace import make_trace  # noqa: E402
-from msbgen.report import figures  # noqa: E402
+from msbgen.engine.generate.fit import DEFAULT  # noqa: E402
+from msbgen.output.report import figures  # noqa: E402
+from msbgen.sources.platform.trace import make_trace  # noqa: E402
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
@@ -205,8 +205,8 @@ def coarse():
 def short_training(monkeypatch):
     """Predictors of runtimes and of machines train for a few steps, for tests of their use."""
     from machines import QUICK
-    from msbgen.machines import predictor as relative
-    from msbgen.runtimes.predictor import RuntimePredictor
+    from msbgen.systems.machines import predictor as relative
+    from msbgen.systems.runtimes.predictor import RuntimePredictor
 
     settings = RuntimePredictor._settings
 

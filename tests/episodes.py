@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 
 import soc
-from msbgen.graphs.agents.worlds import World, plain_contexts
-from msbgen.graphs.devices import shipped_device
-from msbgen.graphs.families.catalogue import family_graph
-from msbgen.graphs.simulator import Simulator
+from msbgen.systems.graphs.agents.worlds import World, plain_contexts
+from msbgen.systems.graphs.devices import shipped_device
+from msbgen.systems.graphs.families.catalogue import family_graph
+from msbgen.systems.graphs.simulator import Simulator
 
 TX2 = shipped_device("tx2")
 TABLES = {

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from msbgen.bounds.heldout import HeldOut
-from msbgen.generate.centre import Centre
-from msbgen.trend.fit import fit_trend
+from msbgen.engine.bounds.heldout import HeldOut
+from msbgen.engine.generate.centre import Centre
+from msbgen.engine.trend.fit import fit_trend
 
 
 class WithStates:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.kernels.dataset import make as make_kernels
+from msbgen.systems.kernels.dataset import make as make_kernels
 
 CLOCKS = np.array([200.0, 400.0, 600.0, 800.0, 1000.0])  # [MHz]
 

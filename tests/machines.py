@@ -3,12 +3,12 @@
 import numpy as np
 
 import queues
-from msbgen.learn.boosting import BoostingSettings
-from msbgen.learn.randomised import TreesSettings
-from msbgen.machines.dataset import make as make_relative
-from msbgen.machines.kriging import KrigingSettings
-from msbgen.machines.predictions import PartPredictions
-from msbgen.machines.queue import make_jobs
+from msbgen.systems.learn.boosting import BoostingSettings
+from msbgen.systems.learn.randomised import TreesSettings
+from msbgen.systems.machines.dataset import make as make_relative
+from msbgen.systems.machines.kriging import KrigingSettings
+from msbgen.systems.machines.predictions import PartPredictions
+from msbgen.systems.machines.queue import make_jobs
 
 # Seconds an instruction, and what a share of loads adds to it.
 MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}

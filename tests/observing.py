@@ -1,6 +1,6 @@
 """Random runs of workloads on platforms, some beside others."""
 
-from msbgen.runtimes.runs import Observations
+from msbgen.systems.runtimes.runs import Observations
 
 
 def drawn_runs(rng, n=30, shape=(5, 4), slots=2):

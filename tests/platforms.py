@@ -3,8 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from msbgen.phases.grid import Grid, Resource
-from msbgen.realtime.truth import Truth
+from msbgen.systems.phases.grid import Grid, Resource
+from msbgen.systems.realtime.truth import Truth
 
 UNITS = {"ways": "1", "bandwidth": "MB s-1", "clock": "GHz"}
 

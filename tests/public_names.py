@@ -16,8 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen
-from msbgen.choose.allotment import Allotment
-from msbgen.choose.context import ContextChoice
+from msbgen.answers.choose.allotment import Allotment
+from msbgen.answers.choose.context import ContextChoice
 from msbgen.data.sharing import Sharing, shared_by_all
 
 Floats = NDArray[np.float64]

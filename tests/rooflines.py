@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.trend.caps import throttled
+from msbgen.engine.trend.caps import throttled
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 

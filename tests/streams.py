@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.platform.stream import make_stream
+from msbgen.sources.platform.stream import make_stream
 
 
 def stream_of(lines, intervals=40, cycles=20_000.0):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fake_kernel import FakeKernel
-from msbgen.measure.sweep.journal import VERSION
-from msbgen.measure.sweep.spec import ResourceSpec, Spec
+from msbgen.sources.measure.sweep.journal import VERSION
+from msbgen.sources.measure.sweep.spec import ResourceSpec, Spec
 
 needs_perf = pytest.mark.skipif(
     shutil.which("perf") is None, reason="needs perf: apt-get install linux-perf"

@@ -3,9 +3,9 @@
 import numpy as np
 
 from msbgen.data.build import make_profiles
-from msbgen.generate.measurements import Measurements
-from msbgen.generate.progress_distribution import ProgressDistribution, ProgressSettings
-from msbgen.generate.runs import Runs
+from msbgen.engine.generate.measurements import Measurements
+from msbgen.engine.generate.progress_distribution import ProgressDistribution, ProgressSettings
+from msbgen.engine.generate.runs import Runs
 
 INTERVAL = 0.01
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import msbgen
-from msbgen.compare.results import CompareSettings
+from msbgen.answers.compare.results import CompareSettings
 from public_names import ways_and_clock
 
 SILLY = [

@@ -45,13 +45,13 @@ from conftest import synthetic_task
 from msbgen import platform
 from msbgen.cli.main import main
 from msbgen.data.schema import count_array, duration_array
-from msbgen.measure import parse_perf
-from msbgen.phases import phase_table
-from msbgen.realtime import Allocator, Task, TaskSet
-from msbgen.runtimes import embeddings, towers
-from msbgen.runtimes import predictor as completion
-from msbgen.runtimes.runs import Observations
-from msbgen.runtimes.towers import TowerSettings
+from msbgen.sources.measure import parse_perf
+from msbgen.systems.phases import phase_table
+from msbgen.systems.realtime import Allocator, Task, TaskSet
+from msbgen.systems.runtimes import embeddings, towers
+from msbgen.systems.runtimes import predictor as completion
+from msbgen.systems.runtimes.runs import Observations
+from msbgen.systems.runtimes.towers import TowerSettings
 
 pytestmark = pytest.mark.usefixtures("coarse")  # no test here is one of the models' accuracy
 
@@ -166,7 +166,7 @@ def test_the_stored_results_have_every_figure():
 
 
 def test_a_function_is_replaced_in_every_module_for_a_while():
-    from msbgen.generate import model, progress
+    from msbgen.engine.generate import model, progress
 
     def stand_in():
         raise AssertionError

@@ -7,8 +7,8 @@ import pytest
 import tables
 
 from choosing import CLOCKS, programs
-from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.dataset import write as write_kernels
+from msbgen.systems.kernels.dataset import make as make_kernels
+from msbgen.systems.kernels.dataset import write as write_kernels
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tables import stored
 
 from choosing_contexts import bounds_on_grid
 from conftest import small_trace
-from msbgen.platform import platform_contexts
+from msbgen.sources.platform import platform_contexts
 
 
 def test_fresh_runs_of_the_choice_are_counted_against_its_deadline():

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import episodes
-from msbgen.graphs.boards import Board, prepare_graph
-from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.features import GraphShape, plain_features
+from msbgen.systems.graphs.boards import Board, prepare_graph
+from msbgen.systems.graphs.devices import device_contexts
+from msbgen.systems.graphs.kinds import read_kinds
+from msbgen.systems.graphs.predictor.features import GraphShape, plain_features
 from toy_board import CYCLES, GRAPHS, device_of, profiles_of
 
 
@@ -108,8 +108,8 @@ def test_tabular_peers_learn_a_power_of_the_bound(name, table):
 def test_network_peers_predict_each_graph_alone(peer):
     torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     torch.set_num_threads(1)
-    from msbgen.graphs.predictor import network
-    from msbgen.graphs.predictor.encoder import GraphEncoder
+    from msbgen.systems.graphs.predictor import network
+    from msbgen.systems.graphs.predictor.encoder import GraphEncoder
 
     kinds = read_kinds({kind: profiles_of(kind) for kind in CYCLES})
     board = Board(device_of(), kinds)

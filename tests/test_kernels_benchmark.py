@@ -9,7 +9,7 @@ import pytest
 import tables
 import targets
 
-from msbgen.kernels.choice.costs import Costs
+from msbgen.systems.kernels.choice.costs import Costs
 
 
 def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import targets
 
-from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.workloads import make_workload
+from msbgen.systems.kernels.dataset import make as make_kernels
+from msbgen.systems.kernels.workloads import make_workload
 
 # Kernels 1 to 4 are of networks a (1, 2) and b (2, 3); 4 was drawn.  Time = size × threads × 1 ms.
 SIZES = {1.0: 1e-3, 2.0: 2e-3, 3.0: 3e-3, 4.0: 4e-3}

@@ -83,7 +83,7 @@ def imports(path):
 
 
 def wing(module):
-    """``msbgen.trend.fit`` -> ``trend``; a module on the ground floor is its own wing."""
+    """``msbgen.engine.trend.fit`` -> ``trend``; a module on the ground floor is its own wing."""
     return module.split(".")[1]
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import beta
 
 from conftest import synthetic_task
-from msbgen.measure.sweep.spec import read_spec
+from msbgen.sources.measure.sweep.spec import read_spec
 
 GRID = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.5, 2.0)])
 

@@ -10,9 +10,9 @@ import pytest
 import tables
 
 from machines import MACHINES, QUICK, made_runs
-from msbgen.machines import predictor
-from msbgen.machines.dataset import runtimes_of
-from msbgen.machines.evaluation import complete_runs
+from msbgen.systems.machines import predictor
+from msbgen.systems.machines.dataset import runtimes_of
+from msbgen.systems.machines.evaluation import complete_runs
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_the_loop_has_few_names():
 
 
 def test_importing_the_package_imports_nothing():
-    code = "import sys, msbgen, msbgen.graphs, msbgen.realtime\n"
+    code = "import sys, msbgen, msbgen.systems.graphs, msbgen.systems.realtime\n"
     code += "print(*{name.split('.')[0] for name in sys.modules})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "msbgen" in run.stdout.split()

@@ -8,7 +8,7 @@ import queues_data
 import queues_study
 import tables
 
-from msbgen.machines import queue
+from msbgen.systems.machines import queue
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import msbgen
 from msbgen.cli.main import main
 from msbgen.data.tables import read_plan
-from msbgen.platform import record
+from msbgen.sources.platform import record
 from pages import OTHERS, PAGES, README, ROOT, STUDIES, blocks
 
 pytestmark = pytest.mark.usefixtures("coarse", "short_training", "panels_without_layout")

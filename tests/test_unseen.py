@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import msbgen.evaluate.scores
+import msbgen.answers.evaluate.scores
+from msbgen.answers.evaluate.scores import METHODS, leave_contexts_out, methods, score_methods
 from msbgen.data.schema import context_table, count_array, counter_names, duration_array
-from msbgen.evaluate.scores import METHODS, leave_contexts_out, methods, score_methods
-from msbgen.generate.fit import PRESETS, fit_profiles
+from msbgen.engine.generate.fit import PRESETS, fit_profiles
 
 pytestmark = pytest.mark.usefixtures("coarse")  # nothing here is of accuracy
 

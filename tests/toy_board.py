@@ -3,12 +3,12 @@
 import numpy as np
 
 from msbgen.data.build import make_profiles
-from msbgen.graphs.boards import Board, prepare_graph
-from msbgen.graphs.dataset import make as make_graph
-from msbgen.graphs.devices import Cluster, Device, device_contexts
-from msbgen.graphs.predictor.factors import Factors, estimate
-from msbgen.graphs.runs import make_runs as make_graph_runs
-from msbgen.learn.boosting import BoostingSettings
+from msbgen.systems.graphs.boards import Board, prepare_graph
+from msbgen.systems.graphs.dataset import make as make_graph
+from msbgen.systems.graphs.devices import Cluster, Device, device_contexts
+from msbgen.systems.graphs.predictor.factors import Factors, estimate
+from msbgen.systems.graphs.runs import make_runs as make_graph_runs
+from msbgen.systems.learn.boosting import BoostingSettings
 
 WAYS, BANDWIDTHS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (100.0, 200.0, 400.0, 800.0), (0.5, 1.0, 2.0)
 CYCLES = {"busy": 1.0, "mixed": 0.5, "stream": 0.1}  # [1e9]

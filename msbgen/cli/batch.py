@@ -65,10 +65,10 @@ def run(options: argparse.Namespace) -> None:
     """Run the batch; failures are reported last."""
     from importlib.util import find_spec
 
-    from msbgen.batch import run as batches
-    from msbgen.batch import tasks
-    from msbgen.batch.execute import ExecutionConfig
-    from msbgen.batch.steps import STEPS
+    from msbgen.output.batch import run as batches
+    from msbgen.output.batch import tasks
+    from msbgen.output.batch.execute import ExecutionConfig
+    from msbgen.output.batch.steps import STEPS
 
     if (options.out.exists() or options.out.is_symlink()) and not options.out.is_dir():
         raise UsageError(f"{options.out}: is not a folder; name another one.")

@@ -12,10 +12,10 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
-    from msbgen.beside.columns import Columns
-    from msbgen.beside.placement import Placement
-    from msbgen.beside.table import ProgramTable
     from msbgen.data.sharing import Sharing
+    from msbgen.systems.beside.columns import Columns
+    from msbgen.systems.beside.placement import Placement
+    from msbgen.systems.beside.table import ProgramTable
 
 _MOST_WAY = 1_000_000  # MiB
 _SCHEMA_VERSION = 2
@@ -136,7 +136,7 @@ def run_repair(options: argparse.Namespace) -> None:
     starts = _each(options.starts, len(options.files), "--starts")
     tables = _tables(options, [options.out, options.json])
 
-    from msbgen.beside import best_partition
+    from msbgen.systems.beside import best_partition
 
     with Progress("comparing") as step:
         found = best_partition(
@@ -158,7 +158,7 @@ def run_choose(options: argparse.Namespace) -> None:
     deadlines = _deadlines(options)
     tables = _tables(options, [options.out, options.json])
 
-    from msbgen.beside import choose_placement
+    from msbgen.systems.beside import choose_placement
 
     sockets = options.sockets or math.ceil(len(tables) / 2)
     with Progress("comparing") as step:
@@ -198,7 +198,7 @@ def _tables(options: argparse.Namespace, outputs: Sequence[Path | None]) -> list
     paths = options.files
     shared.check_files(list(dict.fromkeys(paths)), outputs, force=options.force)
 
-    from msbgen.beside.columns import Columns
+    from msbgen.systems.beside.columns import Columns
 
     if options.misses in (Columns.instructions, Columns.requests):
         raise UsageError(f"--misses: '{options.misses}' is no counter of misses; name one.")
@@ -254,10 +254,10 @@ def _check_one_cache(paths: Sequence[Path], tables: Sequence[ProgramTable]) -> N
 
 def _table(path: Path, clock: float | None, columns: Columns) -> ProgramTable:
     """What a program does alone, from measured profiles that are a grid, or from a fitted model."""
-    from msbgen.beside.table import duration_spread, is_grid, program_table
     from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-    from msbgen.generate.fit import fit_profiles
-    from msbgen.generate.model import ProfileModel
+    from msbgen.engine.generate.fit import fit_profiles
+    from msbgen.engine.generate.model import ProfileModel
+    from msbgen.systems.beside.table import duration_spread, is_grid, program_table
 
     measured, model = shared.read_measured(path, ProfileModel.of_file)
     doubt = duration_spread(measured)
@@ -304,7 +304,7 @@ def _one_socket(
 
 def _predict(options: argparse.Namespace, tables: Sequence[ProgramTable], sharing: Sharing) -> None:
     """Predict and show the courses."""
-    from msbgen.beside import duration_bounds, find_harm, play
+    from msbgen.systems.beside import duration_bounds, find_harm, play
 
     course = play(tables, sharing)
     level = 1 - options.miscoverage
@@ -342,12 +342,12 @@ def _predict(options: argparse.Namespace, tables: Sequence[ProgramTable], sharin
         }  # fmt: skip
         shared.write_json(content, options.json, force=options.force)
     if options.out:
-        from msbgen.beside.course import course_dataset
         from msbgen.data.store import save_netcdf
+        from msbgen.systems.beside.course import course_dataset
 
         save_netcdf(course_dataset(course, bounds), options.out, overwrite=options.force)
     if options.picture:
-        from msbgen.beside.picture import draw_course
+        from msbgen.systems.beside.picture import draw_course
 
         draw_course(course, options.picture, overwrite=options.force)
 

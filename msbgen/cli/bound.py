@@ -29,10 +29,10 @@ def run(options: argparse.Namespace) -> None:
     inputs = [options.measured, shared.file_of_contexts(options.contexts)]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
-    from msbgen.bounds import model as calibrate
     from msbgen.core.words import number_of
     from msbgen.data import store, tables
-    from msbgen.generate import fit as fitting
+    from msbgen.engine.bounds import model as calibrate
+    from msbgen.engine.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
         options.measured, calibrate.CalibratedModel.of_file, keep_all=options.keep_all

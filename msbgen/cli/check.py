@@ -17,16 +17,16 @@ from msbgen.cli.options import (
 
 # Datasets besides profiles: the attribute ``schema``, and the module whose SCHEMA declares it.
 CONTENTS = {
-    "msbgen-graph/1": "msbgen.graphs.dataset",
-    "msbgen-graph-runs/1": "msbgen.graphs.runs",
-    "msbgen-job-log/1": "msbgen.machines.queue.workload",
-    "msbgen-kernels/1": "msbgen.kernels.dataset",
-    "msbgen-phases/1": "msbgen.phases.phases",
-    "msbgen-relative/1": "msbgen.machines.dataset",
-    "msbgen-runtimes/1": "msbgen.runtimes.dataset",
-    "msbgen-stream/1": "msbgen.platform.stream",
-    "msbgen-trace/1": "msbgen.platform.trace",
-    "msbgen-workload/1": "msbgen.kernels.workloads",
+    "msbgen-graph/1": "msbgen.systems.graphs.dataset",
+    "msbgen-graph-runs/1": "msbgen.systems.graphs.runs",
+    "msbgen-job-log/1": "msbgen.systems.machines.queue.workload",
+    "msbgen-kernels/1": "msbgen.systems.kernels.dataset",
+    "msbgen-phases/1": "msbgen.systems.phases.phases",
+    "msbgen-relative/1": "msbgen.systems.machines.dataset",
+    "msbgen-runtimes/1": "msbgen.systems.runtimes.dataset",
+    "msbgen-stream/1": "msbgen.sources.platform.stream",
+    "msbgen-trace/1": "msbgen.sources.platform.trace",
+    "msbgen-workload/1": "msbgen.systems.kernels.workloads",
 }
 
 
@@ -44,10 +44,10 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.errors import ProfileError
     from msbgen.data import check, partial, quality, schema, store
-    from msbgen.generate import faults
-    from msbgen.kernels import dataset as kernels
-    from msbgen.kernels import variability
-    from msbgen.measure import progress_counters
+    from msbgen.engine.generate import faults
+    from msbgen.sources.measure import progress_counters
+    from msbgen.systems.kernels import dataset as kernels
+    from msbgen.systems.kernels import variability
 
     if options.file.suffix in (".csv", ".json"):
         raise ProfileError(

@@ -15,8 +15,8 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 if TYPE_CHECKING:
     import xarray as xr
 
-    from msbgen.choose.allotment import Allotment
-    from msbgen.choose.context import ContextChoice
+    from msbgen.answers.choose.allotment import Allotment
+    from msbgen.answers.choose.context import ContextChoice
 
 _SCHEMA_VERSION = 1
 _WITH_CACHES = ("resctrl", "pqos", "goresctrl")
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
         seconds = shared.seconds_of(options.deadline, 1.0)
         wanted = [_Wanted(path, seconds, 1.0) for path in options.files]
 
-    from msbgen.choose import allotment, context
+    from msbgen.answers.choose import allotment, context
 
     found = {path: _bounds(path, options) for path in dict.fromkeys(w.path for w in wanted)}
     bounds = [found[each.path] for each in wanted]
@@ -155,7 +155,7 @@ def _hopes(
     options: argparse.Namespace, bounds: Sequence[xr.Dataset], wanted: Sequence[_Wanted]
 ) -> Iterator[None]:
     """Add to a refusal the cheapest context that is expected to keep the deadline, to measure."""
-    from msbgen.choose.context import InfeasibleError, Offers
+    from msbgen.answers.choose.context import InfeasibleError, Offers
 
     try:
         yield
@@ -179,7 +179,7 @@ def _hopes(
 
 def _fastest(bounds: xr.Dataset, options: argparse.Namespace) -> float:
     """Shortest expected time of the contexts to choose from [s]."""
-    from msbgen.choose.context import Offers
+    from msbgen.answers.choose.context import Offers
 
     rows = Offers(bounds, options.cost, untested=options.untested).rows
     return float(bounds["expected_duration"].values[rows].min())
@@ -192,7 +192,7 @@ def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namesp
     """
     import numpy as np
 
-    from msbgen.choose.context import Offers
+    from msbgen.answers.choose.context import Offers
 
     offers = Offers(bounds, options.cost, untested=options.untested)
     seconds = bounds["expected_duration"].values[offers.rows]
@@ -203,7 +203,7 @@ def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namesp
 
 def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> None:
     """Print whether the choice was measured, and which cheaper context might do."""
-    from msbgen.choose.context import Offers
+    from msbgen.answers.choose.context import Offers
 
     row, known = _refused(bounds, choice, options), bool(bounds["measured"].values[choice.row])
     if row is None and known:
@@ -226,14 +226,14 @@ def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace
 def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     """Bounds of one task in the contexts to choose from."""
 
-    from msbgen.bounds import model as calibrate
-    from msbgen.choose.costs import context_costs
+    from msbgen.answers.choose.costs import context_costs
     from msbgen.data.build import array_variable
     from msbgen.data.schema import (
         context_table,
         same_contexts,
     )
-    from msbgen.generate import fit as fitting
+    from msbgen.engine.bounds import model as calibrate
+    from msbgen.engine.generate import fit as fitting
 
     measured, calibrated = shared.read_measured(
         path, calibrate.CalibratedModel.of_file, keep_all=options.keep_all
@@ -275,7 +275,7 @@ def _rows(
     options: argparse.Namespace,
 ) -> Iterator[list[Any]]:
     """Rows of the table: the choice, one level more of each resource, and the front."""
-    from msbgen.choose.context import ROUNDING, Offers
+    from msbgen.answers.choose.context import ROUNDING, Offers
 
     every = list(dict.fromkeys(str(name) for each in bounds for name in each.coords))
     yield ["task", "row", *every, "cost", "duration_bound [s]", "deadline [s]", "untested"]
@@ -311,7 +311,7 @@ def _content(
     costs: str,
 ) -> dict[str, Any]:
     """Everything, for JSON."""
-    from msbgen.choose.context import Offers
+    from msbgen.answers.choose.context import Offers
 
     tasks = []
     for each, choice, want in zip(bounds, choices, wanted):
@@ -342,7 +342,7 @@ def _settings(
     options: argparse.Namespace, bounds: Sequence[xr.Dataset], choices: Sequence[ContextChoice]
 ) -> str:
     """Text that sets the choice."""
-    from msbgen.choose.apply import TaskLevels, apply_text
+    from msbgen.answers.choose.apply import TaskLevels, apply_text
 
     tasks = []
     for each, choice in zip(bounds, choices):

@@ -62,11 +62,11 @@ def run(options: argparse.Namespace) -> None:
     inputs += [options.weights, shared.file_of_contexts(options.contexts or "all")]
     shared.check_files(inputs, [options.out, options.json, options.report], force=options.force)
 
-    from msbgen.compare.comparison import compare_profiles
-    from msbgen.compare.limits import check_limit, hold_false_discoveries
-    from msbgen.compare.results import CompareSettings
-    from msbgen.report import comparison as words
-    from msbgen.report import comparison_page
+    from msbgen.answers.compare.comparison import compare_profiles
+    from msbgen.answers.compare.limits import check_limit, hold_false_discoveries
+    from msbgen.answers.compare.results import CompareSettings
+    from msbgen.output.report import comparison as words
+    from msbgen.output.report import comparison_page
 
     if options.report:
         comparison_page.check_path(options.report)

@@ -13,9 +13,9 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 if TYPE_CHECKING:
     import xarray as xr
 
+    from msbgen.answers.evaluate.scores import Method
     from msbgen.core.machine import OnProgress
-    from msbgen.evaluate.scores import Method
-    from msbgen.generate.distribution import Kind
+    from msbgen.engine.generate.distribution import Kind
 
 # Measured on the virtual platform: planned contexts and runs of each; held back for scoring: random
 # contexts and runs of each.
@@ -55,13 +55,13 @@ def run(options: argparse.Namespace) -> None:
     from importlib.util import find_spec
     from typing import get_args
 
-    from msbgen.batch import report_data
+    from msbgen.answers.evaluate import baselines
+    from msbgen.answers.evaluate import scores as evaluate
     from msbgen.data import schema, store
-    from msbgen.evaluate import baselines
-    from msbgen.evaluate import scores as evaluate
-    from msbgen.generate import ahead, distribution
-    from msbgen.generate import fit as fitting
-    from msbgen.report import page, picture, table
+    from msbgen.engine.generate import ahead, distribution
+    from msbgen.engine.generate import fit as fitting
+    from msbgen.output.batch import report_data
+    from msbgen.output.report import page, picture, table
 
     trace = traces / f"{options.task}.nc"
     with Progress("measuring") as step:
@@ -139,7 +139,7 @@ def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Datas
     import numpy as np
 
     from msbgen import platform
-    from msbgen.plan.plan import plan_contexts
+    from msbgen.answers.plan.plan import plan_contexts
 
     levels = platform.PlatformConfig().levels
     measured, every = plan_contexts(levels, PLANNED).contexts, shared.contexts("all", levels)

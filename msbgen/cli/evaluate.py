@@ -36,10 +36,10 @@ def run(options: argparse.Namespace) -> None:
 
     import numpy as np
 
+    from msbgen.answers.evaluate import scores as evaluate
     from msbgen.data import store
-    from msbgen.evaluate import scores as evaluate
-    from msbgen.generate.fit import paper_problem
-    from msbgen.report import table
+    from msbgen.engine.generate.fit import paper_problem
+    from msbgen.output.report import table
 
     names = evaluate.METHODS
     if options.methods is not None:

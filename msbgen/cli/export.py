@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.data.schema import context_table, level_labels, replicate_dim, same_contexts
-    from msbgen.export.openmetrics import write_openmetrics
-    from msbgen.export.perfetto import write_perfetto
+    from msbgen.output.export.openmetrics import write_openmetrics
+    from msbgen.output.export.perfetto import write_perfetto
 
     datasets = {}
     for path, name in names.items():

@@ -72,10 +72,10 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import partial, store
-    from msbgen.generate import ahead
-    from msbgen.generate import fit as fitting
-    from msbgen.generate.model import ProfileModel
-    from msbgen.generate.size import expected_size
+    from msbgen.engine.generate import ahead
+    from msbgen.engine.generate import fit as fitting
+    from msbgen.engine.generate.model import ProfileModel
+    from msbgen.engine.generate.size import expected_size
 
     measured, model = shared.read_measured(
         options.measured, ProfileModel.of_file, keep_all=options.keep_all
@@ -147,7 +147,7 @@ def _energy_correction(
 
     from msbgen.data import store
     from msbgen.data.energy import energy_counter
-    from msbgen.kernels import energy
+    from msbgen.systems.kernels import energy
 
     with shared.errors_from(source):
         energy_counter(measured)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
-    from msbgen.graphs.devices import Device
+    from msbgen.systems.graphs.devices import Device
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
 PARTS: tuple[str, ...] = ("graph_predict", "graph_choose")
@@ -134,8 +134,8 @@ def run_check(options: argparse.Namespace) -> None:
         raise UsageError("--family needs -o: the family is written with the graph.")
 
     from msbgen.core.errors import ProfileError
-    from msbgen.graphs import dataset as schema
-    from msbgen.graphs import writers
+    from msbgen.systems.graphs import dataset as schema
+    from msbgen.systems.graphs import writers
 
     if options.out and options.out.suffix.lower() not in writers.ENDINGS:
         known = ", ".join(writers.ENDINGS)
@@ -171,10 +171,10 @@ def run_simulate(options: argparse.Namespace) -> None:
     """Simulate a graph and write its runs."""
     check_inputs(options)
 
-    from msbgen.graphs import simulator
-    from msbgen.graphs.dataset import kinds_of
-    from msbgen.graphs.runs import check_ending
-    from msbgen.graphs.runs import write_runs as write_graph_runs
+    from msbgen.systems.graphs import simulator
+    from msbgen.systems.graphs.dataset import kinds_of
+    from msbgen.systems.graphs.runs import check_ending
+    from msbgen.systems.graphs.runs import write_runs as write_graph_runs
 
     check_ending(options.out)
     device = read_device(options.device)
@@ -224,8 +224,8 @@ def graph_file(path: Path) -> Path | None:
 
 def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     """Read a graph from a file, or generate ``FAMILY:SIZE``."""
-    from msbgen.graphs import readers
-    from msbgen.graphs.families import catalogue as families
+    from msbgen.systems.graphs import readers
+    from msbgen.systems.graphs.families import catalogue as families
 
     if graph_file(path):
         graph = readers.read(path, tasks=tasks)
@@ -260,7 +260,7 @@ def read_graph_in_contexts(
 
 def warn_about_relative_times(graph: xr.Dataset) -> None:
     """Warn where only ratios of given times within a kind are used, not the times themselves."""
-    from msbgen.graphs.dataset import graph_name, times_are_shares
+    from msbgen.systems.graphs.dataset import graph_name, times_are_shares
 
     if times_are_shares(graph):
         shared.print_message(
@@ -277,7 +277,7 @@ def sheet_file(device: str) -> Path | None:
 
 def read_device(device: str) -> Device:
     """Read a shipped data sheet by name, or a file."""
-    from msbgen.graphs import devices
+    from msbgen.systems.graphs import devices
 
     path = sheet_file(device)
     return devices.read_device(path) if path else devices.shipped_device(device)
@@ -286,7 +286,7 @@ def read_device(device: str) -> Device:
 def _device_contexts(device: Device, source: str) -> NDArray[np.float64]:
     """Contexts of a source; contexts without a core are dropped, but in a file they are errors."""
     from msbgen.data import tables
-    from msbgen.graphs import devices
+    from msbgen.systems.graphs import devices
 
     table = shared.contexts(source, device.levels)
     if shared.is_file(source):
@@ -302,7 +302,7 @@ def read_profiles(
     """Read profiles or phase tables of the kinds of a graph, KIND.nc in a folder."""
     from msbgen.core.errors import ProfileError
     from msbgen.data import check, store
-    from msbgen.phases import phases
+    from msbgen.systems.phases import phases
 
     for name in names:
         if Path(name).name != name:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from msbgen.graphs.forecast import Forecast
-    from msbgen.graphs.predictor.predictor import GraphPredictor
+    from msbgen.systems.graphs.forecast import Forecast
+    from msbgen.systems.graphs.predictor.predictor import GraphPredictor
 
 # Of bounds, where none is given and the model supports it.
 _MISCOVERAGE = 0.05
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> None:
     graph_options.check_inputs(options, options.model)
 
     from msbgen.core.constrained_choice import Limits
-    from msbgen.graphs.agents import search, worlds
-    from msbgen.graphs.predictor import storage
-    from msbgen.graphs.predictor.forecaster import GraphForecaster
+    from msbgen.systems.graphs.agents import search, worlds
+    from msbgen.systems.graphs.predictor import storage
+    from msbgen.systems.graphs.predictor.forecaster import GraphForecaster
 
     predictor = storage.load(options.model)
     device = graph_options.read_device(options.device)

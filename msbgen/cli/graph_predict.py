@@ -78,12 +78,12 @@ def run_fit(options: argparse.Namespace) -> None:
         raise UsageError(f"{options.out}: is not a model file; end the name with .nc.")
 
     from msbgen.core.conformal import least_rate
-    from msbgen.graphs.predictor import network_storage, storage
-    from msbgen.graphs.predictor import predictor as graphs
-    from msbgen.graphs.predictor.network_predictor import NetworkPredictor
-    from msbgen.graphs.runs import join_runs as join_graph_runs
-    from msbgen.graphs.runs import read_runs as read_graph_runs
-    from msbgen.learn import extras
+    from msbgen.systems.graphs.predictor import network_storage, storage
+    from msbgen.systems.graphs.predictor import predictor as graphs
+    from msbgen.systems.graphs.predictor.network_predictor import NetworkPredictor
+    from msbgen.systems.graphs.runs import join_runs as join_graph_runs
+    from msbgen.systems.graphs.runs import read_runs as read_graph_runs
+    from msbgen.systems.learn import extras
 
     network = options.model == "network"
     if network:
@@ -144,7 +144,7 @@ def run_predict(options: argparse.Namespace) -> None:
     graph_options.check_inputs(options, options.model)
 
     from msbgen.core.words import number_of
-    from msbgen.graphs.predictor import network_storage
+    from msbgen.systems.graphs.predictor import network_storage
 
     predictor = network_storage.load_predictor(options.model)
     device = graph_options.read_device(options.device)
@@ -196,7 +196,7 @@ def _order(runs: Sequence[xr.Dataset]) -> Literal["arrival", "heft"]:
 def _graph(folder: Path, name: str) -> xr.Dataset:
     """Read the graph of a name in the runs: a file of the folder, with or without ending."""
     from msbgen.core.errors import ProfileError, quoted
-    from msbgen.graphs import readers
+    from msbgen.systems.graphs import readers
 
     if not folder.is_dir():
         raise ProfileError(f"{folder}: no such folder; name the folder of the graphs.")

@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import partial, schema, store
     from msbgen.data.columns import ColumnMap
-    from msbgen.measure import imports, manifest, progress_counters, run_tables
-    from msbgen.measure.readers.formats import RecordingReader
+    from msbgen.sources.measure import imports, manifest, progress_counters, run_tables
+    from msbgen.sources.measure.readers.formats import RecordingReader
 
     columns = manifest.read_columns(options.columns) if options.columns else None
     if options.cycles:

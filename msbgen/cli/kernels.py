@@ -62,9 +62,9 @@ def run_import(options: argparse.Namespace) -> None:
         raise UsageError("a table needs --columns, and the results of an auto-tuner have none.")
     shared.check_files([options.source, options.columns], [options.out], force=options.force)
 
-    from msbgen.kernels import dataset as kernels
-    from msbgen.kernels import readers as kernels_readers
-    from msbgen.kernels import tuning
+    from msbgen.systems.kernels import dataset as kernels
+    from msbgen.systems.kernels import readers as kernels_readers
+    from msbgen.systems.kernels import tuning
 
     if tuned:
         runs = tuning.read_tuning(options.source)
@@ -79,9 +79,9 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit and calibrate a predictor."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.kernels import dataset as kernels
-    from msbgen.kernels.predictor import kernel_predictor as kernel
-    from msbgen.kernels.predictor import storage
+    from msbgen.systems.kernels import dataset as kernels
+    from msbgen.systems.kernels.predictor import kernel_predictor as kernel
+    from msbgen.systems.kernels.predictor import storage
 
     runs = kernels.read(options.runs)
     predictor = kernel.KernelPredictor(random_state=options.seed)
@@ -104,8 +104,8 @@ def run_predict(options: argparse.Namespace) -> None:
     inputs = [options.model, options.workload, contexts_file]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.kernels import workloads
-    from msbgen.kernels.predictor import networks, storage
+    from msbgen.systems.kernels import workloads
+    from msbgen.systems.kernels.predictor import networks, storage
 
     predictor = storage.load(options.model)
     workload = workloads.read_workload(options.workload)
@@ -145,9 +145,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions of held-out kernels."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.kernels import dataset as kernels
-    from msbgen.kernels.predictor import evaluation
-    from msbgen.kernels.predictor import kernel_predictor as kernel
+    from msbgen.systems.kernels import dataset as kernels
+    from msbgen.systems.kernels.predictor import evaluation
+    from msbgen.systems.kernels.predictor import kernel_predictor as kernel
 
     runs = kernels.read(options.runs)
     predictor = kernel.KernelPredictor(random_state=options.seed)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from msbgen.kernels.choice import Chooser, ContextPredictions, Limits
-    from msbgen.kernels.choice.costs import Costs
+    from msbgen.systems.kernels.choice import Chooser, ContextPredictions, Limits
+    from msbgen.systems.kernels.choice.costs import Costs
 
 
 # Probability that a program exceeds its bounds.
@@ -118,8 +118,8 @@ def run(options: argparse.Namespace) -> None:
 def _rows(
     costs: Costs, numbers: list[int], options: argparse.Namespace, *, metered: bool
 ) -> Iterator[list[Any]]:
-    from msbgen.kernels.choice import Chooser
-    from msbgen.kernels.choice.configuration_model import ConfigurationModel
+    from msbgen.systems.kernels.choice import Chooser
+    from msbgen.systems.kernels.choice.configuration_model import ConfigurationModel
 
     chooser = Chooser(
         costs, ConfigurationModel(), miscoverage=options.miscoverage, work=options.work
@@ -132,7 +132,7 @@ def _rows(
 
 def _limits(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float64]) -> Limits:
     """Limits of a program whose expected times [s] are known."""
-    from msbgen.kernels.choice import Limits
+    from msbgen.systems.kernels.choice import Limits
 
     at = _reference(options, costs, seconds)
     return Limits(shared.seconds_of(options.latency, float(seconds[at])), options.power)
@@ -140,7 +140,7 @@ def _limits(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float
 
 def _reference(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float64]) -> int:
     """Context whose expected time a relative limit multiplies."""
-    from msbgen.kernels.choice.chooser import highest_context
+    from msbgen.systems.kernels.choice.chooser import highest_context
 
     fastest = int(seconds.argmin())
     if options.relative_to == "fastest":
@@ -180,8 +180,8 @@ def _choice_rows(
     metered: bool,
 ) -> Iterator[list[Any]]:
     from msbgen.core.conformal import groups_needed, least_rate
-    from msbgen.kernels.choice import choose
-    from msbgen.kernels.choice.chooser import highest_context
+    from msbgen.systems.kernels.choice import choose
+    from msbgen.systems.kernels.choice.chooser import highest_context
 
     joules = ("energy [J]", "energy bound [J]", "saving") if metered else ()
     yield ["program", *costs.columns, "time [s]", "time bound [s]", *joules, "measured"]
@@ -293,7 +293,7 @@ def _hints(
 
 
 def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
-    from msbgen.kernels.choice.chooser import bounded_predictions
+    from msbgen.systems.kernels.choice.chooser import bounded_predictions
 
     if options.bounds is None:  # a rate that the families do not support is named below the table
         return chooser.predictions(known, supported=True)
@@ -305,7 +305,7 @@ def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) ->
 
 def _front(view: ContextPredictions, limits: Limits) -> list[int]:
     """Pareto-optimal contexts within the limits, the fastest first."""
-    from msbgen.kernels.choice import choose, pareto_front
+    from msbgen.systems.kernels.choice import choose, pareto_front
 
     choose(view, limits=limits)  # raises where no context keeps the limits
     rows = limits.satisfied_by(view).nonzero()[0]
@@ -316,10 +316,10 @@ def _read(options: argparse.Namespace) -> tuple[Costs, bool]:
     """Costs of the tables, and whether they have a power; a choice by time needs none."""
     from msbgen.data import store
     from msbgen.data.check import validate_profiles
-    from msbgen.kernels import dataset as kernels
-    from msbgen.kernels import readers as kernels_readers
-    from msbgen.kernels import tuning
-    from msbgen.kernels.choice import costs
+    from msbgen.systems.kernels import dataset as kernels
+    from msbgen.systems.kernels import readers as kernels_readers
+    from msbgen.systems.kernels import tuning
+    from msbgen.systems.kernels.choice import costs
 
     found = []
     for path in options.table:

@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> None:
     beside = [] if out is None else [out, out.with_suffix(".workloads.nc")]
     shared.check_files([options.spec], beside, force=options.force)
 
-    from msbgen.kernels import dataset as kernels
-    from msbgen.kernels.measure import campaign, run_campaign
+    from msbgen.systems.kernels import dataset as kernels
+    from msbgen.systems.kernels.measure import campaign, run_campaign
 
     wanted = campaign.read_campaign(options.spec)
     if options.dry_run or out is None:

@@ -92,9 +92,9 @@ def run_import(options: argparse.Namespace) -> None:
     if options.machines and options.source.suffix != ".nc":
         raise shared.UsageError("--machines takes devices from runtimes (.nc); drop it for tables.")
 
-    from msbgen.machines import dataset as relative
-    from msbgen.machines import readers as relative_readers
-    from msbgen.runtimes import dataset as runtimes
+    from msbgen.systems.machines import dataset as relative
+    from msbgen.systems.machines import readers as relative_readers
+    from msbgen.systems.runtimes import dataset as runtimes
 
     if options.source.suffix == ".nc":
         dataset = runtimes.read(options.source)
@@ -110,9 +110,9 @@ def run_fit(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.core.errors import MeasurementError
-    from msbgen.learn import extras
-    from msbgen.machines import predictor as relative
-    from msbgen.machines import storage as relative_storage
+    from msbgen.systems.learn import extras
+    from msbgen.systems.machines import predictor as relative
+    from msbgen.systems.machines import storage as relative_storage
 
     extras.check_libraries()
     runs = _read(options.runs)
@@ -140,8 +140,8 @@ def run_predict(options: argparse.Namespace) -> None:
 
     from msbgen.core.errors import ProfileError, quoted
     from msbgen.core.words import number_of
-    from msbgen.learn import extras
-    from msbgen.machines import storage as relative_storage
+    from msbgen.systems.learn import extras
+    from msbgen.systems.machines import storage as relative_storage
 
     predictor = relative_storage.load(options.model)
     predictor.check_source(options.source)
@@ -202,9 +202,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions of held-out runs."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.learn import extras
-    from msbgen.machines import evaluation as relative_evaluation
-    from msbgen.machines import predictor as relative
+    from msbgen.systems.learn import extras
+    from msbgen.systems.machines import evaluation as relative_evaluation
+    from msbgen.systems.machines import predictor as relative
 
     extras.check_libraries()
     runs = _read(options.runs)
@@ -219,8 +219,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 def _read(path: Path) -> xr.Dataset:
     """Read runs from a netCDF file or a table."""
-    from msbgen.machines import dataset as relative
-    from msbgen.machines import readers as relative_readers
+    from msbgen.systems.machines import dataset as relative
+    from msbgen.systems.machines import readers as relative_readers
 
     if path.suffix == ".nc":
         return relative.read(path)

@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> None:
     from importlib.util import find_spec
 
     from msbgen.data import tables
-    from msbgen.machines.queue import compare, scenario, workload
-    from msbgen.machines.queue import picture as queues
+    from msbgen.systems.machines.queue import compare, scenario, workload
+    from msbgen.systems.machines.queue import picture as queues
 
     inputs = [options.file, *scenario.scenario_files(options.file)]
     shared.check_folder(inputs, options.out, _NAMES, force=options.force)

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         others = "contexts onto resume dry_run probe force" + " restore" * options.template
         shared.refuse_unused(options, others, f"has no effect with {alone}")
     if options.template:
-        from msbgen.measure.sweep import template
+        from msbgen.sources.measure.sweep import template
 
         shared.show("".join(template.describe_template()).rstrip("\n"))
         return
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> None:
 
     from dataclasses import replace
 
-    from msbgen.measure.sweep import dry_run, measure, requirements
-    from msbgen.measure.sweep import spec as specs
+    from msbgen.sources.measure.sweep import dry_run, measure, requirements
+    from msbgen.sources.measure.sweep import spec as specs
 
     spec = specs.read_spec(options.spec)
     if options.contexts:
@@ -103,8 +103,8 @@ def _probe(spec: Path, out: Path, force: bool) -> None:
     shared.check_files([spec], [out], force=force)
 
     from msbgen.data.files import replace_file
-    from msbgen.measure.sweep import probe
-    from msbgen.measure.sweep import spec as specs
+    from msbgen.sources.measure.sweep import probe
+    from msbgen.sources.measure.sweep import spec as specs
 
     with Progress("probing") as step:
         found = probe.probe(specs.read_spec(spec), step)
@@ -116,9 +116,9 @@ def _probe(spec: Path, out: Path, force: bool) -> None:
 def _restore(journal: Path, spec: Path | None) -> None:
     shared.check_files([spec, journal])
 
-    from msbgen.measure.actuators import actuator
-    from msbgen.measure.sweep import restore
-    from msbgen.measure.sweep import spec as specs
+    from msbgen.sources.measure.actuators import actuator
+    from msbgen.sources.measure.sweep import restore
+    from msbgen.sources.measure.sweep import spec as specs
 
     outcome = restore.restore_machine(journal, specs.read_spec(spec).hooks() if spec else ())
     shared.show_lines([*outcome.restored, *outcome.changed_by_others])

@@ -13,9 +13,9 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 if TYPE_CHECKING:
     import xarray as xr
 
-    from msbgen.compare.planning import ComparisonPlan
+    from msbgen.answers.compare.planning import ComparisonPlan
+    from msbgen.answers.plan.plan import Plan
     from msbgen.data.tables import Groups
-    from msbgen.plan.plan import Plan
 
 
 def add(verbs: Verbs) -> None:
@@ -91,15 +91,15 @@ def run(options: argparse.Namespace) -> None:
         _plan_comparison(options)
         return
 
+    from msbgen.answers.plan import plan, sharing
     from msbgen.core.errors import ArgumentError
-    from msbgen.plan import plan, sharing
 
     levels = options.levels or {}
     source: Any = levels
     measured = None
     if options.measured:
-        from msbgen.generate import fit as fitting
-        from msbgen.generate.model import ProfileModel
+        from msbgen.engine.generate import fit as fitting
+        from msbgen.engine.generate.model import ProfileModel
 
         measured, source = shared.read_measured(
             options.measured, ProfileModel.of_file, keep_all=options.keep_all
@@ -148,7 +148,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _plan_comparison(options: argparse.Namespace) -> None:
     """Plan the runs of two versions."""
-    from msbgen.compare import planning
+    from msbgen.answers.compare import planning
 
     if options.measured:
         source: Any = shared.read_runs(options.measured, keep_all=options.keep_all)

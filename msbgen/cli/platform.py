@@ -71,7 +71,7 @@ def run_replay(options: argparse.Namespace) -> None:
     from msbgen import platform
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.platform.config import exact_contexts
+    from msbgen.sources.platform.config import exact_contexts
 
     trace = platform.read_trace(options.trace)
     config = platform.PlatformConfig()
@@ -102,7 +102,7 @@ def _replay_beside(options: argparse.Namespace) -> None:
     from msbgen.data import store
     from msbgen.data.build import join_profiles
     from msbgen.data.sharing import CHANNELS, shared_by_all
-    from msbgen.platform.config import exact_contexts
+    from msbgen.sources.platform.config import exact_contexts
 
     streams = [platform.read_stream(path) for path in (options.trace, *options.beside)]
     config = platform.PlatformConfig()

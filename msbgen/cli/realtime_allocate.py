@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> None:
     if cores < len(options.tables):
         raise UsageError(f"--cores {cores} cannot run {len(options.tables)} tasks at once.")
 
-    from msbgen.phases.phases import read_phases
-    from msbgen.realtime.allocate import Allocator
+    from msbgen.systems.phases.phases import read_phases
+    from msbgen.systems.realtime.allocate import Allocator
 
     names = [str(path) for path in options.tables]
     allocator = Allocator(

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.phases import phases
+    from msbgen.systems.phases import phases
 
     profiles = store.read_profiles(options.file)
     table = phases.phase_table(profiles, resolution=options.resolution)

@@ -40,11 +40,11 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.phases import phases
-    from msbgen.realtime import clocks, tasksets
-    from msbgen.realtime.allocate import Allocator
-    from msbgen.realtime.simulate import simulate_task_set
-    from msbgen.realtime.truth import Truth
+    from msbgen.systems.phases import phases
+    from msbgen.systems.realtime import clocks, tasksets
+    from msbgen.systems.realtime.allocate import Allocator
+    from msbgen.systems.realtime.simulate import simulate_task_set
+    from msbgen.systems.realtime.truth import Truth
 
     chosen = tasksets.read_task_set(options.file)
     names = sorted({task.profile for task in chosen.tasks})

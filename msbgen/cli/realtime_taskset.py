@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.realtime import tasksets
+    from msbgen.systems.realtime import tasksets
 
     read = {path.stem: store.read_profiles(path) for path in options.measured}
     wcet = {name: tasksets.reference_wcet(profiles) for name, profiles in read.items()}

@@ -10,7 +10,7 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    from msbgen.batch import BUDGET, MISCOVERAGE
+    from msbgen.output.batch import BUDGET, MISCOVERAGE
 
     verb = shared.new_verb(
         verbs, "report", run, "write a page on the accuracy of generated profiles"
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     """Compute the data of a report and write it."""
     generated = shared.generated_files(options)
 
-    from msbgen.report import page
+    from msbgen.output.report import page
 
     inputs = [options.measured, options.truth, *options.generated]
     source = options.contexts or "all"
@@ -48,9 +48,9 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files(inputs, page.report_files(options.out), force=options.force)
     page.check_extra()
 
-    from msbgen.batch import report_data
-    from msbgen.bounds.model import CalibratedModel
     from msbgen.data import store
+    from msbgen.engine.bounds.model import CalibratedModel
+    from msbgen.output.batch import report_data
 
     measured, model = shared.read_measured(
         options.measured, CalibratedModel.any_of_file, keep_all=options.keep_all
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _command(options: argparse.Namespace) -> str:
     """Return the command that makes this report again."""
-    from msbgen.batch import BUDGET, MISCOVERAGE
+    from msbgen.output.batch import BUDGET, MISCOVERAGE
 
     defaults = {"miscoverage": MISCOVERAGE, "budget": BUDGET}
     words = ["msbgen", "report", str(options.measured)]

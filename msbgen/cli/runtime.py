@@ -64,8 +64,8 @@ def run_import(options: argparse.Namespace) -> None:
     inputs = [] if options.source.is_dir() else [options.source]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.runtimes import dataset as runtimes
-    from msbgen.runtimes import readers as runtimes_readers
+    from msbgen.systems.runtimes import dataset as runtimes
+    from msbgen.systems.runtimes import readers as runtimes_readers
 
     if options.source.is_dir():
         dataset, remarks = runtimes_readers.import_archives(options.source)
@@ -81,8 +81,8 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit and calibrate a predictor."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.runtimes import dataset as runtimes
-    from msbgen.runtimes import fitting, storage
+    from msbgen.systems.runtimes import dataset as runtimes
+    from msbgen.systems.runtimes import fitting, storage
 
     dataset = runtimes.read(options.runs)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
@@ -127,8 +127,8 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     from msbgen.core.errors import ProfileError
     from msbgen.core.words import number_of
     from msbgen.data.tables import rows_of
-    from msbgen.runtimes import readers as runtimes_readers
-    from msbgen.runtimes import storage
+    from msbgen.systems.runtimes import readers as runtimes_readers
+    from msbgen.systems.runtimes import storage
 
     predictor, workloads, platforms = storage.load(options.model)
     runs = runtimes_readers.read_queries(options.wanted, workloads, platforms)
@@ -158,8 +158,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions and bounds on held-out runtimes."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.runtimes import dataset as runtimes
-    from msbgen.runtimes import evaluation
+    from msbgen.systems.runtimes import dataset as runtimes
+    from msbgen.systems.runtimes import evaluation
 
     dataset = runtimes.read(options.runs)
     settings = {key: getattr(options, key) for key in ("train", "replicates", "preset")}

@@ -14,7 +14,7 @@ import pytest
 from conftest import MEASURED, UNSEEN, synthetic_task
 from msbgen.cli.main import main
 from msbgen.data.store import write_profiles
-from msbgen.phases.phases import phase_table, write_phases
+from msbgen.systems.phases.phases import phase_table, write_phases
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 import partials
-from msbgen.bounds.model import CalibratedModel
 from msbgen.data.store import write_profiles
+from msbgen.engine.bounds.model import CalibratedModel
 
 
 def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
@@ -113,7 +113,7 @@ def test_a_saved_model_answers_as_the_measurements_do_without_a_fit(folder, msbg
             assert done.returncode == 0, done.stderr
             answer = (folder / f"{source}-{out}").read_bytes()
             assert found.setdefault(out, answer) == answer, out
-        monkeypatch.setattr("msbgen.generate.fit.fit_profiles", None)
+        monkeypatch.setattr("msbgen.engine.generate.fit.fit_profiles", None)
 
 
 def test_a_model_is_refused_where_it_cannot_answer(folder, msbgen, refused):

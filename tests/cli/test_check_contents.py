@@ -7,7 +7,7 @@ import msbgen
 from msbgen.cli.check import CONTENTS
 from msbgen.data.shipped import shipped_file
 from msbgen.data.variables import Schema
-from msbgen.machines.queue.workload import read_workload
+from msbgen.systems.machines.queue.workload import read_workload
 
 TRACE = shipped_file("traces/gzip.nc")
 

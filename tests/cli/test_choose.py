@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from conftest import MEASURED, synthetic_task
-from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.data.store import write_profiles
-from msbgen.generate.fit import fit_profiles
+from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
+from msbgen.engine.generate.fit import fit_profiles
 
 COST = "cache_ways=1,frequency=4/GHz"
 RATE = ("--miscoverage", 0.2)

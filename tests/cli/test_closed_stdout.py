@@ -12,14 +12,14 @@ import xarray as xr
 from mutate_readers import readers
 
 from msbgen import platform
+from msbgen.answers.evaluate import scores
+from msbgen.answers.evaluate.scores import score_methods
 from msbgen.cli import demo
 from msbgen.cli.main import command_line, main
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.evaluate import scores
-from msbgen.evaluate.scores import score_methods
-from msbgen.kernels import dataset as kernels
-from msbgen.kernels.measure import run_campaign
-from msbgen.measure.sweep.profiles import IncompleteError
+from msbgen.sources.measure.sweep.profiles import IncompleteError
+from msbgen.systems.kernels import dataset as kernels
+from msbgen.systems.kernels.measure import run_campaign
 from verbs import outputs_of
 
 CLOSED = ("before", "during", "after")

@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-import msbgen.compare.comparison  # noqa: F401 - what is first imported later would keep the patch
+import msbgen.answers.compare.comparison  # noqa: F401 - what is first imported later would keep the patch
 from conftest import MEASURED, synthetic_task
+from msbgen.answers.compare.results import CompareSettings
 from msbgen.cli.main import command_line
-from msbgen.compare.results import CompareSettings
 from msbgen.data.store import write_profiles
 from pages import ROOT, blocks
 from worked import worked
@@ -31,7 +31,7 @@ def slower(dataset, factor):
 def _few_permutations(monkeypatch):
     """No test here is of the stretches of the work that changed, which take most of the time."""
     few = partial(CompareSettings, permutations=99)
-    monkeypatch.setattr("msbgen.compare.results.CompareSettings", few)
+    monkeypatch.setattr("msbgen.answers.compare.results.CompareSettings", few)
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ import shlex
 import numpy as np
 import pytest
 
+from msbgen.answers.evaluate import scores
+from msbgen.answers.evaluate.scores import METHODS, score_methods
 from msbgen.cli import demo
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
-from msbgen.evaluate import scores
-from msbgen.evaluate.scores import METHODS, score_methods
-from msbgen.platform import platform_contexts
+from msbgen.sources.platform import platform_contexts
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import xarray as xr
 
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.generate.model import ProfileModel
+from msbgen.engine.generate.model import ProfileModel
 
 GENERATE = ("generate", "measured.nc", "-o", "o.nc", "--contexts")
 
@@ -64,7 +64,7 @@ def test_contexts_that_are_none_of_this_task_are_bad_data(
     (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
     (folder / "zero.csv").write_text("cache_ways,frequency\n3,1.5\n0,1.5\n")
     write_profiles(truth.rename(cache_ways="ways"), folder / "other.nc")
-    monkeypatch.setattr("msbgen.generate.fit.fit_profiles", None)  # refused before the fit
+    monkeypatch.setattr("msbgen.engine.generate.fit.fit_profiles", None)  # refused before the fit
     refused(3, sentence, *GENERATE, source)
 
 
@@ -130,7 +130,7 @@ def test_no_convergence_exits_with_4(folder, msbgen):
 def test_a_file_written_in_blocks_is_the_same(folder, monkeypatch, msbgen):
     arguments = ["generate", "measured.nc", "--contexts", "all", "--kind", "sample", "--seed", "2"]
     assert msbgen(*arguments, "-o", "one.nc").returncode == 0
-    monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", 40_000)
+    monkeypatch.setattr("msbgen.engine.generate.model._BLOCK_BYTES", 40_000)
     assert msbgen(*arguments, "-o", "many.nc").returncode == 0
     one, many = read_profiles(folder / "one.nc"), read_profiles(folder / "many.nc")
     xr.testing.assert_allclose(many, one, rtol=1e-6)

@@ -4,7 +4,7 @@ import pytest
 
 from msbgen.data.schema import all_contexts
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.generate.fit import fit_profiles
+from msbgen.engine.generate.fit import fit_profiles
 
 SENTENCE = ": holds generated profiles (kind "
 MADE = ("samples.nc", "means.nc")

@@ -10,10 +10,10 @@ import soc
 from msbgen.cli import graph as verb
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.graphs.devices import shipped_device
-from msbgen.graphs.readers import read as read_graph
-from msbgen.graphs.runs import read_runs as read_graph_runs
-from msbgen.phases.phases import write_phases
+from msbgen.systems.graphs.devices import shipped_device
+from msbgen.systems.graphs.readers import read as read_graph
+from msbgen.systems.graphs.runs import read_runs as read_graph_runs
+from msbgen.systems.phases.phases import write_phases
 
 TX2 = shipped_device("tx2")
 

@@ -6,12 +6,12 @@ from copy import copy
 import numpy as np
 import pytest
 
-from msbgen.graphs.devices import shipped_device
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.forecaster import GraphForecaster
-from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.storage import load, save
-from msbgen.graphs.writers import write as write_graph
+from msbgen.systems.graphs.devices import shipped_device
+from msbgen.systems.graphs.kinds import read_kinds
+from msbgen.systems.graphs.predictor.forecaster import GraphForecaster
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
+from msbgen.systems.graphs.predictor.storage import load, save
+from msbgen.systems.graphs.writers import write as write_graph
 from toy_board import CYCLES, FEW, GRAPHS, profiles_of, runs_of
 
 TX2 = shipped_device("tx2")

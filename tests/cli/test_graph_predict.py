@@ -13,12 +13,12 @@ from forks import anew
 from msbgen.cli.main import main
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
-from msbgen.graphs.devices import shipped_device
-from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.storage import load
-from msbgen.graphs.runs import read_runs as read_graph_runs
-from msbgen.graphs.runs import write_runs as write_graph_runs
-from msbgen.graphs.writers import write as write_graph
+from msbgen.systems.graphs.devices import shipped_device
+from msbgen.systems.graphs.kinds import read_kinds
+from msbgen.systems.graphs.predictor.storage import load
+from msbgen.systems.graphs.runs import read_runs as read_graph_runs
+from msbgen.systems.graphs.runs import write_runs as write_graph_runs
+from msbgen.systems.graphs.writers import write as write_graph
 from toy_board import CYCLES, GRAPHS, profiles_of, runs_of
 
 TX2 = shipped_device("tx2")

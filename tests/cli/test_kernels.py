@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelling import made_kernels
-from msbgen.kernels.dataset import runtimes_of
-from msbgen.kernels.dataset import write as write_kernels
+from msbgen.systems.kernels.dataset import runtimes_of
+from msbgen.systems.kernels.dataset import write as write_kernels
 
 TABLE = "name,t,f,m,watts\na,2,500,64,10\na,1,1000,64,15\n"
 MAP = """resources = ["clock"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msbgen.kernels.dataset import read as read_kernels
+from msbgen.systems.kernels.dataset import read as read_kernels
 from needing import needs_torch
 
 NETS = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 4, 3)\n"

@@ -10,11 +10,11 @@ import pytest
 
 from machines import MACHINES, QUICK, made_runs
 from msbgen.cli.main import main
-from msbgen.machines import predictor
-from msbgen.machines.dataset import counters_of, runtimes_of, words_of
-from msbgen.machines.dataset import write as write_relative
-from msbgen.runtimes.dataset import make as make_runtimes
-from msbgen.runtimes.dataset import write as write_runtimes
+from msbgen.systems.machines import predictor
+from msbgen.systems.machines.dataset import counters_of, runtimes_of, words_of
+from msbgen.systems.machines.dataset import write as write_relative
+from msbgen.systems.runtimes.dataset import make as make_runtimes
+from msbgen.systems.runtimes.dataset import write as write_runtimes
 
 
 def write_table(path, runs, machines):

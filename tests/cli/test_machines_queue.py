@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from msbgen.machines import queue
+from msbgen.systems.machines import queue
 
 ASKED = ["machines", "queue", "sim.toml", "-o", "out"]
 

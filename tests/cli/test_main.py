@@ -14,18 +14,19 @@ from types import SimpleNamespace
 
 import pytest
 
-# imported before anything is patched: what is first imported meanwhile would keep the patch
-import msbgen.bounds.model
 import msbgen.cli
-import msbgen.generate.model
+
+# imported before anything is patched: what is first imported meanwhile would keep the patch
+import msbgen.engine.bounds.model
+import msbgen.engine.generate.model
 from conftest import MEASURED, synthetic_task
 from forks import forked, status_of
-from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli import main as entry
 from msbgen.cli.main import CODES, GROUPS
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.generate.fit import fit_profiles
+from msbgen.engine.bridge.solve import NotConvergedError
+from msbgen.engine.generate.fit import fit_profiles
 
 VERBS = [verb for verbs in GROUPS.values() for verb in verbs]
 
@@ -193,7 +194,7 @@ def writing(folder, *more):
         def work():
             os.chdir(folder)
             sys.stderr = messages
-            msbgen.generate.model._BLOCK_BYTES = 1
+            msbgen.engine.generate.model._BLOCK_BYTES = 1
             return entry.main([*LONG, *more])
 
         process = forked(work)

@@ -8,10 +8,10 @@ import pytest
 from msbgen.cli import options
 from msbgen.cli.main import main
 from msbgen.data.store import read_profiles
-from msbgen.measure.actuators.kernel_files import SystemFiles
-from msbgen.measure.actuators.kernel_settings import KernelSettings
-from msbgen.measure.sweep import dry_run, measure, restore
-from msbgen.measure.sweep.journal import SweepJournal
+from msbgen.sources.measure.actuators.kernel_files import SystemFiles
+from msbgen.sources.measure.actuators.kernel_settings import KernelSettings
+from msbgen.sources.measure.sweep import dry_run, measure, restore
+from msbgen.sources.measure.sweep.journal import SweepJournal
 from sweeping import HEAD, machine, needs_perf, tree
 
 SPEC = """

@@ -14,8 +14,8 @@ from msbgen.cli.plan import _hint_at_groups, _show
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan
-from msbgen.generate.fit import fit_profiles
-from msbgen.generate.progress_distribution import ProgressSettings
+from msbgen.engine.generate.fit import fit_profiles
+from msbgen.engine.generate.progress_distribution import ProgressSettings
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 RESOURCES = ["cache_ways", "bandwidth", "frequency"]

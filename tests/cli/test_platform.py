@@ -7,7 +7,7 @@ import pytest
 
 from msbgen.data.schema import context_table, count_array, counter_names, mean_duration
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.platform import write_stream
+from msbgen.sources.platform import write_stream
 from streams import random_lines, random_stream, stream_of
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
@@ -128,7 +128,7 @@ def test_records_that_cannot_be_are_refused(folder, refused, arguments, code, se
 
 
 def test_what_cannot_be_recorded_says_why(refused, monkeypatch):
-    from msbgen.platform import record
+    from msbgen.sources.platform import record
 
     def missing():
         raise record.RecordError("recording needs gcc, not found here.")

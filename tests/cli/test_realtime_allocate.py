@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from msbgen.data.store import read_profiles
-from msbgen.phases.phases import phase_table, write_phases
+from msbgen.systems.phases.phases import phase_table, write_phases
 
 TABLE = "tables/synthetic.nc"
 

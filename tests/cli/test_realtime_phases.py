@@ -1,7 +1,7 @@
 """``msbgen realtime phases``: a table from a file, or a sentence."""
 
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.phases.phases import read_phases
+from msbgen.systems.phases.phases import read_phases
 
 
 def test_a_table_of_every_context(msbgen, decisions):

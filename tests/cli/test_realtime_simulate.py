@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from msbgen.data.store import load_netcdf, read_profiles, write_profiles
-from msbgen.phases.phases import phase_table, write_phases
+from msbgen.systems.phases.phases import phase_table, write_phases
 
 ASKED = ["realtime", "simulate", "set.toml", "--tables", "tables", "--truth", "truth",
          "-o", "result.nc",

@@ -3,7 +3,7 @@
 import pytest
 
 from msbgen.data.store import read_profiles
-from msbgen.realtime.tasksets import read_task_set
+from msbgen.systems.realtime.tasksets import read_task_set
 
 ASKED = ["realtime", "taskset", "truth/synthetic.nc", "-o", "new.toml"]
 ASKED += ["--capacity", "cache_ways=20"]

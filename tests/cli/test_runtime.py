@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from msbgen.cli.main import main
-from msbgen.runtimes import predictor as completion
-from msbgen.runtimes.towers import TowerSettings
+from msbgen.systems.runtimes import predictor as completion
+from msbgen.systems.runtimes.towers import TowerSettings
 
 
 def write_table(folder):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from conftest import MEASURED, synthetic_task
-from msbgen.bounds.model import CalibratedModel
 from msbgen.cli.main import main
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
@@ -14,7 +13,8 @@ from msbgen.data.quality import note_design
 from msbgen.data.schema import describe_context, describe_profiles
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_plan
-from msbgen.generate.fit import fit_profiles
+from msbgen.engine.bounds.model import CalibratedModel
+from msbgen.engine.generate.fit import fit_profiles
 from partials import GRID
 
 LABELS = {"frequency": ("slow", "fast one")}

@@ -19,7 +19,7 @@ from msbgen.data.quality import (
 from msbgen.data.schema import counter_names
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
-from msbgen.generate.fit import DEFAULT, fit_profiles
+from msbgen.engine.generate.fit import DEFAULT, fit_profiles
 
 
 @pytest.fixture

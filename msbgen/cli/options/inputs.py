@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
-    from msbgen.generate.model import ProfileModel
+    from msbgen.engine.generate.model import ProfileModel
 
     Model = TypeVar("Model", bound=ProfileModel)
     Levels = Mapping[str, Sequence[float]]
@@ -101,7 +101,7 @@ def read_measured(
     :func:`msbgen.data.store.read_profiles` and those of `model_of`.
     """
     from msbgen.data import check, schema, store
-    from msbgen.generate.model import MODEL_SCHEMA
+    from msbgen.engine.generate.model import MODEL_SCHEMA
 
     dataset = store.load_netcdf(path)
     if str(dataset.attrs.get("schema")) == MODEL_SCHEMA:

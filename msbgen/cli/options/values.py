@@ -223,11 +223,11 @@ def csv_output(text: str) -> Path | None:
 def levels(text: str) -> Mapping[str, ArrayLike]:
     """Levels by name, from the text or of the virtual platform."""
     if text == "virtual":
-        from msbgen.platform import PlatformConfig
+        from msbgen.sources.platform import PlatformConfig
 
         return PlatformConfig().levels
+    from msbgen.answers.plan.plan import parse_levels
     from msbgen.core.errors import ArgumentError
-    from msbgen.plan.plan import parse_levels
 
     try:
         return parse_levels(text)

@@ -1,0 +1,1 @@
+"""What is fitted: the bridge, the trend, faults of measurements, generated profiles, bounds."""

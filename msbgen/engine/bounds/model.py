@@ -1,0 +1,373 @@
+"""Calibration of a fitted model: bounds for contexts that were not measured.
+
+Known contexts are left out in turn and predicted from the others.  The excess of their runs over
+these predictions bounds that of a new run in a new context
+(:mod:`msbgen.engine.bounds.calibration`).  The guarantee and its assumptions:
+
+- Each group that is left out has the same weight: each context alone, and each inner level of a
+  resource with all its contexts, since these have a common error.  A new run of a new context is
+  covered with probability 1 − α or more if the context is drawn like the left-out groups, for any
+  distribution of the noise.  The widths were learned from the same contexts; with hundreds of runs
+  this effect is small.
+- The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
+  bounds are slightly wide.  Contexts left out alone are predicted in closed form, with length
+  scales that were chosen with the left-out context present: a few parameters against hundreds of
+  runs.  ``folds=K`` chooses them anew.
+- Known contexts are mostly a grid, and new ones lie between its levels, so that they are not drawn
+  like the known ones.  There the guarantee is as good as the estimated growth of errors, which
+  comes from the left-out levels.  Errors of the execution time grow with the gap to the measured
+  levels.  A part of the errors of a band is the same at any new level, as sampling intervals of all
+  runs of a level end at the same places of the program; left-out levels show how large it is.  If a
+  resource has three levels, both rest on a single one.
+- What happens only between two levels, such as a working set that begins to fit the cache, does not
+  show at the known contexts.  The calibration does not cover it.  Bands of counts are wider in gaps
+  that may hide it (:mod:`msbgen.engine.generate.cliffs`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.conformal import groups_needed, supported_rate
+from msbgen.core.draws import numbers_of
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.machine import OnProgress
+from msbgen.data import schema
+from msbgen.data.build import array_variable
+from msbgen.engine.bounds.calibration import Calibration
+from msbgen.engine.bounds.choices import refit_levels
+from msbgen.engine.bounds.heldout import HeldOut, leave_out
+from msbgen.engine.generate.model import ProfileModel
+
+Floats = NDArray[np.float64]
+
+BOUNDS_SCHEMA = "msbgen-bounds/1"
+
+_log = logging.getLogger("msbgen")
+
+# Prefix of the names of its arrays in a file.
+_PREFIX = "calibration_"
+# Fields of the fitted model that a calibrated model shares.
+_SHARED = ("distribution", "resources", "counters", "attrs", "findings", "words")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Mean profile, duration and bound of one context, without labels.
+
+    Attributes
+    ----------
+    counts : ndarray, (n_times, n_counters)
+        Mean profile: expected events per sampling interval.
+    duration : float
+        Mean execution time [s].
+    bound : float
+        Execution time [s] that a new run exceeds with at most the given probability.
+    """
+
+    counts: NDArray[np.float32]
+    duration: float
+    bound: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedModel(ProfileModel):
+    """A fitted model with bounds on the error of its predictions.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        Bounds and bands on arrays.
+    refitted : tuple of HeldOut
+        One after :meth:`for_choices`.
+    """
+
+    calibration: Calibration = field(kw_only=True)
+    refitted: tuple[HeldOut, ...] = field(default=(), kw_only=True)
+
+    def for_choices(self) -> CalibratedModel:
+        """The same model with the fits that bounds on chosen contexts take, to save it with them.
+
+        Of 27 contexts they take .3 s, of 125 some seconds.
+        """
+        held = self.calibration.held_out
+        return replace(self, refitted=self.refitted or (refit_levels(held, self.distribution),))
+
+    @cached_property
+    def _of_choices(self) -> Calibration:
+        """Calibration of bounds on chosen contexts."""
+        (held,) = self.for_choices().refitted
+        return Calibration(held, self.calibration.quantities, chosen=True)
+
+    def duration_bound(
+        self, contexts: ArrayLike, miscoverage: float = 0.05, *, chosen: bool = False
+    ) -> Floats:
+        """Execution time [s] that a new run exceeds with probability at most `miscoverage`.
+
+        Parameters
+        ----------
+        contexts : array_like, (n_query, n_resources)
+        miscoverage : float
+            α in (0, 1); smaller rates never give smaller bounds.
+        chosen : bool
+            Whether contexts are chosen by their bounds.  Bounds are then wider: their errors are
+            those of levels that no fit knew (:mod:`msbgen.engine.bounds.choices`), in either
+            direction.
+
+        Returns
+        -------
+        ndarray, (n_query,)
+
+        Raises
+        ------
+        ArgumentError
+            Contexts of the wrong form; a rate outside (0, 1).
+        MeasurementError
+            More contexts are needed for this rate; the message says how many, and
+            :meth:`supported_rate` the smallest rate that those at hand support.
+        """
+        return self._durations(contexts, miscoverage, chosen=chosen)[1]
+
+    def _durations(
+        self, contexts: ArrayLike, miscoverage: float, *, chosen: bool
+    ) -> tuple[Floats, Floats]:
+        calibration = self._of_choices if chosen else self.calibration
+        return calibration.durations(self.columns(contexts), miscoverage)
+
+    def energy_bound(self, contexts: ArrayLike, miscoverage: float = 0.05) -> Floats:
+        """Energy [J] that a new run exceeds with probability at most `miscoverage`.
+
+        As :meth:`duration_bound`, for the counter in joules.
+
+        Raises
+        ------
+        ArgumentError
+            As :meth:`duration_bound`; no counter is in joules, or several are and none is called
+            ``energy``, or it is the progress counter.
+        MeasurementError
+            As :meth:`duration_bound`; some run took no energy.
+        """
+        joules = self._joules()
+        if len(joules) != 1:
+            what = f"{', '.join(joules)} are" if joules else "no counter beside the clock is"
+            raise ArgumentError(f"{what} in joules; one counter of energy, 'energy', is wanted.")
+        query = self.columns(contexts)
+        return self.calibration.of_total(joules[0]).duration_bound(query, miscoverage)
+
+    def _joules(self) -> list[str]:
+        """Counters in joules, or "energy" alone where there is one of that name."""
+        names = [
+            name
+            for name, attrs in self.counters.items()
+            if attrs.get("units") == schema.ENERGY_UNITS and name in self.calibration.quantities
+        ]
+        return ["energy"] if "energy" in names else names
+
+    def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
+        """Mean profile and duration bound of one context, in some milliseconds.
+
+        As `generate` (kind "mean") and `duration_bound`, for inner loops: without labels, and with
+        everything that does not depend on the context computed once.  It does not say where it
+        extrapolates: ask :meth:`bounds` about all candidates before the loop.
+
+        Parameters
+        ----------
+        context : array_like, (n_resources,)
+            A level of each resource; names, as of a series, are in the order of the resources.
+        miscoverage : float
+            Probability that a new run takes longer than the bound.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`duration_bound`.
+        """
+        query = self.columns(numbers_of(context, "context", self.resources)[None])
+        counts, duration = self.distribution.profiles(query, "mean")
+        bound = self.calibration.duration_bound(query, miscoverage)
+        return Answer(counts[0], float(duration[0]), float(bound[0]))
+
+    def beyond(self, contexts: ArrayLike) -> NDArray[np.bool_]:
+        """Contexts whose bounds are guesses (:meth:`Calibration.beyond`), (n_query,)."""
+        return self.calibration.beyond(self.columns(contexts))
+
+    def supported_rate(self, miscoverage: float) -> float:
+        """`miscoverage`, or with a warning the smallest larger rate that the contexts support."""
+        held = self.calibration.held_out
+        n, unit = held.n_contexts, "contexts with a complete run"
+        if n == 0:
+            n, unit = len(held.duration), "complete runs of the context"
+        rate = supported_rate(miscoverage, n)
+        if rate != miscoverage:
+            _log.warning(
+                "%s: bounds are for a miscoverage of %g, not of %g, which takes %d %s; there are "
+                "%d: measure more (msbgen plan).",
+                self.attrs.get("task", "dataset"), rate, miscoverage, groups_needed(miscoverage),
+                unit, n,
+            )  # fmt: skip
+        return rate
+
+    def bounds(
+        self, contexts: ArrayLike, miscoverage: float = 0.05, *, chosen: bool = False
+    ) -> xr.Dataset:
+        """The bounds of :meth:`duration_bound` with their labels.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over ``context``: ``expected_duration`` and ``duration_bound`` [s], and where energy was
+            counted ``energy_bound`` [J]; ``extrapolated``, 1 outside the hull of the known
+            contexts; ``beyond``, 1 where the bound is a guess.  It is a guess if the context is
+            farther from the known ones than any that was left out, or at a new level of a
+            resource without a left-out level (one measured at one or two levels).  The attribute
+            ``miscoverage`` holds the rate.
+        """
+        query = self.checked(contexts)
+        expected, bound = self._durations(query, miscoverage, chosen=chosen)
+        exceeded = f"that a new run exceeds with probability {miscoverage:g}"
+        columns: dict[str, tuple[NDArray[Any], str, str]] = {
+            "expected_duration": (expected, "s", "expected execution time"),
+            "duration_bound": (bound, "s", f"execution time {exceeded}"),
+        }
+        if len(self._joules()) == 1:
+            joules = self.energy_bound(query, miscoverage)
+            columns[schema.ENERGY_BOUND] = (joules, schema.ENERGY_UNITS, f"energy {exceeded}")
+        outside = "context lies outside the hull of the measured ones"
+        columns["extrapolated"] = (self.extrapolated(query).astype(np.int8), "1", outside)
+        guess = "bound is a guess: nothing that was left out lay as far from the rest"
+        columns["beyond"] = (self.beyond(query).astype(np.int8), "1", guess)
+        return xr.Dataset(
+            {
+                name: array_variable("context", column, {"units": units, "long_name": text})
+                for name, (column, units, text) in columns.items()
+            },
+            coords={
+                name: array_variable("context", column, attrs)
+                for (name, attrs), column in zip(self.resources.items(), query.T)
+            },
+            attrs={
+                **self.attrs,
+                "schema": BOUNDS_SCHEMA,
+                "source": f"bounds by msbgen from {self.origin}",
+                "miscoverage": miscoverage,
+            },
+        )
+
+    def _as_dataset(self) -> xr.Dataset:
+        arrays = {
+            f"{_PREFIX}{name}": ([f"{_PREFIX}{dim}" for dim in dims], array)
+            for name, (dims, array) in self.calibration.held_out.to_arrays().items()
+        }
+        for held in self.refitted:
+            dims = [f"{_PREFIX}{dim}" for dim in ("row", "segment", "quantity")]
+            arrays[f"{_PREFIX}refitted"] = dims, held.predicted
+            arrays[f"{_PREFIX}refitted_weight"] = dims[:1], held.weight
+        return super()._as_dataset().assign(arrays)
+
+    @staticmethod
+    def any_of_file(content: xr.Dataset) -> ProfileModel:
+        """Model of the content of its file: calibrated where that holds a calibration.
+
+        ProfileError where the content is no model.
+        """
+        calibrated = any(str(name).startswith(_PREFIX) for name in content.data_vars)
+        return (CalibratedModel if calibrated else ProfileModel).of_file(content)
+
+    @classmethod
+    def _from_dataset(cls, ds: xr.Dataset, source: str) -> CalibratedModel:
+        model = ProfileModel._from_dataset(ds, source)
+        whole = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
+        stored = whole.part(_PREFIX)
+        if not stored.arrays:
+            raise ProfileError(
+                f"{source}: the model was not calibrated; save it with msbgen bound --model, or "
+                f"see calibrate_model."
+            )
+        try:
+            held = HeldOut.from_arrays(model.distribution, stored)
+            refitted = (held.refitted(stored),) if "refitted" in stored.arrays else ()
+            return replace(_calibrated(model, held), refitted=refitted)
+        except ArgumentError as error:
+            raise ProfileError(f"{source}: {error}") from None
+
+
+def calibrate_model(
+    model: ProfileModel,
+    dataset: xr.Dataset,
+    *,
+    folds: int | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+) -> CalibratedModel:
+    """Calibrated model, from left-out predictions of the known contexts of a fitted one.
+
+    Parameters
+    ----------
+    model : ProfileModel
+    dataset : xarray.Dataset
+        The measurements that the model was fitted to.
+    folds : int, optional
+        K ≥ 2: K random groups of contexts, with a new fit of the trend without each.  For scattered
+        contexts: on a grid random groups leave no level out, and bounds are too small between its
+        levels.  By default each context alone in closed form, and each inner level of a resource,
+        with the parameters of the trend kept.  Up to 400 contexts, counts are deconvolved again
+        without each level; a level takes about a thirtieth of the time of the fit.
+    rng : numpy.random.Generator or int
+        Generator of the random groups or its seed.
+    progress : callable
+        Called with (done, total) fits.
+
+    Returns
+    -------
+    CalibratedModel
+        It generates the same profiles as `model`.
+
+    Raises
+    ------
+    ArgumentError
+        A model without a trend or of other contexts; folds that are not 2 to the number of
+        contexts.
+    MeasurementError
+        Progress is wall time; a single context; generated profiles that are no samples.
+    """
+    check_has_runs(dataset)
+    counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
+    whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
+    if whole:
+        counts = model.findings.repair(counts, duration, schema.context_table(dataset)).counts
+    same = whole and counts.shape[:2] == model.distribution.duration.shape
+    if not same or schema.counter_names(dataset) != list(model.counters):
+        raise ArgumentError(
+            f"the dataset holds {counts.shape[0]} contexts × {counts.shape[1]} runs of "
+            f"{', '.join(schema.counter_names(dataset))}; the one that the model was fitted to is "
+            f"wanted."
+        )
+    return _calibrated(
+        model, leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
+    )
+
+
+def check_has_runs(dataset: xr.Dataset) -> None:
+    """Raise MeasurementError for one generated profile per context, which bounds no run."""
+    schema.check_datasets(dataset)
+    if schema.is_generated(dataset) and schema.replicate_dim(dataset) is None:
+        raise MeasurementError(
+            f"{schema.file_of(dataset)}: holds one generated profile per context, which does not "
+            f"show how runs differ; measured runs, or samples (msbgen generate --kind sample), are "
+            f"wanted."
+        )
+
+
+def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:
+    clock, counters = model.distribution.centre.clock, list(model.counters)
+    quantities = ("duration", *counters[: clock - 1], *counters[clock:])
+    shared = {name: getattr(model, name) for name in _SHARED}
+    return CalibratedModel(**shared, calibration=Calibration(held, quantities))

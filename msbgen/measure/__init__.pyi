@@ -1,9 +1,0 @@
-"""The public names of ``msbgen.measure`` for type checkers."""
-
-from msbgen.measure.dataset import RUN_METADATA as RUN_METADATA
-from msbgen.measure.dataset import Run as Run
-from msbgen.measure.dataset import profile_dataset as profile_dataset
-from msbgen.measure.readers.perf import parse_perf as parse_perf
-from msbgen.measure.readers.perf import read_perf as read_perf
-from msbgen.measure.readers.recording import Recording as Recording
-from msbgen.measure.readers.resample import resample as resample

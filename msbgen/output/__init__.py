@@ -1,0 +1,1 @@
+"""What leaves the package: reports, exports and batches."""

@@ -1,7 +1,0 @@
-"""The public names of ``msbgen.phases`` for type checkers."""
-
-from msbgen.phases.grid import Grid as Grid
-from msbgen.phases.grid import Resource as Resource
-from msbgen.phases.phases import phase_table as phase_table
-from msbgen.phases.phases import read_phases as read_phases
-from msbgen.phases.phases import write_phases as write_phases

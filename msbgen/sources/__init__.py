@@ -1,0 +1,1 @@
+"""Where runs come from: recordings of real machines, and the virtual platform."""

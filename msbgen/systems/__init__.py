@@ -1,0 +1,1 @@
+"""Neighbouring systems, each with its dataset, predictor, simulator and evaluation."""

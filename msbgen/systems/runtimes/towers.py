@@ -1,0 +1,331 @@
+"""Two towers: networks whose outputs are the embeddings of workloads and platforms.
+
+One network maps the features x of each workload, and a few features φ that are learned with the
+weights, to its embedding.  Another does so for platforms
+(:mod:`~msbgen.systems.runtimes.embeddings`). All products of embeddings are small dense matrices,
+so that a step over all runs costs little more than one over a batch.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.arguments import checks_fields
+from msbgen.core.draws import generator
+from msbgen.core.errors import ArgumentError, check_positive, check_whole
+from msbgen.core.machine import OnProgress
+from msbgen.systems.runtimes.embeddings import (
+    LEAK,
+    Embeddings,
+    Observations,
+    sum_by_cell,
+    sum_by_index,
+)
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+@checks_fields
+@dataclass(frozen=True)
+class TowerSettings:
+    """Size and training of the towers.
+
+    Attributes
+    ----------
+    rank : int
+        Length of the embeddings.
+    hidden : int
+        Units of each of two hidden layers.
+    learned : int
+        Learned features of each workload and each platform.
+    types : int
+        Types of interference.
+    steps : int
+        Steps of the optimiser.
+    rate : float
+        Learning rate of the first steps; it falls as a cosine to zero where `batch` is None.
+    width : float
+        The loss of an error e of the logarithm is √(e² + width²): quadratic below the width, linear
+        above it.  None for a quadratic loss.
+    decay : float
+        Weight decay per step and unit of the learning rate is decay / (decay + observations).  It
+        acts as a prior worth so many observations.
+    quantiles : tuple of float
+        Further outputs are trained to be exceeded with probability 1 − quantile.
+    batch : int
+        Observations a step, half of them alone; None for all.
+    beside : float
+        Weight of the loss of runs beside others in batches, relative to runs alone.
+    infinity_norm : bool
+        Use AdaMax in place of Adam.
+    """
+
+    rank: int = 32
+    hidden: int = 128
+    learned: int = 4
+    types: int = 2
+    steps: int = 800
+    rate: float = 0.01
+    width: float | None = 0.03
+    decay: float = 4500.0
+    quantiles: tuple[float, ...] = ()
+    batch: int | None = None
+    beside: float = 1.0
+    infinity_norm: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole(self, "rank", "hidden", "steps")
+        check_whole(self, "learned", "types", least=0)
+        check_positive(self, "rate", "beside")
+        if self.width is not None:
+            check_positive(self, "width")
+        if self.batch is not None:
+            check_whole(self, "batch", least=2)
+        if not 0 <= self.decay < float("inf"):
+            raise ArgumentError(f"decay is {self.decay}; a number ≥ 0 is wanted.")
+        if not all(0 < quantile < 1 for quantile in self.quantiles):
+            raise ArgumentError(
+                f"quantiles is {self.quantiles}; numbers between 0 and 1 are wanted."
+            )
+
+
+class _Tower:
+    """A network of two hidden layers over features and learned features, with its gradient."""
+
+    def __init__(self, features: Singles, outputs: int, settings: TowerSettings, rng) -> None:
+        n, d = features.shape
+        hidden, learned = settings.hidden, settings.learned
+
+        def weights(rows: int, columns: int) -> Singles:
+            drawn = rng.standard_normal((rows, columns)) / np.sqrt(max(rows, 1))
+            return drawn.astype(np.float32)
+
+        self._features, self._learned = features, learned
+        self.parameters: list[Singles] = [
+            rng.standard_normal((n, learned)).astype(np.float32),
+            weights(d + learned, hidden), np.zeros(hidden, np.float32),
+            weights(hidden, hidden), np.zeros(hidden, np.float32),
+            weights(hidden, outputs), np.zeros(outputs, np.float32),
+        ]  # fmt: skip
+
+    def forward(self) -> Singles:
+        """Outputs (n, outputs); stores the activations for :meth:`backward`."""
+        learned, first, b1, second, b2, last, b3 = self.parameters
+        self._x = np.concatenate([self._features, learned], axis=1)
+        self._h1, self._slope1 = _gated(self._x @ first + b1)
+        self._h2, self._slope2 = _gated(self._h1 @ second + b2)
+        return self._h2 @ last + b3
+
+    def backward(self, gradient: Singles) -> list[Singles]:
+        """Gradients of the parameters from that of the outputs."""
+        _, first, _, second, _, last, _ = self.parameters
+        g2 = (gradient @ last.T) * self._slope2
+        g1 = (g2 @ second.T) * self._slope1
+        learned = (g1 @ first.T)[:, self._x.shape[1] - self._learned :]
+        return [
+            learned,
+            self._x.T @ g1, g1.sum(axis=0),
+            self._h1.T @ g2, g2.sum(axis=0),
+            self._h2.T @ gradient, gradient.sum(axis=0),
+        ]  # fmt: skip
+
+
+def _gated(x: Singles) -> tuple[Singles, Singles]:
+    """x·sigmoid(x), close to the paper's GELU, and its derivative."""
+    gate = np.reciprocal(1.0 + np.exp(-x), dtype=np.float32)
+    slope = gate * (1.0 + x * (1.0 - gate))
+    return x * gate, slope.astype(np.float32, copy=False)
+
+
+@dataclass(eq=False)
+class Model:
+    """Two towers under training: parameters, embeddings, and the gradient of a loss in them.
+
+    Features are (n, d). They are standardised, and constant ones are left out.
+    """
+
+    workload_features: Floats
+    platform_features: Floats
+    settings: TowerSettings
+    rng: np.random.Generator
+    _workloads: _Tower = field(init=False)
+    _platforms: _Tower = field(init=False)
+
+    def __post_init__(self) -> None:
+        s = self.settings
+        heads = 1 + len(s.quantiles)
+        self._workloads = _Tower(standardised(self.workload_features), heads * s.rank, s, self.rng)
+        outputs = (1 + 2 * s.types) * s.rank
+        self._platforms = _Tower(standardised(self.platform_features), outputs, s, self.rng)
+
+    @property
+    def parameters(self) -> list[Singles]:
+        """Parameters of both towers; training changes them in place."""
+        return [*self._workloads.parameters, *self._platforms.parameters]
+
+    def embeddings(self) -> Embeddings:
+        """Embeddings at the current parameters."""
+        rank = self.settings.rank
+        w = self._workloads.forward().reshape(len(self.workload_features), -1, rank)
+        p = self._platforms.forward().reshape(len(self.platform_features), -1, rank)
+        scale = np.float32(rank**-0.5)
+        return Embeddings(np.ascontiguousarray(w.swapaxes(0, 1)), scale * p.swapaxes(0, 1))
+
+    def gradient(self, runs: Observations, residual: Singles, weight: Singles) -> list[Singles]:
+        """Gradient of the weighted loss of many runs in all parameters.
+
+        Residual and weight are (n,).  The cost grows with the tables of the products.
+        """
+        at, shape = self.embeddings(), runs.shape
+        w, p, types, products = at.workload, at.platform, at.types, at.products()
+        susceptibility, rectified = products.entries(runs)
+        slope = weight * self._slopes(products.summed(runs, susceptibility, rectified) - residual)
+        alone = sum_by_cell(slope, runs.cell, shape)
+        gw = alone @ p[0]
+        gp = np.zeros_like(p)
+        gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
+        if len(runs.interfered) and types:
+            near_slope = slope.take(runs.interfered, axis=1)
+            by_run = sum_by_cell(near_slope[:, None] * rectified, runs.cell[runs.interfered], shape)
+            leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
+            through = np.einsum("hn,htn->tn", near_slope, susceptibility)
+            back = (through * leak).take(runs.neighbour[0], axis=1)
+            by_neighbour = sum_by_cell(back, runs.neighbour_cell, shape)
+            for t in range(types):
+                gw += by_run[:, t] @ p[1 + t]
+                gp[1 + t] = np.einsum("hij,hir->jr", by_run[:, t], w, optimize=True)
+                gw[0] += by_neighbour[t] @ p[1 + types + t]
+                gp[1 + types + t] = by_neighbour[t].T @ w[0]
+        return self._backward(gw.swapaxes(0, 1), gp.swapaxes(0, 1))
+
+    def batch_gradient(
+        self, runs: Observations, residual: Singles, weight: Singles
+    ) -> list[Singles]:
+        """The same as :meth:`gradient`, at a cost that grows with the runs."""
+        at = self.embeddings()
+        vectors, types, w0 = at.gather(runs), at.types, at.workload[0]
+        interfered, (row, neighbour) = runs.interfered, runs.neighbour
+        platform = runs.platform[interfered]
+        n_workloads, n_platforms = runs.shape
+        slope = weight * self._slopes(vectors.residual() - residual)
+        weighted = (slope.T[:, :, None] * vectors.platform[:, None]).reshape(len(runs), -1)
+        gw = sum_by_index(runs.workload, n_workloads, weighted).reshape(
+            n_workloads, *at.workload.shape[::2]
+        )
+        back = np.einsum("hn,hnr->nr", slope, vectors.workload)
+        gp = np.empty((n_platforms, *at.platform.shape[::2]), np.float32)
+        gp[:, 0] = sum_by_index(runs.platform, n_platforms, back)
+        through = np.einsum("mr,tmr->tm", back[interfered], vectors.susceptibility) * vectors.slope
+        for t in range(types):
+            gp[:, 1 + t] = sum_by_index(
+                platform, n_platforms, vectors.rectified[t, :, None] * back[interfered]
+            )
+            pull = through[t, row, None]
+            gp[:, 1 + types + t] = sum_by_index(platform[row], n_platforms, pull * w0[neighbour])
+            gw[:, 0] += sum_by_index(neighbour, n_workloads, pull * vectors.magnitude[t])
+        return self._backward(gw, gp)
+
+    def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:
+        """Gradients of the parameters from those of the embeddings."""
+        scale = np.float32(self.settings.rank**-0.5)
+        return [
+            *self._workloads.backward(workloads.reshape(len(workloads), -1)),
+            *self._platforms.backward(platforms.reshape(len(platforms), -1) * scale),
+        ]
+
+    def _slopes(self, error: Singles) -> Singles:
+        """Derivative of the loss of each head in the prediction, (heads, n)."""
+        width = self.settings.width
+        slopes = np.empty_like(error)
+        slopes[0] = 2.0 * error[0] if width is None else error[0] / np.hypot(error[0], width)
+        for head, quantile in enumerate(self.settings.quantiles, start=1):
+            slopes[head] = np.where(error[head] < 0, -quantile, 1.0 - quantile)
+        return slopes
+
+
+def train_towers(
+    runs: Observations,
+    residual: Floats,
+    features: tuple[Floats, Floats],
+    settings: TowerSettings,
+    *,
+    rng: np.random.Generator | int = 0,
+    check: tuple[Observations, Floats] | None = None,
+    progress: OnProgress | None = None,
+) -> Embeddings:
+    """Train the towers on the residuals (n,) of some runs: log runtimes over those of linear
+    scaling.
+
+    `rng` draws the initial parameters and the batches. `check` are validation runs and their
+    residuals: every 200 steps their mean squared error is computed, and the parameters with the
+    least one are kept (Appendix B.3 of the paper). `progress` is called with (done, total) steps.
+
+    A step over all n runs costs O(n + n_workloads·n_platforms·rank).
+    """
+    rng = generator(rng)
+    model = Model(*features, settings, rng)
+    target = residual.astype(np.float32)
+    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]
+    rate, best, kept = settings.rate, np.inf, model.embeddings()
+    alone = runs.n_neighbours == 0
+    sides = np.flatnonzero(alone), np.flatnonzero(~alone)
+    even = np.full(len(runs), 1.0 / len(runs), dtype=np.float32)
+    for step in range(settings.steps):
+        if settings.batch is None:
+            rate = _annealed(settings.rate, step, settings.steps)
+            gradient = model.gradient(runs, target, even)
+        else:
+            rows, weight = draw_batch(sides, settings.batch, settings.beside, rng)
+            gradient = model.batch_gradient(runs.some(rows), target[rows], weight)
+        pull = rate * settings.decay / (settings.decay + len(runs))
+        for p, g, (mean, size) in zip(model.parameters, gradient, moments):
+            mean *= 0.9
+            mean += 0.1 * g
+            if settings.infinity_norm:
+                np.maximum(0.999 * size, np.abs(g), out=size)
+                scaled = mean / (1 - 0.9 ** (step + 1)) / (size + 1e-8)
+            else:
+                size *= 0.99
+                size += 0.01 * g * g
+                scaled = mean / (1 - 0.9 ** (step + 1))
+                scaled /= np.sqrt(size / (1 - 0.99 ** (step + 1))) + 1e-8
+            p -= np.float32(rate) * scaled + np.float32(pull) * p
+        if check is not None and ((step + 1) % 200 == 0 or step + 1 == settings.steps):
+            now = model.embeddings()
+            error = float(np.mean((now.residual(check[0])[0] - check[1]) ** 2))
+            if error < best:
+                best, kept = error, now
+        if progress and (step + 1) % 50 == 0:
+            progress(step + 1, settings.steps)
+    return kept if check is not None else model.embeddings()
+
+
+def _annealed(rate: float, step: int, steps: int) -> float:
+    """A short rise, then half a cosine."""
+    return rate * min(1.0, (step + 1) / 20) * 0.5 * (1 + np.cos(np.pi * step / steps))
+
+
+def draw_batch(
+    sides: tuple[Indices, Indices], batch: int, beside: float, rng: np.random.Generator
+) -> tuple[Indices, Singles]:
+    """As many runs alone as beside others, and their weights, which sum to one.
+
+    Either side may be empty.  The loss of runs beside others has the weight `beside`, that of runs
+    alone 1.
+    """
+    some = [(side, w) for side, w in zip(sides, (1.0, beside)) if len(side)]
+    each = batch // len(some)
+    rows = np.concatenate([side[rng.integers(len(side), size=each)] for side, _ in some])
+    weight = np.repeat([w for _, w in some], each)
+    return rows, (weight / weight.sum()).astype(np.float32)
+
+
+def standardised(features: Floats) -> Singles:
+    """Features of mean zero and variance one; those that are constant are left out."""
+    deviation = features.std(axis=0)
+    varies = deviation > 0
+    centred = (features - features.mean(axis=0))[:, varies] / deviation[varies]
+    return centred.astype(np.float32)

@@ -1,0 +1,76 @@
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from forged import forge
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.systems.graphs.devices import device_contexts
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
+from msbgen.systems.graphs.predictor.storage import load, save
+from toy_board import GRAPHS, device_of, runs_of
+
+
+def test_a_predictor_survives_a_file(fitted, two, tmp_path, kinds):
+    fitted = deepcopy(fitted)
+    save(fitted, tmp_path / "model.nc")
+    again = load(tmp_path / "model.nc")
+    assert again.get_params() == fitted.get_params()
+    new = device_of("new", base_power=3.0)
+    for device in (*two, new):
+        requested = GRAPHS["family31"], device, device_contexts(device)[::7]
+        assert np.array_equal(again.predict(*requested), fitted.predict(*requested))
+        assert np.array_equal(again.extrapolated(*requested), fitted.extrapolated(*requested))
+    requested = GRAPHS["family31"], two[1], device_contexts(two[1])[::7]
+    for one, other in zip(again.predict_interval(*requested), fitted.predict_interval(*requested)):
+        assert np.array_equal(one, other)
+    some = runs_of(new, kinds, 20)
+    for predictor in (fitted, again):
+        predictor.adapt(some, device=new, graphs=GRAPHS)
+    requested = GRAPHS["family31"], new, [new.largest]
+    assert np.array_equal(again.predict(*requested), fitted.predict(*requested))
+    save(again, tmp_path / "adapted.nc")
+    adapted = load(tmp_path / "adapted.nc")
+    for one, other in zip(
+        adapted.predict_interval(*requested), fitted.predict_interval(*requested)
+    ):
+        assert np.array_equal(one, other)
+
+
+def test_one_without_residual_survives_too(tmp_path, kinds, profiles, device):
+    plain = GraphPredictor(residual=False)
+    plain.fit([runs_of(device, kinds, 40)], devices=[device], graphs=GRAPHS, profiles=profiles)
+    save(plain, tmp_path / "plain.nc")
+    again = load(tmp_path / "plain.nc")
+    requested = GRAPHS["family31"], device, [device.largest]
+    assert np.array_equal(again.predict(*requested), plain.predict(*requested))
+    with pytest.raises(ArgumentError, match="schedule alone"):
+        again.predict_interval(*requested)
+
+
+def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
+    with pytest.raises(ArgumentError, match="not fitted"):
+        save(GraphPredictor(), tmp_path / "model.nc")
+    save(fitted, tmp_path / "model.nc")
+    with pytest.raises(FileExistsError):
+        save(fitted, tmp_path / "model.nc")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d, s: s.pop("devices") and None, "attribute 'labels'"),
+        (lambda d, s: s["devices"][0].update(cap=-300.0), "'devices': .*cap"),
+        (lambda d, s: s["parameters"]["boosting"].update(rounds=0), "'boosting'"),
+        (lambda d, s: d.assign(kind0_clock=-d["kind0_clock"]), "'kind0_clock' holds -0.5"),
+        (lambda d, s: d.assign(kind0_clock=d["kind0_clock"][::-1]), "'kind0_clock' is another"),
+        (lambda d, s: d.assign(residual_weight=d["residual_weight"] + 5), "weight' holds"),
+        (lambda d, s: d.assign(calibration_family=d["calibration_family"] + 99), "calibration_fam"),
+    ],
+)
+def test_a_spoilt_file_is_refused_in_a_sentence(fitted, tmp_path, change, sentence):
+    path = tmp_path / "model.nc"
+    save(fitted, path)
+    forge(path, change)
+    with pytest.raises(ProfileError, match=sentence):
+        load(path)

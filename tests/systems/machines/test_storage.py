@@ -1,0 +1,99 @@
+"""Saved predictors."""
+
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+from forged import FORGED_TREES, changed, forge
+from machines import QUICK, made_runs
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.systems.machines.predictor import RelativePredictor
+from msbgen.systems.machines.storage import load, save
+
+
+@pytest.mark.parametrize(
+    ("variant", "per_machine"),
+    [
+        ({}, True),
+        ({"parts": "trees"}, True),
+        ({"parts": "kriging"}, False),
+    ],
+)
+def test_a_saved_predictor_predicts_alike_to_the_bit(tmp_path, variant, per_machine):
+    runs = made_runs(10, per_machine=per_machine)
+    new = made_runs(5, seed=9, per_machine=per_machine)
+    predictor = RelativePredictor(**QUICK, **variant).fit(runs).calibrate(runs, folds=2)
+    save(predictor, tmp_path / "m.nc")
+    again = load(tmp_path / "m.nc")
+    assert again.get_params() == predictor.get_params()
+    for source in ("old", ["odd", "new"]):
+        np.testing.assert_array_equal(again.predict(new, source), predictor.predict(new, source))
+        for got, want in zip(
+            again.predict_interval(new, source, 0.3), predictor.predict_interval(new, source, 0.3)
+        ):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.nc"
+    save(RelativePredictor(**QUICK).fit(made_runs(8)), path)
+    return path
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    return shutil.copy(model, tmp_path / "m.nc")
+
+
+@pytest.mark.parametrize(("part", "trees"), [("trees", "trees."), ("boosting", "boosting0.")])
+def test_forged_trees_are_refused(tmp_path, part, trees):
+    saved = tmp_path / "m.nc"
+    save(RelativePredictor(**QUICK, parts=part).fit(made_runs(8)), saved)
+    for name, (value, sentence) in FORGED_TREES.items():
+        copy = shutil.copy(saved, tmp_path / "copy.nc")
+        forge(copy, changed(f"{trees}{name}", value))
+        with pytest.raises(ProfileError, match=f"{trees}{name}' {sentence}"):
+            load(copy)
+    forge(saved, changed(f"{trees}left", 0, at=3))
+    with pytest.raises(ProfileError, match="leads back"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda _, labels: labels["machines"].pop(), "shape of variable"),
+        (lambda _, labels: labels.update(work="odd"), "'work' is odd"),
+        (lambda _, labels: labels.update(fields=[0, 0, 0]), "every machine once"),
+        (lambda _, labels: labels["parameters"].update(parts="none"), "'parts' of 'parameters'"),
+        (
+            lambda ds, _: ds.assign(covariance=0 * ds["covariance"] + 1),
+            "'covariance' is another matr",
+        ),
+        (changed("kriging0.0.outputs", 9), "'kriging0.0.outputs' holds 9"),
+        (changed("kriging0.0.seen.configuration", 99), "configuration' holds 99"),
+    ],
+)
+def test_forged_models_are_refused(saved, change, sentence):
+    forge(saved, change)
+    with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", ["kriging0.0.weights", "kriging0.0.middle"])
+def test_a_prediction_that_overflows_is_an_error_without_warnings(saved, name):
+    forge(saved, lambda dataset, _: dataset.assign({name: 0 * dataset[name] + 1e99}))
+    predictor = load(saved)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(MeasurementError, match=r"as (-?inf|nan)"),
+    ):
+        predictor.predict(made_runs(5, seed=9), "old")
+
+
+def test_what_is_not_fitted_is_not_saved(tmp_path):
+    with pytest.raises(ArgumentError, match="not fitted"):
+        save(RelativePredictor(), tmp_path / "m.nc")
