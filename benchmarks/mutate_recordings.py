@@ -20,7 +20,7 @@ from msbgen.sources.measure.imports import import_recordings
 from msbgen.sources.measure.manifest import Entry, Manifest, read_manifest
 from msbgen.sources.measure.readers.formats import RecordingReader
 
-FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
+FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "sources" / "measure" / "fixtures"
 # A time in the wrong unit makes more intervals than this; a day at 10 ms.
 LONG = 1e5
 OWN = ColumnMap(

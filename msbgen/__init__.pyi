@@ -1,17 +1,6 @@
 """The public names of ``msbgen`` for type checkers."""
 
-from msbgen import beside as beside
-from msbgen import bridge as bridge
-from msbgen import evaluate as evaluate
-from msbgen import graphs as graphs
-from msbgen import kernels as kernels
-from msbgen import learn as learn
-from msbgen import machines as machines
-from msbgen import measure as measure
-from msbgen import phases as phases
-from msbgen import platform as platform
-from msbgen import realtime as realtime
-from msbgen import runtimes as runtimes
+from msbgen.answers import evaluate as evaluate
 from msbgen.answers.choose.allotment import share_resources as share_resources
 from msbgen.answers.choose.context import choose_context as choose_context
 from msbgen.answers.compare.comparison import compare_profiles as compare_profiles
@@ -38,6 +27,7 @@ from msbgen.data.shipped import shipped_file as shipped_file
 from msbgen.data.store import read_profiles as read_profiles
 from msbgen.data.store import write_blocks as write_blocks
 from msbgen.data.store import write_profiles as write_profiles
+from msbgen.engine import bridge as bridge
 from msbgen.engine.bounds.calibration import Calibration as Calibration
 from msbgen.engine.bounds.model import Answer as Answer
 from msbgen.engine.bounds.model import CalibratedModel as CalibratedModel
@@ -51,3 +41,13 @@ from msbgen.engine.generate.fit import PRESETS as PRESETS
 from msbgen.engine.generate.fit import fit_profiles as fit_profiles
 from msbgen.engine.generate.model import ProfileModel as ProfileModel
 from msbgen.engine.generate.progress_distribution import ProgressSettings as ProgressSettings
+from msbgen.sources import measure as measure
+from msbgen.sources import platform as platform
+from msbgen.systems import beside as beside
+from msbgen.systems import graphs as graphs
+from msbgen.systems import kernels as kernels
+from msbgen.systems import learn as learn
+from msbgen.systems import machines as machines
+from msbgen.systems import phases as phases
+from msbgen.systems import realtime as realtime
+from msbgen.systems import runtimes as runtimes

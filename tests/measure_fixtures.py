@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-FIXTURES = Path(__file__).parent / "measure" / "fixtures"
+FIXTURES = Path(__file__).parent / "sources" / "measure" / "fixtures"
 # Small ones of every form, to be spoilt.
 RECORDINGS = [
     "perf-6.1.187/A.csv",

@@ -15,40 +15,47 @@ import msbgen
 PACKAGE = Path(msbgen.__file__).parent
 TESTS = Path(__file__).parent
 
-# Each wing, and the wings that it may import besides itself.
-SHARED = {"core", "data"}
-ENGINE = {"bridge", "trend", "faults", "generate"}
-MODELS = {"bounds", "plan", "evaluate", "compare"}
-SYSTEMS = {"beside", "realtime", "runtimes", "machines", "kernels", "graphs"}
-MAY_IMPORT = {
+# Each of the eight folders, and those that it may import besides itself.
+FOLDERS = {
     "core": set(),
     "data": {"core"},
-    # arrays only
-    "bridge": {"core"},
-    "trend": {"core"},
-    "faults": {"core", "trend"},
-    "generate": SHARED | ENGINE,
-    # on a fitted model, never on each other
-    **dict.fromkeys(MODELS, SHARED | ENGINE),
-    # plans of comparisons take the order of contexts from other plans
-    "compare": SHARED | ENGINE | {"plan"},
+    "engine": {"core", "data"},
+    "sources": {"core", "data"},
+    "answers": {"core", "data", "engine"},
     # beside the generator: they meet it through the dataset schema
-    **dict.fromkeys(("platform", "measure", "report", "learn", "phases"), SHARED),
-    **dict.fromkeys(SYSTEMS, SHARED | {"learn", "phases"}),
-    # choices meet models through their bounds, exports through the profiles
-    **dict.fromkeys(("choose", "export"), SHARED),
-    # kernels are timed by the sweep of `measure`, with a recorder of their own
-    "kernels": SHARED | {"learn", "measure"},
-    # everything of a task, its report too, is one job of a batch as of a command
-    "batch": SHARED | ENGINE | MODELS | {"report"},
-    "cli": SHARED
-    | ENGINE
-    | MODELS
-    | SYSTEMS
-    | {"batch", "choose", "export", "learn", "measure", "phases", "platform", "report"},
+    "systems": {"core", "data", "sources"},
+    "output": {"core", "data", "engine", "answers", "sources"},
+    "cli": {"core", "data", "engine", "answers", "systems", "output", "sources"},
     "__main__": {"cli"},
     "__init__": {"core"},
 }
+# Each wing of a folder, and the other wings of that folder that it may import.
+ROOMS = {
+    "engine": {
+        "bridge": set(),
+        "trend": set(),
+        "faults": {"trend"},
+        "generate": {"bridge", "trend", "faults"},
+        "bounds": {"generate", "trend"},
+    },
+    "sources": {"measure": set(), "platform": set()},
+    # plans of comparisons take the order of contexts from other plans
+    "answers": {"plan": set(), "evaluate": set(), "compare": {"plan"}, "choose": set()},
+    # systems never import each other
+    "systems": {
+        "learn": set(),
+        "phases": set(),
+        "beside": set(),
+        "realtime": {"phases"},
+        "runtimes": {"learn"},
+        "machines": {"learn"},
+        "kernels": {"learn"},
+        "graphs": {"learn", "phases"},
+    },
+    # the report of a task is one job of a batch as of a command
+    "output": {"report": set(), "export": set(), "batch": {"report"}},
+}
+SYSTEMS = ROOMS["systems"].keys() - {"learn", "phases"}
 # Files of netCDF are touched here only.
 NETCDF = {"msbgen.data.store", "msbgen.data.hdf5"}
 # These know arrays only; labels are put on and taken off above them.
@@ -82,9 +89,15 @@ def imports(path):
     return frozenset(names)
 
 
-def wing(module):
-    """``msbgen.engine.trend.fit`` -> ``trend``; a module on the ground floor is its own wing."""
+def folder(module):
+    """``msbgen.engine.trend.fit`` -> ``engine``; a module on the ground floor is its own folder."""
     return module.split(".")[1]
+
+
+def wing(module):
+    """``msbgen.engine.trend.fit`` -> ``trend``, ``msbgen.data.check`` -> ``data``."""
+    parts = module.split(".")
+    return parts[2] if parts[1] in ROOMS and len(parts) > 2 else parts[1]
 
 
 def graph():
@@ -93,17 +106,22 @@ def graph():
     return {name: imports(path) & files.keys() - {name, "msbgen"} for name, path in files.items()}
 
 
-def test_wings_import_only_what_they_may():
+def test_folders_and_wings_import_only_what_they_may():
     for module, path in FILES.items():
-        assert wing(module) in MAY_IMPORT, f"{module} has no place in the house: give it one here"
-        allowed = MAY_IMPORT[wing(module)] | {wing(module)}
+        here = folder(module)
+        assert here in FOLDERS, f"{module} has no place in the house: give it one here"
+        if here in ROOMS and module != f"msbgen.{here}.__init__":
+            assert wing(module) in ROOMS[here], f"{module} has no room: give it one here"
         for name in imports(path):
-            parts = name.split(".")
-            if parts[0] == "msbgen" and len(parts) > 1:
-                assert parts[1] in allowed, f"{module} imports {name}"
-            if parts[0] in ("xarray", "netCDF4"):
+            if name.startswith("msbgen.") and name.split(".")[1] + ".__init__" != module:
+                there = folder(name)
+                assert there in FOLDERS[here] | {here}, f"{module} imports {name}"
+                if there == here and here in ROOMS and wing(name) != wing(module):
+                    assert wing(name) in ROOMS[here][wing(module)], f"{module} imports {name}"
+            library = name.split(".")[0]
+            if library in ("xarray", "netCDF4"):
                 assert wing(module) not in ARRAYS_ONLY, f"{module} knows arrays only"
-            if parts[0] == "netCDF4":
+            if library == "netCDF4":
                 assert module in NETCDF, f"{module} touches a netCDF file"
 
 
@@ -127,7 +145,7 @@ def test_verbs_know_options_and_options_know_no_verb():
 
 
 def test_no_modules_import_each_other_in_a_circle_and_floors_are_few():
-    """Modules of one wing may import each other, but one way only; wings make eight floors."""
+    """Modules of one wing may import each other, but one way only; wings make few floors."""
     modules = graph()
     assert len(list(TopologicalSorter(modules).static_order())) == len(modules)  # or CycleError
     wings: dict[str, set[str]] = {}
@@ -196,8 +214,10 @@ ADDRESSED = SYSTEMS | {"choose", "compare", "export", "measure", "platform", "re
 
 
 def test_a_wing_that_users_address_has_a_page():
-    for name in ADDRESSED & {wing(module) for module in FILES}:
-        assert (PACKAGE / name / "README.md").is_file(), f"{name} has no page of its own"
+    for place, wings in ROOMS.items():
+        for name in ADDRESSED & wings.keys():
+            page = PACKAGE / place / name / "README.md"
+            assert page.is_file(), f"{name} has no page of its own"
 
 
 def nodes(kind):

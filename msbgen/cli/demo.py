@@ -138,8 +138,8 @@ def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Datas
     """Replay a program in planned contexts, and in random others to score against."""
     import numpy as np
 
-    from msbgen import platform
     from msbgen.answers.plan.plan import plan_contexts
+    from msbgen.sources import platform
 
     levels = platform.PlatformConfig().levels
     measured, every = plan_contexts(levels, PLANNED).contexts, shared.contexts("all", levels)

@@ -68,9 +68,9 @@ def run_replay(options: argparse.Namespace) -> None:
         return
     shared.refuse_unused(options, "loop channel", "is for --beside, streams of other programs")
 
-    from msbgen import platform
     from msbgen.core.words import number_of
     from msbgen.data import store
+    from msbgen.sources import platform
     from msbgen.sources.platform.config import exact_contexts
 
     trace = platform.read_trace(options.trace)
@@ -97,11 +97,11 @@ def _replay_beside(options: argparse.Namespace) -> None:
     if options.onto:
         raise UsageError("--with is for programs alone; leave it out, or leave out --beside.")
 
-    from msbgen import platform
     from msbgen.core.words import number_of
     from msbgen.data import store
     from msbgen.data.build import join_profiles
     from msbgen.data.sharing import CHANNELS, shared_by_all
+    from msbgen.sources import platform
     from msbgen.sources.platform.config import exact_contexts
 
     streams = [platform.read_stream(path) for path in (options.trace, *options.beside)]
@@ -136,8 +136,8 @@ def _runs_of(
     """Runs of each context, by --runs or else the table of contexts; and which replace old runs."""
     import numpy as np
 
-    from msbgen import platform
     from msbgen.data import tables
+    from msbgen.sources import platform
 
     runs, again = np.full(len(contexts), options.runs or _RUNS), np.zeros(len(contexts), dtype=bool)
     file = shared.file_of_contexts(options.contexts)
@@ -160,8 +160,8 @@ def _joined(
     first: xr.Dataset, new: xr.Dataset, again: NDArray[np.float64], options: argparse.Namespace
 ) -> xr.Dataset:
     """Merge earlier and new runs; contexts `again` keep the new runs only."""
-    from msbgen import platform
     from msbgen.data import merge, schema
+    from msbgen.sources import platform
 
     source = str(options.onto)
     tasks = [str(part.attrs.get("task", "")) for part in (first, new)]
@@ -189,7 +189,7 @@ def run_record(options: argparse.Namespace) -> None:
         raise UsageError("no command to record; write it after '--'.")
     shared.check_files([options.stdin], [options.out, options.stream], force=options.force)
 
-    from msbgen import platform
+    from msbgen.sources import platform
 
     trace = platform.record_trace(
         command,

@@ -16,20 +16,22 @@ def public_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package (PEP 562).
 
-    `modules` lists public names by the module, relative to the package, that defines them.
+    `modules` lists public names by the module, relative to the package, that defines them, and
+    `subpackages` those that are addressed by their last name, in whichever folder they lie.
     """
     home = {name: module for module, names in modules.items() for name in names}
+    namespaces = {path.rpartition(".")[2]: path for path in subpackages}
 
     def get(name: str) -> object:
-        if name in subpackages:
-            return import_module(f"{package}.{name}")
+        if name in namespaces:
+            return import_module(f"{package}.{namespaces[name]}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{home[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    names = sorted([*home, *subpackages])
+    names = sorted([*home, *namespaces])
     return get, lambda: sorted({*vars(sys.modules[package]), *names}), names
 
 

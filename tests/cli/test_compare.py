@@ -18,7 +18,7 @@ from msbgen.data.store import write_profiles
 from pages import ROOT, blocks
 from worked import worked
 
-PAGE = ROOT / "msbgen" / "compare" / "README.md"
+PAGE = ROOT / "msbgen" / "answers" / "compare" / "README.md"
 
 
 def slower(dataset, factor):

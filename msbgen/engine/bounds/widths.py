@@ -193,8 +193,9 @@ class Widths:
 
 @dataclass(frozen=True, eq=False)
 class DurationWidths:
-    """Widths of durations that no counter explains: deviations of :mod:`msbgen.engine.trend.durations`.
+    """Widths of durations that no counter explains.
 
+    They are the deviations of :mod:`msbgen.engine.trend.durations`.
     A context left out at an end of its range is extrapolated.  The deviation is larger there, so
     that such errors do not widen the bounds between the levels.
     """

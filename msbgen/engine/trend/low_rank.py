@@ -101,7 +101,7 @@ class LowRankProcess:
         self._lock, self._factors = Lock(), dict[tuple[float, ...], Factor]()
 
     def predict(self, z: Floats, coefficients: Floats, lengths: Floats, nugget: Floats) -> Floats:
-        """See :class:`msbgen.engine.trend.smooth.Smoother`; only pivots have coefficients other than 0."""
+        """See :class:`.smooth.Smoother`; only pivots have coefficients other than 0."""
         out = np.empty((len(coefficients), len(z), coefficients.shape[2]))
         for values, one, scales in zip(out, coefficients, lengths):
             pivots = np.flatnonzero(one.any(axis=1))

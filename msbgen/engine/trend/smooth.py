@@ -57,7 +57,7 @@ class Smoother(Protocol):
 
 
 class GaussianProcess:
-    """The posterior mean under the prior of :mod:`msbgen.engine.trend.covariance`, at points (n, m).
+    """The posterior mean, at points (n, m), under the prior of :mod:`.covariance`.
 
     O(n³) a fit where all columns have the same noise, else O(n³) a column, in threads.
     """

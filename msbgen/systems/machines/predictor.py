@@ -2,12 +2,12 @@
 
 Log times are the weighted mean of three parts, of which kriging has the largest weight:
 
-- *Boosting* (:mod:`~msbgen.systems.learn.boosting`) predicts the log ratio of the times on two machines,
-  for each pair.  The time on the source is a feature, as such and per instruction.
-- *Kriging* (:mod:`~msbgen.systems.machines.kriging`) predicts the same ratios from similar programs and
-  configurations.  Outside the range of known work, the prediction of boosting replaces it.
-- *Randomised trees* (:mod:`~msbgen.systems.learn.randomised`) predict log time per instruction on all
-  machines from the counters alone.  Their residuals are jointly Gaussian over machines
+- *Boosting* (:mod:`~msbgen.systems.learn.boosting`) predicts the log ratio of the times on two
+  machines, for each pair.  The time on the source is a feature, as such and per instruction.
+- *Kriging* (:mod:`~msbgen.systems.machines.kriging`) predicts the same ratios from similar programs
+  and configurations.  Outside the range of known work, the prediction of boosting replaces it.
+- *Randomised trees* (:mod:`~msbgen.systems.learn.randomised`) predict log time per instruction on
+  all machines from the counters alone.  Their residuals are jointly Gaussian over machines
   (:mod:`~msbgen.systems.learn.gaussian`), and are conditioned on the machines measured.
 
 Intervals are conformal, for each pair of machines: quantiles of the errors of left-out programs,
@@ -72,7 +72,7 @@ class RelativePredictor(Parameters):
     Examples
     --------
     >>> import numpy as np
-    >>> from msbgen import machines
+    >>> from msbgen.systems import machines
     >>> rng = np.random.default_rng(0)
     >>> work, loads = np.exp(rng.normal(10, 2, 60)), rng.random(60)
     >>> time = np.stack([1e-6 * work, 1e-6 * work * (0.3 + loads)], axis=1)  # [s]

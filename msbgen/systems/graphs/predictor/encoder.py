@@ -84,7 +84,7 @@ class GraphEncoder:
         return np.repeat(np.arange(len(clusters)), [c.cores for c in clusters])
 
     def batch(self, row: boards.Indices, temperature: float, *, telemetry: bool = True) -> Batch:
-        """Encode the graph in one context, a row of :meth:`~msbgen.systems.graphs.boards.Board.rows`.
+        """Encode the graph in one context, a row of :meth:`.boards.Board.rows`.
 
         Without telemetry, cores do not have the temperature at the start [°C] as a feature.
         """

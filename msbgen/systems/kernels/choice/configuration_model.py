@@ -377,7 +377,7 @@ class ConfigurationModel(Parameters):
         return mean[:size], 0.5 * (covariance + covariance.T)
 
     def posterior(self, time: Floats, power: Floats) -> ProgramPosterior:
-        """:meth:`condition` as a :class:`~msbgen.systems.kernels.choice.posterior.ProgramPosterior`."""
+        """:meth:`condition` as a :class:`.posterior.ProgramPosterior`."""
         return ProgramPosterior(*self.condition(time, power))
 
     def predict(

@@ -34,6 +34,8 @@ _LEAST_SIDE, _MOST_SIDE, _MOST_BATCH = 32, 4096, 4096
 _MOST_THREADS = 4096
 # Period of a quota [s], and periods that a timing lasts under one.
 _PERIOD, _PERIODS = 0.002, 5
+# What a session runs.
+_SESSION = "msbgen.systems.kernels.measure.session"
 # The allocator keeps its memory, so that kernels fault no pages; nor does a network after its first
 # passes.
 _ALLOCATOR = {
@@ -107,7 +109,7 @@ class Campaign:
             )
         available = sorted(os.sched_getaffinity(0))
         return Spec(
-            command=(sys.executable, "-m", "msbgen.systems.kernels.measure.session", self.to_json()),
+            command=(sys.executable, "-m", _SESSION, self.to_json()),
             resources=tuple(resources), task="kernels", folder=self.folder,
             environment={**_ALLOCATOR, **_path()}, interval=_PERIOD, runs=self.sessions, warmups=0,
             retries=self.retries, seed=self.seed,

@@ -10,7 +10,7 @@ from msbgen.systems.kernels.measure.torch_import import load_torch
 
 
 class Network:
-    """A network of :data:`~msbgen.systems.kernels.measure.architectures.ARCHITECTURES` to call with images.
+    """A network of :data:`.architectures.ARCHITECTURES` to call with images.
 
     On the device ``meta`` it computes shapes alone.
     """

@@ -150,7 +150,7 @@ class KernelPredictor(Parameters):
         for kind in unknown_kinds(runs):
             _log.warning(
                 "the operations of kind '%s' are unknown: kernels are compared by the product of "
-                "their parameters; use a kind of msbgen/systems/kernels/README.md with all its parameters.",
+                "their parameters; use a kind of the page of kernels with all its parameters.",
                 kind,
             )
         self._fit(runs, progress)

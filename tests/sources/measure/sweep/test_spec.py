@@ -38,7 +38,7 @@ def test_the_shortest_spec_has_defaults_for_the_rest(write, tmp_path):
 
 
 def test_the_spec_of_the_page_is_one(write):
-    page = Path(msbgen.__file__).parent / "measure" / "README.md"
+    page = Path(msbgen.__file__).parent / "sources" / "measure" / "README.md"
     (text,) = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)[:1]
     spec = read_spec(write(text))
     assert spec.resources[0].by == "quota"
