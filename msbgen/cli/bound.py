@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         with Progress("calibrating") as step, shared.errors_from(options.measured.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(options.measured.name):
-        rate = calibrated.supported_rate(options.miscoverage)
+        rate = calibrated.supported_rate(contexts, options.miscoverage)
         bounds = calibrated.bounds(contexts, rate)
     if options.model:
         calibrated.for_choices().save(options.model, overwrite=options.force)

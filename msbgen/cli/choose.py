@@ -247,7 +247,7 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
         with Progress("calibrating") as step, shared.errors_from(path.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
     with shared.errors_from(path.name):
-        rate = calibrated.supported_rate(options.miscoverage)
+        rate = calibrated.supported_rate(contexts, options.miscoverage)
         bounds = calibrated.bounds(contexts, rate, chosen=True)
     found = same_contexts(contexts, context_table(measured)) >= 0
     return bounds.assign(measured=array_variable("context", found))

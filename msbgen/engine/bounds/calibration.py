@@ -98,8 +98,8 @@ class Calibration:
         groups_needed(miscoverage)  # an error for what is no rate
         held, query = self.held_out, numbers_of(contexts, "contexts")
         measured = held.measured(query)
-        of_runs, suffices = self._once(self._find_bounds_of_runs, miscoverage)
-        of_runs, suffices = of_runs[measured], suffices[measured] & (measured >= 0)
+        of_runs = self._once(self._find_bounds_of_runs, miscoverage)[0][measured]
+        suffices = self.by_runs(query, miscoverage)
         if suffices.all():
             log_times = [held.query(block).log_time for block in _blocks(query)]
             return np.exp(np.concatenate(log_times)), of_runs
@@ -117,6 +117,12 @@ class Calibration:
         bound = np.exp(np.minimum(centre + offset * width, _MOST_LOG))
         bound = np.where(measured >= 0, np.maximum(bound, of_runs), bound)
         return np.exp(log_time), np.where(suffices, of_runs, bound)
+
+    def by_runs(self, contexts: ArrayLike, miscoverage: float) -> NDArray[np.bool_]:
+        """Contexts whose own runs, or repeated runs elsewhere, suffice for their bound, (q,)."""
+        measured = self.held_out.measured(numbers_of(contexts, "contexts"))
+        suffices = self._once(self._find_bounds_of_runs, miscoverage)[1]
+        return suffices[measured] & (measured >= 0)
 
     def _find_bounds_of_runs(self, miscoverage: float) -> tuple[Floats, NDArray[np.bool_]]:
         """Bounds by the runs of each known context [s], and whether they suffice, (n_known,) each.

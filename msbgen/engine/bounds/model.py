@@ -199,9 +199,15 @@ class CalibratedModel(ProfileModel):
         """Contexts whose bounds are guesses (:meth:`Calibration.beyond`), (n_query,)."""
         return self.calibration.beyond(self.columns(contexts))
 
-    def supported_rate(self, miscoverage: float) -> float:
-        """`miscoverage`, or with a warning the smallest larger rate that the contexts support."""
+    def supported_rate(self, contexts: ArrayLike, miscoverage: float) -> float:
+        """`miscoverage`, or with a warning the smallest larger rate that bounds there support.
+
+        All measured contexts support a rate together; the runs of a measured context may support a
+        smaller one there.  `contexts` as :meth:`duration_bound`.
+        """
         held = self.calibration.held_out
+        if self.calibration.by_runs(self.columns(contexts), miscoverage).all():
+            return miscoverage
         n, unit = held.n_contexts, "contexts with a complete run"
         if n == 0:
             n, unit = len(held.duration), "complete runs of the context"

@@ -35,8 +35,9 @@ _BRACKETING = "bracketing"
 def bound(job: Job) -> StepResult:
     """Bounds of the task's contexts, ``bounds.nc``."""
     calibrated = calibrate_model(job.model(), job.measured())
-    rate = calibrated.supported_rate(job.task.settings.miscoverage)
-    bounds = calibrated.bounds(job.contexts(), rate)
+    contexts = job.contexts()
+    rate = calibrated.supported_rate(contexts, job.task.settings.miscoverage)
+    bounds = calibrated.bounds(contexts, rate)
     save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
     return StepResult(["bounds.nc"])
 

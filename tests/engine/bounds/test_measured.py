@@ -65,11 +65,20 @@ def test_a_setting_with_enough_runs_is_bounded_by_their_quantile():
     assert model.duration_bound([[4.0]], 0.05).item() == runs[23]  # rank ⌈25 · 0.95⌉
     assert model.duration_bound([[4.0]], 0.2).item() == runs[19]
     assert model.bounds([[4.0]], 0.2)["beyond"].item() == 0
-    assert model.supported_rate(0.01) == pytest.approx(1 / 25)
+    assert model.supported_rate([[4.0]], 0.01) == pytest.approx(1 / 25)
     with pytest.raises(MeasurementError, match="take 2 or more"):
         model.duration_bound([[8.0]], 0.2)
     with pytest.raises(MeasurementError, match="at least 99 runs of the context"):
         model.duration_bound([[4.0]], 0.01)
+
+
+def test_many_runs_of_two_settings_support_a_rate_there_only():
+    runs = np.sort(np.random.default_rng(0).gamma(2.0, size=(2, 24)) + 1.0)
+    model = calibrated(table([4, 8], runs))
+    rate = model.supported_rate([[4.0], [8.0]], 0.05)
+    assert rate == 0.05
+    assert (model.duration_bound([[4.0], [8.0]], rate) == runs[:, 23]).all()
+    assert model.supported_rate([[4.0], [6.0]], 0.05) == pytest.approx(1 / 3, abs=1e-3)
 
 
 def test_a_saved_model_of_one_setting_bounds_it(tmp_path):
