@@ -56,7 +56,7 @@ class ContextGroup:
 
     members: tuple[int, ...]
     resource: int = -1  # -1: all contexts
-    level: float = np.nan  # the group is below it, or at and above it
+    level: float | None = None  # the group is below it, or at and above it
     below: bool = False
 
 
