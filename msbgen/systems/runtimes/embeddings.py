@@ -38,7 +38,8 @@ _DENSE = 4
 class Products:
     """Matrices (…, n_workloads, n_platforms) from whose entries residuals are computed.
 
-    `alone` has a matrix for each head, `magnitude` one for each type, `susceptibility` both.
+    `alone` has a matrix for each head, `magnitude` one for each type, `susceptibility` both; the
+    first axis may be that of several pairs of towers.
     """
 
     alone: Singles
@@ -46,26 +47,27 @@ class Products:
     magnitude: Singles
 
     def residual(self, runs: Observations) -> Singles:
-        """Log residual of each run, (heads, n)."""
+        """Log residual of each run, (…, heads, n)."""
         return self.summed(runs, *self.entries(runs))
 
     def entries(self, runs: Observations) -> tuple[Singles, Singles]:
-        """Susceptibilities (heads, types, m) and rectified magnitudes (types, m) of the m runs
-        that have neighbours."""
+        """Susceptibilities (…, heads, types, m) and rectified magnitudes (…, types, m) of the m
+        runs that have neighbours."""
         return gather_cells(self.susceptibility, runs.cell[runs.interfered]), self.rectified(runs)
 
     def summed(self, runs: Observations, susceptibility: Singles, rectified: Singles) -> Singles:
-        """Log residual of each run, (heads, n), from :meth:`entries`."""
+        """Log residual of each run, (…, heads, n), from :meth:`entries`."""
         total = gather_cells(self.alone, runs.cell)
         if susceptibility.size:
-            total[:, runs.interfered] += np.einsum("htn,tn->hn", susceptibility, rectified)
+            total[..., runs.interfered] += np.einsum(
+                "...htn,...tn->...hn", susceptibility, rectified
+            )
         return total
 
     def rectified(self, runs: Observations) -> Singles:
-        """Rectified sum of the neighbours' magnitudes, (types, m), of runs that have some."""
-        summed, n = gather_cells(self.magnitude, runs.neighbour_cell), len(runs.interfered)
-        if summed.shape[1] > n:
-            summed = sum_by_index(runs.neighbour[0], n, summed.T).T
+        """Rectified sum of the neighbours' magnitudes, (…, types, m), of runs that have some."""
+        summed = gather_cells(self.magnitude, runs.neighbour_cell)
+        summed = _sum_neighbours(summed, runs)
         return np.maximum(summed, np.float32(LEAK) * summed)
 
 
@@ -115,16 +117,12 @@ class Embeddings:
         return self.gather(runs).residual()
 
     def products(self) -> Products:
-        """Matrices of one pair of towers."""
-        types, shape = self.types, (self.workload.shape[1], self.platform.shape[1])
-        alone, *susceptibility = (self.workload @ p.T for p in self.platform[: 1 + types])
-        magnitudes = [self.workload[0] @ p.T for p in self.platform[1 + types :]]
+        """Matrices of every pair of towers."""
+        types, transposed = self.types, self.platform.swapaxes(-1, -2)
         return Products(
-            alone,
-            np.stack(susceptibility, axis=1)
-            if susceptibility
-            else np.empty((len(alone), 0, *shape), np.float32),
-            np.stack(magnitudes) if magnitudes else np.empty((0, *shape), np.float32),
+            self.workload @ transposed[..., :1, :, :],
+            self.workload[..., None, :, :] @ transposed[..., None, 1 : 1 + types, :, :],
+            self.workload[..., :1, :, :] @ transposed[..., 1 + types :, :, :],
         )
 
     def gather(self, runs: Observations) -> Gathered:
@@ -138,9 +136,7 @@ class Embeddings:
         magnitudes = np.einsum(
             "...qr,...tqr->...tq", self.workload[..., 0, neighbour, :], magnitude
         )
-        if len(row) > len(interfered):
-            flat = sum_by_index(row, len(interfered), magnitudes.reshape(-1, len(row)).T).T
-            magnitudes = flat.reshape(*magnitudes.shape[:-1], len(interfered))
+        magnitudes = _sum_neighbours(magnitudes, runs)
         slope = np.where(magnitudes > 0, np.float32(1.0), np.float32(LEAK))
         rectified = slope * magnitudes
         if len(interfered):
@@ -153,6 +149,15 @@ class Embeddings:
 def use_products(runs: int, shape: tuple[int, int]) -> bool:
     """Whether matrices are faster than vectors for so many runs."""
     return _DENSE * runs > shape[0] * shape[1]
+
+
+def _sum_neighbours(values: Singles, runs: Observations) -> Singles:
+    """Sums (…, m) over the neighbours (…, neighbours) of each of the m runs that have some."""
+    row, n = runs.neighbour[0], len(runs.interfered)
+    if len(row) == n:
+        return values
+    flat = sum_by_index(row, n, values.reshape(-1, len(row)).T).T
+    return flat.reshape(*values.shape[:-1], n)
 
 
 def gather_cells(matrices: Singles, cell: Indices) -> Singles:

@@ -1,6 +1,6 @@
 """Fit a predictor to a dataset of runtimes, and calibrate its bounds.
 
-Cells (a workload on a platform) are left out in turn, an eighth at a time, and predicted by fits to
+Cells (a workload on a platform) are left out in turn, a fifth at a time, and predicted by fits to
 the others.  Their errors calibrate the bounds of a last fit to all cells (cross-conformal
 prediction, Vovk 2015): its predictions know more cells, so that bounds are slightly wide.  In a
 large table an eighth of the cells is enough: it is left out of the only fit (split conformal
@@ -23,8 +23,10 @@ from msbgen.systems.runtimes.predictor import RuntimePredictor
 from msbgen.systems.runtimes.scaling import check_connected
 from msbgen.systems.runtimes.splits import cells_of, removable
 
-# Folds of cells, and the cells of one fold that are enough: they support a miscoverage of 1 %.
-_FOLDS, _ENOUGH = 8, 99
+# Folds of the cells of a small table, each left out of a fit, and of a large one, one left out.
+_FOLDS, _FOLDS_OF_LARGE = 5, 8
+# Left-out cells that are enough: they support a miscoverage of 1 %.
+_ENOUGH = 99
 
 
 @checks_arguments
@@ -39,7 +41,7 @@ def fit(
     """Predictor fitted to the observations, with bounds calibrated by left-out cells.
 
     Repeats of a cell stay together and count once.  A table of 792 cells or more is fitted once,
-    without an eighth of them; a smaller one is fitted nine times.
+    without an eighth of them; a smaller one is fitted six times.
 
     Parameters
     ----------
@@ -87,10 +89,10 @@ def fit(
     seed = int(fit_rng.integers(2**31))
     cell = cells_of(runs)
     n_cells = len(np.unique(cell))
-    n_folds = min(_FOLDS, n_cells)
+    enough = n_cells >= _FOLDS_OF_LARGE * _ENOUGH
+    n_folds = _FOLDS_OF_LARGE if enough else min(_FOLDS, n_cells)
     fold = group_folds(cell, n_folds, fold_rng) if n_folds > 1 else np.zeros(len(runs), np.int64)
     parts = [held for k in range(n_folds) if (held := removable(runs, fold == k)).any()]
-    enough = n_cells >= _FOLDS * _ENOUGH
     parts = parts[:1] if enough else parts
     n_fits = len(parts) + (not enough)
 

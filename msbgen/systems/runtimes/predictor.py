@@ -50,6 +50,8 @@ PAPER = TowerSettings(
 )  # fmt: skip
 # Cells of a workload or platform below which a prediction counts as extrapolated.
 _FEW = 3
+# Cells of a table in whose fit calls cost more than arithmetic.
+_SMALL = 4096
 # Runs that are predicted at a time.
 _PART = 1 << 16
 
@@ -185,29 +187,7 @@ class RuntimePredictor(Parameters):
             np.bincount(platform, minlength=observed.shape[1]),
         )
         self.most_neighbours_ = int(observed.n_neighbours.max())
-        members = range(1 if self.preset == "paper" else self.members)
-        done, ended = [0] * len(members), Event()
-
-        def train(m: int) -> Embeddings:
-            def step(steps: int, total: int) -> None:
-                if ended.is_set():
-                    raise KeyboardInterrupt
-                done[m] = steps
-                if progress:
-                    progress(sum(done), total * len(members))
-
-            return self._member(observed, residual, settings, m, step)
-
-        with ThreadPoolExecutor(min(available_cores(), len(members))) as pool:
-            try:
-                trained = list(pool.map(train, members))
-            except BaseException:
-                ended.set()  # stops the training of the others
-                raise
-        self.members_ = Embeddings(
-            np.stack([made.workload for made in trained]),
-            np.stack([made.platform for made in trained]),
-        )
+        self.members_ = self._train(observed, residual, settings, progress)
         self._complete(observed, residual)
         self.pools_: dict[int, CalibrationPool] = {}
         return self
@@ -239,25 +219,59 @@ class RuntimePredictor(Parameters):
         rest = residual - fitted - correction
         self.spread_ = fit_spread(observed, rest, towers[0].std(axis=0), correction, self.features_)
 
-    def _member(
+    def _train(
         self,
         observed: Observations,
         residual: Floats,
         settings: TowerSettings,
-        m: int,
+        progress: OnProgress | None,
+    ) -> Embeddings:
+        """All members: together where the table is small, else side by side on all cores."""
+        members = list(range(1 if self.preset == "paper" else self.members))
+        small = observed.shape[0] * observed.shape[1] <= _SMALL and settings.batch is None
+        groups = [members] if small else [[m] for m in members]
+        done, ended = [0] * len(groups), Event()
+
+        def train(k: int) -> Embeddings:
+            def step(steps: int, total: int) -> None:
+                if ended.is_set():
+                    raise KeyboardInterrupt
+                done[k] = steps
+                if progress:
+                    progress(sum(done), total * len(groups))
+
+            return self._members_of(observed, residual, settings, groups[k], step)
+
+        with ThreadPoolExecutor(min(available_cores(), len(groups))) as pool:
+            try:
+                trained = list(pool.map(train, range(len(groups))))
+            except BaseException:
+                ended.set()  # stops the training of the others
+                raise
+        return Embeddings(
+            np.concatenate([made.workload for made in trained]),
+            np.concatenate([made.platform for made in trained]),
+        )
+
+    def _members_of(
+        self,
+        observed: Observations,
+        residual: Floats,
+        settings: TowerSettings,
+        members: list[int],
         progress: OnProgress,
     ) -> Embeddings:
-        seed = np.random.SeedSequence([0, self.random_state, m])
-        rng = np.random.default_rng(seed)
+        seeds = [np.random.SeedSequence([0, self.random_state, m]) for m in members]
+        rngs = [np.random.default_rng(seed) for seed in seeds]
         if self.preset != "paper":
             return train_towers(
-                observed, residual, self.features_, settings, rng=rng, progress=progress
+                observed, residual, self.features_, settings, rngs, progress=progress
             )
         # a tenth of the runs chooses the step whose parameters are kept, as in the paper
-        validation = rng.random(len(observed)) < 0.1
+        validation = rngs[0].random(len(observed)) < 0.1
         check = (observed.some(validation), residual[validation]) if validation.any() else None
         return train_towers(
-            observed.some(~validation), residual[~validation], self.features_, settings, rng=rng,
+            observed.some(~validation), residual[~validation], self.features_, settings, rngs,
             check=check, progress=progress,
         )  # fmt: skip
 

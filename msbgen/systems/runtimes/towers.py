@@ -6,13 +6,14 @@ weights, to its embedding.  Another does so for platforms
 so that a step over all runs costs little more than one over a batch.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arguments import checks_fields
-from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
 from msbgen.systems.runtimes.embeddings import (
@@ -93,28 +94,40 @@ class TowerSettings:
 
 
 class _Tower:
-    """A network of two hidden layers over features and learned features, with its gradient."""
+    """A network of two hidden layers over features and learned features, with its gradient.
 
-    def __init__(self, features: Singles, outputs: int, settings: TowerSettings, rng) -> None:
+    There are several of them with other weights, along the first axis of all arrays.
+    """
+
+    def __init__(
+        self,
+        features: Singles,
+        outputs: int,
+        settings: TowerSettings,
+        rngs: Sequence[np.random.Generator],
+    ) -> None:
         n, d = features.shape
         hidden, learned = settings.hidden, settings.learned
 
-        def weights(rows: int, columns: int) -> Singles:
+        def weights(rng: np.random.Generator, rows: int, columns: int) -> Singles:
             drawn = rng.standard_normal((rows, columns)) / np.sqrt(max(rows, 1))
             return drawn.astype(np.float32)
 
-        self._features, self._learned = features, learned
-        self.parameters: list[Singles] = [
-            rng.standard_normal((n, learned)).astype(np.float32),
-            weights(d + learned, hidden), np.zeros(hidden, np.float32),
-            weights(hidden, hidden), np.zeros(hidden, np.float32),
-            weights(hidden, outputs), np.zeros(outputs, np.float32),
-        ]  # fmt: skip
+        def drawn(rng: np.random.Generator) -> list[Singles]:
+            return [
+                rng.standard_normal((n, learned)).astype(np.float32),
+                weights(rng, d + learned, hidden), np.zeros((1, hidden), np.float32),
+                weights(rng, hidden, hidden), np.zeros((1, hidden), np.float32),
+                weights(rng, hidden, outputs), np.zeros((1, outputs), np.float32),
+            ]  # fmt: skip
+
+        self._features = np.broadcast_to(features, (len(rngs), n, d))
+        self.parameters = [np.stack(several) for several in zip(*map(drawn, rngs))]
 
     def forward(self) -> Singles:
-        """Outputs (n, outputs); stores the activations for :meth:`backward`."""
+        """Outputs (members, n, outputs); stores the activations for :meth:`backward`."""
         learned, first, b1, second, b2, last, b3 = self.parameters
-        self._x = np.concatenate([self._features, learned], axis=1)
+        self._x = np.concatenate([self._features, learned], axis=2)
         self._h1, self._slope1 = _gated(self._x @ first + b1)
         self._h2, self._slope2 = _gated(self._h1 @ second + b2)
         return self._h2 @ last + b3
@@ -122,14 +135,14 @@ class _Tower:
     def backward(self, gradient: Singles) -> list[Singles]:
         """Gradients of the parameters from that of the outputs."""
         _, first, _, second, _, last, _ = self.parameters
-        g2 = (gradient @ last.T) * self._slope2
-        g1 = (g2 @ second.T) * self._slope1
-        learned = (g1 @ first.T)[:, self._x.shape[1] - self._learned :]
+        g2 = (gradient @ last.swapaxes(1, 2)) * self._slope2
+        g1 = (g2 @ second.swapaxes(1, 2)) * self._slope1
+        learned = g1 @ first[:, self._features.shape[2] :].swapaxes(1, 2)
         return [
             learned,
-            self._x.T @ g1, g1.sum(axis=0),
-            self._h1.T @ g2, g2.sum(axis=0),
-            self._h2.T @ gradient, gradient.sum(axis=0),
+            self._x.swapaxes(1, 2) @ g1, g1.sum(axis=1, keepdims=True),
+            self._h1.swapaxes(1, 2) @ g2, g2.sum(axis=1, keepdims=True),
+            self._h2.swapaxes(1, 2) @ gradient, gradient.sum(axis=1, keepdims=True),
         ]  # fmt: skip
 
 
@@ -142,37 +155,39 @@ def _gated(x: Singles) -> tuple[Singles, Singles]:
 
 @dataclass(eq=False)
 class Model:
-    """Two towers under training: parameters, embeddings, and the gradient of a loss in them.
+    """Pairs of towers under training: parameters, embeddings, and the gradient of a loss in them.
 
-    Features are (n, d). They are standardised, and constant ones are left out.
+    There is a pair (member) for each generator, along the first axis of all arrays: small tables
+    cost little more with several of them.  Features are (n, d). They are standardised, and
+    constant ones are left out.
     """
 
     workload_features: Floats
     platform_features: Floats
     settings: TowerSettings
-    rng: np.random.Generator
+    rngs: Sequence[np.random.Generator]
     _workloads: _Tower = field(init=False)
     _platforms: _Tower = field(init=False)
 
     def __post_init__(self) -> None:
-        s = self.settings
+        s, rngs = self.settings, self.rngs
         heads = 1 + len(s.quantiles)
-        self._workloads = _Tower(standardised(self.workload_features), heads * s.rank, s, self.rng)
+        self._workloads = _Tower(standardised(self.workload_features), heads * s.rank, s, rngs)
         outputs = (1 + 2 * s.types) * s.rank
-        self._platforms = _Tower(standardised(self.platform_features), outputs, s, self.rng)
+        self._platforms = _Tower(standardised(self.platform_features), outputs, s, rngs)
 
     @property
     def parameters(self) -> list[Singles]:
-        """Parameters of both towers; training changes them in place."""
+        """Parameters of all towers; training changes them in place."""
         return [*self._workloads.parameters, *self._platforms.parameters]
 
     def embeddings(self) -> Embeddings:
-        """Embeddings at the current parameters."""
-        rank = self.settings.rank
-        w = self._workloads.forward().reshape(len(self.workload_features), -1, rank)
-        p = self._platforms.forward().reshape(len(self.platform_features), -1, rank)
+        """Embeddings of all pairs at the current parameters."""
+        n, rank = len(self.rngs), self.settings.rank
+        w = self._workloads.forward().reshape(n, len(self.workload_features), -1, rank)
+        p = self._platforms.forward().reshape(n, len(self.platform_features), -1, rank)
         scale = np.float32(rank**-0.5)
-        return Embeddings(np.ascontiguousarray(w.swapaxes(0, 1)), scale * p.swapaxes(0, 1))
+        return Embeddings(np.ascontiguousarray(w.swapaxes(1, 2)), scale * p.swapaxes(1, 2))
 
     def gradient(self, runs: Observations, residual: Singles, weight: Singles) -> list[Singles]:
         """Gradient of the weighted loss of many runs in all parameters.
@@ -184,28 +199,30 @@ class Model:
         susceptibility, rectified = products.entries(runs)
         slope = weight * self._slopes(products.summed(runs, susceptibility, rectified) - residual)
         alone = sum_by_cell(slope, runs.cell, shape)
-        gw = alone @ p[0]
+        gw = alone @ p[:, :1]
         gp = np.zeros_like(p)
-        gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
+        gp[:, 0] = (alone.swapaxes(-1, -2) @ w).sum(axis=1)
         if len(runs.interfered) and types:
-            near_slope = slope.take(runs.interfered, axis=1)
-            by_run = sum_by_cell(near_slope[:, None] * rectified, runs.cell[runs.interfered], shape)
+            near_slope = slope.take(runs.interfered, axis=2)[:, :, None]
+            by_run = sum_by_cell(
+                near_slope * rectified[:, None], runs.cell[runs.interfered], shape
+            )  # (members, heads, types, n_workloads, n_platforms)
+            gw += (by_run @ p[:, None, 1 : 1 + types]).sum(axis=2)
+            gp[:, 1 : 1 + types] = (by_run.swapaxes(-1, -2) @ w[:, :, None]).sum(axis=1)
             leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
-            through = np.einsum("hn,htn->tn", near_slope, susceptibility)
-            back = (through * leak).take(runs.neighbour[0], axis=1)
-            by_neighbour = sum_by_cell(back, runs.neighbour_cell, shape)
-            for t in range(types):
-                gw += by_run[:, t] @ p[1 + t]
-                gp[1 + t] = np.einsum("hij,hir->jr", by_run[:, t], w, optimize=True)
-                gw[0] += by_neighbour[t] @ p[1 + types + t]
-                gp[1 + types + t] = by_neighbour[t].T @ w[0]
-        return self._backward(gw.swapaxes(0, 1), gp.swapaxes(0, 1))
+            through = leak * (near_slope * susceptibility).sum(axis=1)
+            by_neighbour = sum_by_cell(
+                through.take(runs.neighbour[0], axis=2), runs.neighbour_cell, shape
+            )
+            gw[:, 0] += (by_neighbour @ p[:, 1 + types :]).sum(axis=1)
+            gp[:, 1 + types :] = by_neighbour.swapaxes(-1, -2) @ w[:, :1]
+        return self._backward(gw.swapaxes(1, 2), gp.swapaxes(1, 2))
 
     def batch_gradient(
         self, runs: Observations, residual: Singles, weight: Singles
     ) -> list[Singles]:
-        """The same as :meth:`gradient`, at a cost that grows with the runs."""
-        at = self.embeddings()
+        """The same as :meth:`gradient` for a single pair, at a cost that grows with the runs."""
+        (at,) = self.embeddings().each()
         vectors, types, w0 = at.gather(runs), at.types, at.workload[0]
         interfered, (row, neighbour) = runs.interfered, runs.neighbour
         platform = runs.platform[interfered]
@@ -226,23 +243,23 @@ class Model:
             pull = through[t, row, None]
             gp[:, 1 + types + t] = sum_by_index(platform[row], n_platforms, pull * w0[neighbour])
             gw[:, 0] += sum_by_index(neighbour, n_workloads, pull * vectors.magnitude[t])
-        return self._backward(gw, gp)
+        return self._backward(gw[None], gp[None])
 
     def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:
-        """Gradients of the parameters from those of the embeddings."""
-        scale = np.float32(self.settings.rank**-0.5)
+        """Gradients of the parameters from those of the embeddings, (members, n, …, rank)."""
+        n, scale = len(self.rngs), np.float32(self.settings.rank**-0.5)
         return [
-            *self._workloads.backward(workloads.reshape(len(workloads), -1)),
-            *self._platforms.backward(platforms.reshape(len(platforms), -1) * scale),
+            *self._workloads.backward(workloads.reshape(n, workloads.shape[1], -1)),
+            *self._platforms.backward(platforms.reshape(n, platforms.shape[1], -1) * scale),
         ]
 
     def _slopes(self, error: Singles) -> Singles:
-        """Derivative of the loss of each head in the prediction, (heads, n)."""
+        """Derivative of the loss of each head in the prediction, (…, heads, n)."""
         width = self.settings.width
-        slopes = np.empty_like(error)
-        slopes[0] = 2.0 * error[0] if width is None else error[0] / np.hypot(error[0], width)
+        slopes, first = np.empty_like(error), error[..., 0, :]
+        slopes[..., 0, :] = 2.0 * first if width is None else first / np.hypot(first, width)
         for head, quantile in enumerate(self.settings.quantiles, start=1):
-            slopes[head] = np.where(error[head] < 0, -quantile, 1.0 - quantile)
+            slopes[..., head, :] = np.where(error[..., head, :] < 0, -quantile, 1.0 - quantile)
         return slopes
 
 
@@ -251,23 +268,24 @@ def train_towers(
     residual: Floats,
     features: tuple[Floats, Floats],
     settings: TowerSettings,
+    rngs: Sequence[np.random.Generator],
     *,
-    rng: np.random.Generator | int = 0,
     check: tuple[Observations, Floats] | None = None,
     progress: OnProgress | None = None,
 ) -> Embeddings:
-    """Train the towers on the residuals (n,) of some runs: log runtimes over those of linear
-    scaling.
+    """Embeddings of pairs of towers trained on the residuals (n,) of some runs: log runtimes over
+    those of linear scaling.
 
-    `rng` draws the initial parameters and the batches. `check` are validation runs and their
+    Each generator draws the initial parameters of a pair; where settings have batches, there is one
+    generator, which draws these, too. `check` are validation runs and their
     residuals: every 200 steps their mean squared error is computed, and the parameters with the
     least one are kept (Appendix B.3 of the paper). `progress` is called with (done, total) steps.
 
     A step over all n runs costs O(n + n_workloads·n_platforms·rank).
     """
-    rng = generator(rng)
-    model = Model(*features, settings, rng)
+    model = Model(*features, settings, rngs)
     target = residual.astype(np.float32)
+    changes = [np.empty_like(p) for p in model.parameters]
     moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]
     rate, best, kept = settings.rate, np.inf, model.embeddings()
     alone = runs.n_neighbours == 0
@@ -278,24 +296,32 @@ def train_towers(
             rate = _annealed(settings.rate, step, settings.steps)
             gradient = model.gradient(runs, target, even)
         else:
-            rows, weight = draw_batch(sides, settings.batch, settings.beside, rng)
+            rows, weight = draw_batch(sides, settings.batch, settings.beside, rngs[0])
             gradient = model.batch_gradient(runs.some(rows), target[rows], weight)
-        pull = rate * settings.decay / (settings.decay + len(runs))
-        for p, g, (mean, size) in zip(model.parameters, gradient, moments):
-            mean *= 0.9
-            mean += 0.1 * g
+        kept_share = 1.0 - rate * settings.decay / (settings.decay + len(runs))
+        rise, rise_of_size = 1.0 - 0.9 ** (step + 1), 1.0 - 0.99 ** (step + 1)
+        for p, g, (mean, size), change in zip(model.parameters, gradient, moments, changes):
+            np.subtract(g, mean, out=change)
+            change *= 0.1
+            mean += change
             if settings.infinity_norm:
                 np.maximum(0.999 * size, np.abs(g), out=size)
-                scaled = mean / (1 - 0.9 ** (step + 1)) / (size + 1e-8)
+                change[:] = size
             else:
-                size *= 0.99
-                size += 0.01 * g * g
-                scaled = mean / (1 - 0.9 ** (step + 1))
-                scaled /= np.sqrt(size / (1 - 0.99 ** (step + 1))) + 1e-8
-            p -= np.float32(rate) * scaled + np.float32(pull) * p
+                np.multiply(g, g, out=change)
+                change -= size
+                change *= 0.01
+                size += change
+                np.divide(size, rise_of_size, out=change)
+                np.sqrt(change, out=change)
+            change += 1e-8
+            np.divide(mean, change, out=change)
+            change *= rate / rise
+            p *= kept_share
+            p -= change
         if check is not None and ((step + 1) % 200 == 0 or step + 1 == settings.steps):
             now = model.embeddings()
-            error = float(np.mean((now.residual(check[0])[0] - check[1]) ** 2))
+            error = float(np.mean((now.residual(check[0])[:, 0] - check[1]) ** 2))
             if error < best:
                 best, kept = error, now
         if progress and (step + 1) % 50 == 0:
@@ -305,7 +331,7 @@ def train_towers(
 
 def _annealed(rate: float, step: int, steps: int) -> float:
     """A short rise, then half a cosine."""
-    return rate * min(1.0, (step + 1) / 20) * 0.5 * (1 + np.cos(np.pi * step / steps))
+    return rate * min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 def draw_batch(

@@ -216,9 +216,10 @@ def test_similar_workloads_improve_a_platform_that_members_disagree_on(monkeypat
     runtime = np.exp(residual[table[:, 0], table[:, 1]])
     train = completion.train_towers
 
-    def wild(*args, rng, **more):
-        made = train(*args, rng=rng, **more)
-        made.platform[0, 3] += 1.0 * rng.standard_normal(made.platform[0, 3].shape)
+    def wild(*args, **more):
+        made, rngs = train(*args, **more), args[-1]
+        for platform, rng in zip(made.platform, rngs):
+            platform[0, 3] += 1.0 * rng.standard_normal(platform[0, 3].shape)
         return made
 
     monkeypatch.setattr(completion, "train_towers", wild)

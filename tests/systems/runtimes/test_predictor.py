@@ -72,18 +72,19 @@ def test_equal_seeds_give_equal_bits_and_members_differ():
 
 
 def test_an_interrupt_ends_all_members(monkeypatch):
-    """They are trained in threads, which know of no Ctrl-C."""
+    """Those of large tables are trained in threads, which know of no Ctrl-C."""
     steps = []
 
-    def member(self, observed, residual, settings, m, progress):
-        if m == 0:
+    def member(self, observed, residual, settings, members, progress):
+        if members == [0]:
             raise KeyboardInterrupt
         for step in range(500):
             time.sleep(0.001)
             steps.append(step)
             progress(step, 500)
 
-    monkeypatch.setattr(RuntimePredictor, "_member", member)
+    monkeypatch.setattr(completion, "_SMALL", 0)
+    monkeypatch.setattr(RuntimePredictor, "_members_of", member)
     with pytest.raises(KeyboardInterrupt):
         RuntimePredictor(members=2).fit(CELLS, TIMES)
     assert len(steps) < 400

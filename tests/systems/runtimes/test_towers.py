@@ -17,12 +17,12 @@ def test_gradients_agree_with_differences(width):
     runs = drawn_runs(rng)
     settings = TowerSettings(rank=3, hidden=6, learned=2, width=width, quantiles=(0.8,))
     features = rng.normal(size=(5, 3)), rng.normal(size=(4, 2))
-    model = Model(*features, settings, rng)
+    model = Model(*features, settings, [rng])
     target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
     weight = np.full(len(runs), 1.0 / len(runs), np.float32)
 
     def loss():
-        error = (model.embeddings().products().residual(runs) - target).astype(float)
+        error = (model.embeddings().products().residual(runs)[0] - target).astype(float)
         first = np.hypot(error[0], width) if width else error[0] ** 2
         pinball = np.where(error[1] < 0, -0.8 * error[1], 0.2 * error[1])
         return float((first + pinball) @ weight)
@@ -45,7 +45,7 @@ def test_both_ways_to_the_gradient_agree(seed, types, slots):
     rng = np.random.default_rng(seed)
     runs = drawn_runs(rng, slots=slots)
     settings = TowerSettings(rank=3, hidden=4, learned=2, types=types, quantiles=(0.5, 0.9))
-    model = Model(rng.normal(size=(5, 3)), rng.normal(size=(4, 2)), settings, rng)
+    model = Model(rng.normal(size=(5, 3)), rng.normal(size=(4, 2)), settings, [rng])
     target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
     weight = rng.random(len(runs)).astype(np.float32)
     dense = model.gradient(runs, target, weight)
@@ -64,11 +64,29 @@ def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
         rank=8, hidden=32, infinity_norm=batch == 16, steps=150, decay=0.0, batch=batch
     )
     features = np.empty((5, 0)), np.empty((4, 0))
-    fitted = [train_towers(runs, truth, features, settings, rng=1) for _ in range(2)]
+    fitted = [
+        train_towers(runs, truth, features, settings, [np.random.default_rng(1)]) for _ in range(2)
+    ]
     for name in ("workload", "platform"):
         np.testing.assert_array_equal(getattr(fitted[0], name), getattr(fitted[1], name))
-    error = np.abs(fitted[0].residual(runs)[0] - truth).mean()
+    error = np.abs(fitted[0].residual(runs)[0, 0] - truth).mean()
     assert error < 0.5 * np.abs(truth).mean()
+
+
+def test_pairs_of_towers_are_trained_together_as_each_alone():
+    rng = np.random.default_rng(5)
+    runs, features = drawn_runs(rng, n=40, slots=2), (rng.normal(size=(5, 2)), np.empty((4, 0)))
+    truth = 0.5 * rng.normal(size=len(runs))
+    settings = TowerSettings(rank=4, hidden=8, steps=30)
+
+    def trained(*seeds):
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        return train_towers(runs, truth, features, settings, rngs)
+
+    together, alone = trained(1, 2, 3), trained(2)
+    np.testing.assert_allclose(together.workload[1], alone.workload[0], atol=1e-4)
+    np.testing.assert_allclose(together.platform[1], alone.platform[0], atol=1e-4)
+    assert np.abs(together.workload[0] - together.workload[1]).max() > 0.1
 
 
 def test_batches_have_as_many_runs_alone_as_beside_others():
