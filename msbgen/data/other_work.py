@@ -32,7 +32,8 @@ def find_other_work(dataset: xr.Dataset) -> tuple[NDArray[np.bool_], Floats]:
     share = work / np.nanmedian(work)
     apart = np.abs(share - 1.0)
     other = apart > max(FAR, APART * NORMAL * np.nanmedian(apart))
-    table = schema.context_table(dataset)
     # a level with other work in all of its contexts is another program, not another run
-    alike = (table[:, None] == table[None]) & (np.isfinite(work) & ~other)[None, :, None]
-    return other & alike.any(axis=1).all(axis=1), share
+    table, usual = schema.context_table(dataset), np.isfinite(work) & ~other
+    for row in np.flatnonzero(other):
+        other[row] = (table[usual] == table[row]).any(axis=0).all()
+    return other, share

@@ -25,7 +25,9 @@ def run_totals(dataset: xr.Dataset) -> Floats:
     return np.where(known, totals, np.nan)
 
 
-def by_context(reduce: Callable[[Floats], Any], values: Floats) -> Floats:
+def by_context(reduce: Callable[..., Any], values: Floats) -> Floats:
     """A figure of the runs of each context, NaN where there is none."""
+    if values.size and np.isfinite(values).all():
+        return np.asarray(reduce(values, axis=1))
     rows = [row[np.isfinite(row)] for row in values]
     return np.array([reduce(row) if len(row) else np.nan for row in rows])

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from msbgen.engine.faults.findings import StretchedRun
 from msbgen.engine.faults.process import EXCLUDED, Neighbourhoods, Process, ProcessSearch
 from msbgen.engine.faults.regression import LEAST_SPREAD, TimeRegression
+from msbgen.engine.faults.screen import Neighbours
 from msbgen.engine.trend.coordinates import Coordinates, default_names
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 
 # Runs of a context that are compared with one another; fewer are compared with other contexts.
 _SIBLINGS = 3
@@ -38,6 +40,8 @@ _CAPPED = 0.5
 # Two runs are slow alike where they differ by at most this share of their residuals, in the root
 # mean square: the runs of that context simply differ.
 _ALIKE = 0.2
+# Log odds of a stretch from which a run of many contexts is searched more closely.
+_SUSPICIOUS = -6.0
 
 
 def find_stretches(
@@ -84,6 +88,43 @@ def find_stretches(
         for s in found
         if not _is_capped(s, capped[s.contexts[0], s.run])
     ]
+
+
+def may_be_stretched(
+    contexts: Floats, amounts: Floats, excess: Floats, part: Indices, neighbours: Neighbours
+) -> Bools:
+    """Which of many contexts (n, m) may hold a stretched run, (n,): a quick look, O(n).
+
+    Arguments as of :func:`find_stretches`.  The contexts `part` are enough to predict times from
+    counts.  Runs of small contexts are compared with the `neighbours` of their context.
+    """
+    present = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
+    typical = amounts[present][..., 0].mean(axis=0)
+    residuals = _residuals(contexts, amounts, present, excess, part)
+    several = present.sum(axis=1) >= _SIBLINGS
+    shown = np.zeros(len(contexts), dtype=bool)
+    if not several.all():
+        means = np.where(present[..., None], residuals, 0.0).sum(axis=1)
+        deviation, _ = neighbours.deviations(means / present.sum(axis=1)[:, None])
+        deviation -= np.median(deviation, axis=1, keepdims=True)
+        alone = np.argwhere(~several)
+        places, none = np.column_stack([alone, np.zeros_like(alone)]), np.zeros((len(alone), 1))
+        longest = int(_LONGEST * len(typical))
+        found = _scan(
+            deviation[~several], none, typical, places, longest=longest, least=_SUSPICIOUS
+        )
+        shown[[s.contexts[0] for s in found]] = True
+    if several.any():
+        compared = present & several[:, None]
+        values = np.where(compared[..., None], residuals, np.nan)[several]
+        values -= np.nanmedian(values, axis=1, keepdims=True)
+        usual = _NORMAL * np.nanmedian(np.abs(values), axis=1, keepdims=True)
+        usual = np.broadcast_to(usual, values.shape)[compared[several]]
+        places, longest = np.argwhere(compared), len(typical)
+        values = values[compared[several]]
+        found = _scan(values, usual, typical, places, longest=longest, least=_SUSPICIOUS)
+        shown[[s.contexts[0] for s in found]] = True
+    return shown
 
 
 def narrow_slowness(
@@ -184,14 +225,25 @@ def _alike(one: StretchedRun, other: StretchedRun, deviation: Floats, typical: F
     return bool(difference < _ALIKE**2 * size)
 
 
-def _residuals(contexts: Floats, amounts: Floats, present: Bools, excess: Floats) -> Floats:
-    """Log of measured over predicted time of segments, (n, runs, segments)."""
+def _residuals(
+    contexts: Floats,
+    amounts: Floats,
+    present: Bools,
+    excess: Floats,
+    part: Indices | slice = slice(None),
+) -> Floats:
+    """Log of measured over predicted time of segments, (n, runs, segments).
+
+    The contexts `part` determine the prediction.
+    """
     means = np.where(present[..., None, None], amounts, 0.0).sum(axis=1)
     means /= present.sum(axis=1)[:, None, None]
     # segments first
     usual, other = np.moveaxis(means, 1, 0), excess.T
     floor = LEAST_SPREAD * usual[..., 0].mean(axis=1, keepdims=True)
-    regression = TimeRegression.fit(contexts, usual[..., 0] + floor, usual[..., 1:], excess=other)
+    regression = TimeRegression.fit(
+        contexts[part], usual[:, part, 0] + floor, usual[:, part, 1:], excess=other[:, part]
+    )
     values = np.moveaxis(np.where(present[..., None, None], amounts, 1.0), (1, 2), (0, 1))
     predicted = regression.predict(contexts, values[..., 1:]) + other
     return np.moveaxis(np.log(values[..., 0] + floor) - np.log(predicted), 2, 0)
@@ -241,9 +293,17 @@ def _from_others(contexts: Floats, residuals: Floats, alone: Bools, kept: Bools)
 
 
 def _scan(
-    deviation: Floats, usual: Floats, typical: Floats, places: NDArray[np.int64], *, longest: int
+    deviation: Floats,
+    usual: Floats,
+    typical: Floats,
+    places: Indices,
+    *,
+    longest: int,
+    least: float = 0.0,
 ) -> list[StretchedRun]:
     """The window of each run (runs, segments) that deviates most, where it is a stretch.
+
+    It is one where its log odds are above the `least`.
 
     `usual` (runs, segments) is the usual difference between runs of that context, `typical`
     (segments,) the usual time [s] of segments; `places` (runs, 2) are context and run.
@@ -274,7 +334,7 @@ def _scan(
         better = top > best
         best[better], factor[better] = top[better], times[np.arange(n), first][better]
         window[better] = np.column_stack([first, first + length])[better]
-    found = best > 0
+    found = best > least
     shares = (window[found] / segments).tolist()
     scores = zip(places[found].tolist(), shares, factor[found].tolist(), best[found].tolist())
     return [_stretched(place, begin, end, f, odds) for place, (begin, end), f, odds in scores]

@@ -44,8 +44,9 @@ from msbgen.engine.faults.findings import (
 from msbgen.engine.faults.hypotheses import Hypothesis, Kind
 from msbgen.engine.faults.regression import TimeRegression, grows_with_time
 from msbgen.engine.faults.roofline import fit_roofline
+from msbgen.engine.faults.screen import Neighbours, partners_together
 from msbgen.engine.faults.search import find_faulty_contexts
-from msbgen.engine.faults.stretches import find_stretches, narrow_slowness
+from msbgen.engine.faults.stretches import find_stretches, may_be_stretched, narrow_slowness
 from msbgen.engine.generate.measurements import Measurements
 from msbgen.engine.generate.progress import to_progress, uniform_knots
 from msbgen.engine.generate.runs import usable_runs
@@ -71,8 +72,13 @@ class DetectionSettings:
     missing_share: float = 0.5
     # of its time that a context spends at a cap, from which the cap explains its time
     capped_share: float = 0.5
-    block: int = 300  # contexts that are searched together where they are many
-    most_suspects: int = 75  # of all blocks, that are searched together once more
+    # where contexts are many: deviation, over the usual one, from which one is searched
+    suspicious: float = 4.0
+    floor: float = 0.01  # of the mean of a quantity, below which it is compared additively
+    representative: int = 300  # contexts that are enough for a few terms
+    block: int = 100  # contexts that are searched together
+    suspects: int = 6  # of a block; the others are around these, or random
+    around: int = 2  # nearest contexts of each
 
     def are_enough(self, n_contexts: int, n_resources: int) -> bool:
         """Whether so many contexts predict one another."""
@@ -286,10 +292,12 @@ def _run_and_context_faults(
 
     several = (np.ptp(m.contexts, axis=0) > 0).sum() > 1
     is_explained = bool(several and amounts.totals.shape[2] > 1)
-    if is_explained:
-        found = _faults_of_many(m.contexts, faults_among, progress)
-    else:
+    if not is_explained:
         found = _faults_of_durations(amounts, missing_share, started, timed=m.clock != 0)
+    elif are_many(m.contexts):
+        found = _faults_of_many(amounts, faults_among, progress, timed=m.clock != 0)
+    else:
+        found = faults_among(np.arange(len(m.contexts)))
     return [*found, *_drift_faults(amounts, found, drift_basis(started), is_explained=is_explained)]
 
 
@@ -329,37 +337,79 @@ def _is_measured(stretch: StretchedRun, missing_share: Floats) -> bool:
 
 
 def _faults_of_many(
-    contexts: Floats,
+    amounts: _Amounts,
     faults_among: Callable[[Indices], list[Fault]],
     progress: OnProgress | None,
+    *,
+    timed: bool,
 ) -> list[Fault]:
-    """Faults of contexts (n, m), searched in blocks where they are many.
+    """Faults of many contexts: only those that deviate from their neighbours are searched.
 
-    Each block is a random part of the contexts, spread over all levels.  Two contexts of different
-    blocks that were exchanged look bad, or slow, in theirs.  Therefore the suspects of all blocks
-    are searched once more, together with contexts without faults.  `progress` is called with the
-    number of blocks done, and their total.
+    A few are searched at a time, together with contexts around them and random ones.  `progress` is
+    called with the number of such blocks done, and their total.
     """
-    n = len(contexts)
-    if not are_many(contexts):
-        return faults_among(np.arange(n))
-    order = random_order(contexts)
-    blocks = [np.sort(block) for block in np.array_split(order, -(-n // _SETTINGS.block))]
+    neighbours, order = Neighbours(amounts.contexts), random_order(amounts.contexts)
+    suspects = _suspects(amounts, neighbours, timed=timed)
+
+    def search(chosen: Indices) -> list[Fault]:
+        around = neighbours.index[chosen, : _SETTINGS.around].ravel()
+        rows = np.union1d(chosen, around)
+        rest = order[~np.isin(order, np.union1d(rows, suspects))]
+        found = faults_among(np.union1d(rows, rest[: max(_SETTINGS.block - len(rows), 0)]))
+        return [fault for fault in found if {*fault.contexts} <= {*chosen.tolist()}]
+
+    starts = np.arange(_SETTINGS.suspects, len(suspects), _SETTINGS.suspects)
+    blocks = np.split(suspects, starts) if len(suspects) else []
     found = list[Fault]()
     with ThreadPoolExecutor(available_cores()) as pool:
-        for done, faults in enumerate(pool.map(faults_among, blocks), 1):
+        for done, faults in enumerate(pool.map(search, blocks), 1):
             found += faults
             if progress:
                 progress(done, len(blocks))
-    suspects = [f.contexts[0] for f in found if isinstance(f, (SlowContext, BadContext))]
-    if not 2 <= len(suspects) <= _SETTINGS.most_suspects:
-        return found
-    faulty = {i for fault in found for i in fault.contexts}
-    sound = [i for i in order.tolist() if i not in faulty][: _SETTINGS.block - len(suspects)]
-    again = faults_among(np.sort([*suspects, *sound]))
-    kept = [f for f in found if f.contexts[0] not in suspects or isinstance(f, StretchedRun)]
-    known = {f.contexts for f in kept}
-    return [*kept, *(f for f in again if {*f.contexts} & {*suspects} and f.contexts not in known)]
+    return found
+
+
+def _suspects(amounts: _Amounts, neighbours: Neighbours, *, timed: bool) -> Indices:
+    """Rows of contexts that deviate from those around them, at most a quarter of all.
+
+    Two that may be exchanged follow one another.
+    """
+    contexts, held, state = amounts.contexts, amounts.held, amounts.sums
+    known = np.asarray(np.asarray(held.any(axis=1)).all(axis=1))
+    totals = np.where(held, amounts.totals, 0.0).sum(axis=1)
+    means = totals / np.maximum(held.sum(axis=1), 1)
+    part = representative_contexts(contexts, _SETTINGS.representative)
+    part = part[known[part]]
+    rates = cap_rates(contexts[part], state[part]) if timed else []
+    roofline = fit_roofline(rates, contexts[part], state[part])
+    added = roofline.excess(contexts, state)
+    share = means[:, 0] / state[..., 0].sum(axis=1)
+    excess = added.sum(axis=1) * share
+    regression = TimeRegression.fit(
+        contexts[part], means[part, 0], means[part, 1:], excess=excess[part]
+    )
+    values = means.copy()
+    values[:, 0] /= regression.predict(contexts, means[:, 1:]) + excess
+    floor = _SETTINGS.floor * values.mean(axis=0)
+    values = np.log(values + np.where(floor > 0, floor, 1.0))
+    deviation, usual = neighbours.deviations(values)
+    score = np.where(known, (np.abs(deviation) / usual).max(axis=1), np.inf)
+    if timed:
+        added = added / amounts.used.sum(axis=1)[:, None]
+        added = added.reshape(len(added), _SETTINGS.segments, -1).sum(axis=2)
+        segments = _segment_amounts(amounts)
+        shown = may_be_stretched(contexts, segments, added, part, neighbours)
+        score[shown] = np.maximum(score[shown], 2 * _SETTINGS.suspicious)
+    most = np.argsort(-score, kind="stable")[: len(contexts) // 4]
+    rows = most[score[most] > _SETTINGS.suspicious]
+    levels, counts = contexts[rows], means[rows, 1:]
+    predicted = regression.predict_every_pair(levels, counts)
+    predicted += roofline.excess_of_every_pair(levels, state[rows]) * share[rows]
+    others = np.tile(values[rows], (len(rows), 1, 1))
+    others[..., 0] = np.log(means[rows, 0] / predicted + max(floor[0], 0.0))
+    expected = (values - deviation)[rows]
+    misfit = (((others - expected[:, None]) / usual[rows][:, None]) ** 2).sum(axis=2)
+    return rows[partners_together(misfit)]
 
 
 def _totals(m: Measurements, used: Bools) -> Floats:
@@ -477,7 +527,7 @@ def _drift_faults(
     if not _SETTINGS.are_enough(len(rows), contexts.shape[1]):
         return []
     if are_many(contexts[rows]):  # a part is enough for a few terms
-        rows = rows[representative_contexts(contexts[rows], _SETTINGS.block)]
+        rows = rows[representative_contexts(contexts[rows], _SETTINGS.representative)]
     held = held[rows]
     means = np.where(held, totals[rows], 0.0).sum(axis=1) / held.sum(axis=1)
     filled = np.where(held, totals[rows], means[:, None])  # counters that a run does not hold

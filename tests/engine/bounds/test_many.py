@@ -1,14 +1,18 @@
 """Many contexts: fits and calibrations of low rank beside the exact ones."""
 
+from time import process_time
+
 import numpy as np
 import pytest
 
 from conftest import synthetic_task
-from faulty import spoilt
+from faulty import machine, spoilt, task
 from msbgen.core import contexts
+from msbgen.data.build import make_profiles
 from msbgen.data.schema import count_array
 from msbgen.engine.bounds.heldout import leave_out
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
+from msbgen.engine.faults.search import find_faulty_contexts
 from msbgen.engine.generate.faults import DetectionSettings, known_faults
 from msbgen.engine.generate.fit import fit_profiles
 
@@ -78,12 +82,42 @@ def test_some_of_many_contexts_are_scored(low_rank, many, monkeypatch):
     assert shares[0] == pytest.approx(shares[1], abs=0.05)
 
 
-def test_faults_of_many_contexts_are_found_in_blocks(few_are_many, many, monkeypatch):
-    monkeypatch.setattr("msbgen.engine.generate.faults._SETTINGS", DetectionSettings(block=32))
-    spoiled = spoilt(many, slow=[(9, 1.5)], exchanged=[(2, 60)])
-    kinds = {(fault.kind, *sorted(fault.contexts)) for fault in known_faults(spoiled)}
-    assert kinds == {("slow", 9), ("exchanged", 2, 60)}
+def test_of_many_contexts_only_those_that_deviate_are_searched(few_are_many, many, monkeypatch):
+    settings = DetectionSettings(block=48, suspects=4)
+    monkeypatch.setattr("msbgen.engine.generate.faults._SETTINGS", settings)
+    searched = []
+
+    def counted(contexts, *rest):
+        searched.append(len(contexts))
+        return find_faulty_contexts(contexts, *rest)
+
+    monkeypatch.setattr("msbgen.engine.generate.faults.find_faulty_contexts", counted)
+    assert not known_faults(many)
+    assert sum(searched) <= 2 * settings.block
     parts: list[tuple[int, int]] = []
-    assert not known_faults(many, lambda *part: parts.append(part))
-    blocks = -(-len(MANY) // 32)
-    assert parts == [(done, blocks) for done in range(1, blocks + 1)]
+    spoiled = spoilt(many, slow=[(9, 1.5)], exchanged=[(2, 60)])
+    found = known_faults(spoiled, lambda *part: parts.append(part))
+    assert {(f.kind, *sorted(f.contexts)) for f in found} == {("slow", 9), ("exchanged", 2, 60)}
+    assert max(searched) <= settings.block
+    assert parts == [(done, len(parts)) for done in range(1, len(parts) + 1)]
+
+
+def test_a_check_of_thousands_of_contexts_searches_none_without_reason():
+    contexts = machine((17, 17, 17))
+    time, counts = task(contexts)
+    runs = np.exp(0.005 * np.random.default_rng(4).standard_normal((len(time), 2, 1)))
+    durations = time[:, None] * runs[..., 0]
+    each = np.repeat(np.concatenate([np.full((len(time), 1), 1e9), counts], axis=1)[:, None], 2, 1)
+    shares = np.clip(durations[..., None] / 0.1 - np.arange(80), 0.0, 1.0) * 0.1
+    shares = np.where(shares > 0, shares, np.nan) / durations[..., None]
+    names = ("instructions", "requests", "misses")
+    dataset = make_profiles(
+        each[:, :, None] * shares[..., None], durations, contexts, interval=0.1,
+        resources={n: {"units": "1"} for n in ("ways", "bandwidth", "clock")},
+        counters={n: {"units": "1"} for n in names}, attrs={"progress": "instructions"},
+    )  # fmt: skip
+    parts: list[tuple[int, int]] = []
+    begin = process_time()
+    assert not known_faults(dataset, lambda *part: parts.append(part))
+    assert len(parts) <= 3
+    assert process_time() - begin < 15  # where each context is searched, some 40 s
