@@ -4,13 +4,18 @@ import json
 
 import numpy as np
 
+from forged import sealed
+
 ODD_LABELS = [None, "x", -1, 0, 1e300, 2.5, [], {}, True, float("nan")]
-ODD_INTERVALS = [np.nan, -1.0, 0.0, "0.01", 1e-300, np.inf]
 
 
 def damaged(ds, rng, prefix=""):
     """A dataset of a model with a damage; half of the arrays have names with the prefix."""
-    kind, text = rng.integers(11), ds.attrs["labels"]
+    return sealed(_damaged(ds, rng, prefix))
+
+
+def _damaged(ds, rng, prefix):
+    kind, text = rng.integers(10), ds.attrs["labels"]
     if kind == 7:
         labels = json.loads(text)
         parts = [
@@ -23,8 +28,6 @@ def damaged(ds, rng, prefix=""):
         part[rng.choice(list(part))] = ODD_LABELS[rng.integers(len(ODD_LABELS))]
         return ds.assign_attrs(labels=json.dumps(labels))
     if kind == 8:
-        return ds.assign_attrs(interval=ODD_INTERVALS[rng.integers(len(ODD_INTERVALS))])
-    if kind == 9:
         at = int(rng.integers(len(text)))
         return ds.assign_attrs(labels=text[:at] + text[at + int(rng.integers(1, 9)) :])
     names = sorted(map(str, ds.data_vars))
@@ -34,7 +37,7 @@ def damaged(ds, rng, prefix=""):
     values = ds[name].values.copy()
     if kind == 0:
         return ds.drop_vars(name)
-    if kind == 10:
+    if kind == 9:
         return ds.rename({name: f"{name}_"})
     if kind == 1 and values.ndim:
         values = values[: len(values) // 2]

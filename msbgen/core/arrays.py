@@ -27,6 +27,22 @@ ANY = (-1e100, 1e100)
 NOT_NEGATIVE = (0.0, 1e100)
 POSITIVE = (1e-300, 1e100)
 LOGARITHMS = (-800.0, 200.0)
+SHARE = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How an array, or a number, is stored: its dimensions and range.
+
+    `dims` are sizes, or names of sizes, on which the arrays of a part agree.
+    """
+
+    dims: tuple[str | int, ...] = ()
+    within: tuple[float, float] = ANY
+    dtype: str = "f8"  # in memory: "f8", "f4", a type of whole numbers, e.g. "i4", or "bool"
+    below: str = ""  # name of a size, for indices below it
+    missing: bool = False  # whether NaN may stand for a missing value
+    ascending: bool = False  # whether each value must be greater than the one before
 
 
 @dataclass(frozen=True)
@@ -88,6 +104,37 @@ class StoredArrays:
             taken[entry.name] = values.astype(kind)
         return taken
 
+    def find_sizes(self, name: str, declared: Stored, sizes: dict[str, int]) -> None:
+        """Add the sizes of named dimensions of an array that are not known yet."""
+        shape = self._of_shape(name, (None,) * len(declared.dims)).shape
+        for dim, size in zip(declared.dims, shape):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, size)
+
+    def array(self, name: str, declared: Stored, sizes: Mapping[str, int]) -> NDArray[Any]:
+        """An array in its type, checked; `sizes` are those of named dimensions, others are free.
+
+        ProfileError: it is missing, or its shape, type, order or range is another.
+        """
+        sizes = dict(sizes)
+        self.find_sizes(name, declared, sizes)
+        shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in declared.dims)
+        kind = np.dtype(declared.dtype)
+        if kind.kind == "f":
+            low, high = declared.within
+            most = float(np.finfo(kind).max)
+            within = max(low, -most), min(high, most)
+            values = self.numbers(name, shape, within=within, missing=declared.missing)
+        elif kind.kind == "b":
+            values = self.indices(name, shape, below=2)
+        else:
+            most = int(min(declared.within[1], np.iinfo(kind).max)) + 1
+            below = sizes[declared.below] if declared.below else most
+            values = self.indices(name, shape, below=below)
+        rises = not declared.ascending or bool(np.all(np.diff(values) > 0))
+        self.want(rises, f"order of {self.named(name)}", "another", "an ascending one")
+        return values.astype(kind)
+
     def numbers(
         self,
         name: str,
@@ -128,7 +175,11 @@ class StoredArrays:
 
     def named(self, name: str) -> str:
         """How errors name an array."""
-        return f"variable '{self.prefix}{name}'"
+        return f"variable {self.path(name)}"
+
+    def path(self, name: str) -> str:
+        """How errors name any value: by its path."""
+        return f"'{self.prefix}{name}'"
 
     def want(self, good: object, what: str, got: object, wanted: str) -> None:
         """Raise ProfileError, worded like the other checks, unless `good` is true."""
@@ -198,7 +249,7 @@ class StoredArrays:
         return array
 
     def _error(self, sentence: str) -> ProfileError:
-        return ProfileError(f"{self.source}: {sentence}: make it again.")
+        return ProfileError(f"{self.source}: {sentence}: fit it again.")
 
 
 def record_arrays(record: object, table: Sequence[ModelArray], prefix: str = "") -> dict[str, Any]:

@@ -10,14 +10,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
 
 from msbgen.core.arrays import StoredArrays, digest
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.parts import arrays_and_table, part_from, plain
+from msbgen.data.schema import file_of
 from msbgen.data.store import load_netcdf, save_netcdf
+
+Part = TypeVar("Part")
 
 
 def parameters_of(predictor: Any, fitted: str) -> dict[str, Any]:
@@ -78,6 +82,59 @@ def load_model(
         if not isinstance(labels, dict):
             raise ArgumentError("no table")
     return StoredArrays(source, arrays), labels
+
+
+def save_part(
+    part: object, path: str | os.PathLike[str], *, schema: str, overwrite: bool = False
+) -> None:
+    """Write a fitted part (:mod:`msbgen.core.parts`) to netCDF; `overwrite` replaces a file."""
+    save_netcdf(content_of(part, schema=schema), path, overwrite=overwrite)
+
+
+def load_part(kind: type[Part], path: str | os.PathLike[str], *, schema: str, what: str) -> Part:
+    """The part that :func:`save_part` wrote; errors as :func:`part_of`, or it cannot be read."""
+    return part_of(load_netcdf(path), kind, schema=schema, what=what)
+
+
+def content_of(part: object, *, schema: str) -> xr.Dataset:
+    """What :func:`save_part` writes of a part."""
+    arrays, table = arrays_and_table(part)
+    return sealed(arrays, table, schema=schema)
+
+
+def sealed(arrays: Mapping[str, Any], table: Mapping[str, Any], *, schema: str) -> xr.Dataset:
+    """The content of a model file of these arrays and values, with its digest."""
+    stored = {name: np.asarray(array) for name, array in arrays.items()}
+    text = json.dumps(table, default=plain)
+    return xr.Dataset(
+        {n: ([f"{n}_{k}" for k in range(array.ndim)], array) for n, array in stored.items()},
+        attrs={"schema": schema, "labels": text, "digest": digest(stored, text)},
+    )
+
+
+def part_of(content: xr.Dataset, kind: type[Part], *, schema: str, what: str) -> Part:
+    """The part of the content of a file.
+
+    ProfileError: it is no model of `what`, was changed after it was saved, or holds values that no
+    fit gives.
+    """
+    source, found = file_of(content), content.attrs.get("schema")
+    if not isinstance(found, str) or found != schema:
+        raise ProfileError(
+            f"{source}: attribute 'schema' is {quoted(found)}; a model of {what} of this version "
+            f"has '{schema}': fit it again."
+        )
+    arrays = {str(name): variable.values for name, variable in content.variables.items()}
+    text = str(content.attrs.get("labels"))
+    if str(content.attrs.get("digest")) != digest(arrays, text):
+        raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
+    try:
+        table = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        raise ProfileError(
+            f"{source}: attribute 'labels' is {quoted(text)}; a table is wanted: fit it again."
+        ) from None
+    return part_from(kind, StoredArrays(source, arrays), table)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def test_arrays_come_as_kernels_want_them():
     ],
 )
 def test_what_is_not_wanted_is_named(ask, sentence):
-    with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}.*: make it again.$"):
+    with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}.*: fit it again.$"):
         ask(STORED)
 
 

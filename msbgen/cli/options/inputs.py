@@ -101,10 +101,10 @@ def read_measured(
     :func:`msbgen.data.store.read_profiles` and those of `model_of`.
     """
     from msbgen.data import check, schema, store
-    from msbgen.engine.generate.model import MODEL_SCHEMA
+    from msbgen.engine.generate.model import is_model
 
     dataset = store.load_netcdf(path)
-    if str(dataset.attrs.get("schema")) == MODEL_SCHEMA:
+    if is_model(dataset):
         if keep_all:
             raise UsageError(f"{path} is a fitted model; --keep-all needs the measured profiles.")
         model = model_of(dataset)

@@ -13,13 +13,15 @@ falls faster than in proportion to a resource (:func:`careful_log_time`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import SHARE, Stored
 from msbgen.core.contexts import are_many
-from msbgen.engine.bounds.heldout import HeldOut, in_segments, left_out_prediction
+from msbgen.engine.bounds.heldout import AMOUNTS, HeldOut, in_segments, left_out_prediction
 from msbgen.engine.generate.distribution import ProfileDistribution
 
 Floats = NDArray[np.float64]
@@ -33,30 +35,43 @@ _LEAST_KEPT = 0.25
 _BLOCK = 512
 
 
-def refit_levels(held: HeldOut, distribution: ProfileDistribution) -> HeldOut:
-    """Predictions of a distribution with new fits of the trend without each inner level.
+@dataclass(frozen=True, eq=False)
+class RefittedLevels:
+    """What replaces left-out predictions in bounds on chosen contexts."""
 
-    Levels of several resources are left out by one fit.  A row of a context with two of these
-    levels loses its weight.  Rows that were left out alone are as before.  Of many contexts, levels
-    are close, and all rows are as before.
-    """
-    contexts = distribution.contexts
-    if are_many(contexts) or not held.n_contexts or not held.levels:
-        return held
-    means, predicted = distribution.known_states(), held.predicted.copy()
-    weight = np.where(held.alone, held.weight, 0.0)
-    for levels in _together(held):
-        lacks = np.array([held.left_out[rows[0]] for _, rows in levels])  # (levels, n_known)
-        group = np.flatnonzero(lacks.any(axis=0))
-        amounts = in_segments(
-            left_out_prediction(distribution, means, group, anew=True), held.segments
-        )
-        once = lacks.sum(axis=0) == 1
-        for _, rows in levels:
-            some = rows[once[held.context[rows]]]
-            predicted[some] = amounts[np.searchsorted(group, held.context[some])]
-            weight[some] = held.weight[some]
-    return replace(held, predicted=predicted, weight=weight / weight.sum())
+    # (rows, segments, k): predictions of fits of the trend without the level of the row
+    predicted: Annotated[Floats, Stored(("row", "segment", "quantity"), AMOUNTS)]
+    weight: Annotated[Floats, Stored(("row",), SHARE)]  # (rows,): sums to 1
+
+    @classmethod
+    def fit(cls, held: HeldOut, distribution: ProfileDistribution) -> RefittedLevels:
+        """Predictions of a distribution with new fits of the trend without each inner level.
+
+        Levels of several resources are left out by one fit.  A row of a context with two of these
+        levels loses its weight.  Rows that were left out alone are as before.  Of many contexts,
+        levels are close, and all rows are as before.
+        """
+        contexts = distribution.contexts
+        if are_many(contexts) or not held.n_contexts or not held.levels:
+            return cls(held.predicted, held.weight)
+        means, predicted = distribution.known_states(), held.predicted.copy()
+        weight = np.where(held.alone, held.weight, 0.0)
+        for levels in _together(held):
+            lacks = np.array([held.left_out[rows[0]] for _, rows in levels])  # (levels, n_known)
+            group = np.flatnonzero(lacks.any(axis=0))
+            amounts = in_segments(
+                left_out_prediction(distribution, means, group, anew=True), held.segments
+            )
+            once = lacks.sum(axis=0) == 1
+            for _, rows in levels:
+                some = rows[once[held.context[rows]]]
+                predicted[some] = amounts[np.searchsorted(group, held.context[some])]
+                weight[some] = held.weight[some]
+        return cls(predicted, weight / weight.sum())
+
+    def replaced(self, held: HeldOut) -> HeldOut:
+        """The left-out predictions with these and their weights."""
+        return replace(held, predicted=self.predicted, weight=self.weight)
 
 
 def _together(held: HeldOut) -> Iterator[list[Level]]:

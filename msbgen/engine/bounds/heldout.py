@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arrays import StoredArrays
+from msbgen.core.arrays import POSITIVE, SHARE, Stored
 from msbgen.core.contexts import (
     are_many,
     inner_levels,
@@ -27,6 +28,7 @@ from msbgen.core.contexts import (
 from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.core.parts import Given
 from msbgen.data.schema import same_level
 from msbgen.engine.bounds.levels import OtherLevels
 from msbgen.engine.generate.centre import Centre
@@ -50,6 +52,8 @@ _FAR = 1e-6
 _SMALL_LEVEL = 0.1
 # Of many contexts, so many are predicted and scored.
 _MOST_SCORED = 1000
+# Ranges in a file: seconds and events in a part of a run, and deviations.
+AMOUNTS, _DEVIATIONS = (0.0, 1e18), (0.0, 1e6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +63,25 @@ class HeldOut:
     Pairs are left-out predictions × runs of their contexts.
     """
 
-    centre: Centre  # fitted to all known contexts; it predicts the mean at new ones
-    context: Indices  # (rows,): known context that each left-out prediction is for
-    left_out: NDArray[np.bool_]  # (rows, n_known): the contexts that were left out with it
-    weight: Floats  # (rows,): sums to 1, in equal parts for each group that was left out as a whole
+    # fitted to all known contexts; it predicts the mean at new ones
+    centre: Annotated[Centre, Given("distribution.centre")]
+    # (rows,): known context that each left-out prediction is for
+    context: Annotated[Indices, Stored(("row",), dtype="i8", below="known")]
+    # (rows, n_known): the contexts that were left out with it
+    left_out: Annotated[NDArray[np.bool_], Stored(("row", "known"), dtype="bool")]
+    # (rows,): sums to 1, in equal parts for each group that was left out as a whole
+    weight: Annotated[Floats, Stored(("row",), SHARE)]
     # (rows,): of the trend's Gaussian process at the left-out context, given the rest
-    deviation: Floats
+    deviation: Annotated[Floats, Stored(("row",), _DEVIATIONS)]
     # (rows, segments, k): left-out prediction of the amounts per segment of progress
-    predicted: Floats
-    run_context: Indices  # (runs,)
-    duration: Floats  # (runs,): measured execution times [s], or totals of the quantity `bounded`
+    predicted: Annotated[Floats, Stored(("row", "segment", "quantity"), AMOUNTS)]
+    # (runs,)
+    run_context: Annotated[Indices, Stored(("run",), dtype="i8", below="known")]
+    # (runs,): measured execution times [s], or totals of the quantity `bounded`
+    duration: Annotated[Floats, Stored(("run",), POSITIVE)]
     # (pairs, segments, k): measured amounts per segment of progress, deconvolved within the
     # sampling intervals with the left-out prediction (`progress.deconvolve`)
-    state: Floats
+    state: Annotated[Floats, Stored(("pair", "segment", "quantity"), AMOUNTS, missing=True)]
     bounded: int = 0  # quantity whose total over a run is bounded: 0 for the execution time
 
     def of_total(self, quantity: int) -> HeldOut:
@@ -270,75 +280,32 @@ class HeldOut:
             reach[r] = np.maximum(lowest - level, level - highest).max(initial=0.0)
         return np.asarray(self.left_out_rows.new.any(axis=0)), reach
 
-    # Storage in a file, beside the distribution.
-
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], NDArray]]:
-        """Everything but the distribution, as named arrays with their dimensions."""
-        amounts = ("segment", "quantity")
-        return {
-            "context": (("row",), self.context),
-            "left_out": (("row", "known"), self.left_out.astype(np.int8)),
-            "weight": (("row",), self.weight),
-            "doubt": (("row",), self.deviation),
-            "predicted": (("row", *amounts), self.predicted),
-            "state": (("pair", *amounts), self.state),
-        }
-
-    def refitted(self, stored: StoredArrays) -> HeldOut:
-        """The same with other predictions and weights from a file; ProfileError if they do not fit.
-
-        See :func:`msbgen.engine.bounds.choices.refit_levels`.
-        """
-        predicted = stored.numbers("refitted", self.predicted.shape, within=_AMOUNTS)
-        timed = np.all(predicted[..., 0].sum(axis=1) > 0)
-        stored.want(timed, f"time in {stored.named('refitted')}", 0, "a positive number")
-        weight = stored.numbers("refitted_weight", self.weight.shape, within=(0.0, 1.0))
-        good = abs(weight.sum() - 1.0) < 1e-6
-        name = stored.named("refitted_weight")
-        stored.want(good, f"sum of {name}", f"{weight.sum():g}", "1")
-        return replace(self, predicted=predicted, weight=weight)
-
-    @classmethod
-    def from_arrays(cls, distribution: ProfileDistribution, stored: StoredArrays) -> HeldOut:
-        """Undo :meth:`to_arrays`, for the same distribution; ProfileError if they do not fit it."""
-        centre, n = distribution.centre, len(distribution.contexts)
-        used = _ended(distribution)
-        n_runs = used.sum(axis=1)
-        context = stored.indices("context", (None,), below=n)
-        rows, amounts = len(context), (centre.segments, len(centre.trend.offset))
-        if rows == 0 and n == 1:
-            return _of_single_context(distribution)
-        stored.want(rows > 0, f"number of {stored.named('context')}", 0, "one or more")
-        left_out = stored.indices("left_out", (rows, n), below=2).astype(bool)
-        stored.want(
-            left_out[np.arange(rows), context].all() and not left_out.all(axis=1).any(),
-            stored.named("left_out"), "all of them or not a row's own", "a context and not all",
-        )  # fmt: skip
-        weight = stored.numbers("weight", (rows,), within=(0.0, 1.0))
-        good = abs(weight.sum() - 1.0) < 1e-6
-        stored.want(good, f"sum of {stored.named('weight')}", f"{weight.sum():g}", "1")
-        predicted = stored.numbers("predicted", (rows, *amounts), within=_AMOUNTS)
-        timed = np.all(predicted[..., 0].sum(axis=1) > 0)
-        stored.want(timed, f"time in {stored.named('predicted')}", 0, "a positive number")
-        pairs = int(n_runs[context].sum())
-        state = stored.numbers("state", (pairs, *amounts), within=_AMOUNTS, missing=True)
-        timed = not np.isnan(state[..., 0]).any()
-        stored.want(timed, f"time in {stored.named('state')}", "NaN", "a number")
-        return cls(
-            centre=centre,
-            context=context,
-            left_out=left_out,
-            weight=weight,
-            deviation=stored.numbers("doubt", (rows,), within=_DEVIATIONS),
-            predicted=predicted,
-            run_context=np.nonzero(used)[0],
-            duration=distribution.duration[used],
-            state=state,
-        )
-
-
-# Valid ranges in a file: seconds and events in a part of a run, and deviations.
-_AMOUNTS, _DEVIATIONS = (0.0, 1e18), (0.0, 1e6)
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored predictions."""
+        rows, n = self.left_out.shape
+        amounts = self.centre.segments, self.centre.n_quantities
+        if n != len(self.centre.trend.contexts) or self.predicted.shape[1:] != amounts:
+            yield "predicted", "of other contexts or quantities", "those of the distribution"
+            return
+        if self.bounded:
+            yield "bounded", self.bounded, "0, the execution time"
+        if not np.isin(self.context, self.run_context).all():
+            yield "context", "one without a run", "one with a run"
+        if len(self.state) != len(self.row):
+            yield "state", f"of {len(self.state)} pairs", str(len(self.row))
+        if np.isnan(self.state[..., 0]).any():
+            yield "state", "NaN for a time", "a number"
+        if rows == 0 and n == 1:  # a single context has no left-out predictions
+            return
+        if rows == 0:
+            yield "context", "empty", "one or more"
+        if not (self.predicted[..., 0].sum(axis=1) > 0).all():
+            yield "predicted", "0 for the time of a row", "a positive number"
+        own = self.left_out[np.arange(rows), self.context]
+        if not own.all() or self.left_out.all(axis=1).any():
+            yield "left_out", "all of them or not a row's own", "a context and not all"
+        if not abs(self.weight.sum() - 1.0) < 1e-6:
+            yield "weight", f"of sum {self.weight.sum():g}", "a sum of 1"
 
 
 @dataclass(frozen=True, eq=False)

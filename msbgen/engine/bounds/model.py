@@ -27,15 +27,15 @@ these predictions bounds that of a new run in a new context
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arrays import StoredArrays
 from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
@@ -43,7 +43,7 @@ from msbgen.core.machine import OnProgress
 from msbgen.data import schema
 from msbgen.data.build import array_variable
 from msbgen.engine.bounds.calibration import Calibration
-from msbgen.engine.bounds.choices import refit_levels
+from msbgen.engine.bounds.choices import RefittedLevels
 from msbgen.engine.bounds.heldout import HeldOut, leave_out
 from msbgen.engine.generate.model import ProfileModel
 
@@ -53,8 +53,6 @@ BOUNDS_SCHEMA = "msbgen-bounds/1"
 
 _log = logging.getLogger("msbgen")
 
-# Prefix of the names of its arrays in a file.
-_PREFIX = "calibration_"
 # Fields of the fitted model that a calibrated model shares.
 _SHARED = ("distribution", "resources", "counters", "attrs", "findings", "words")
 
@@ -84,27 +82,35 @@ class CalibratedModel(ProfileModel):
 
     Attributes
     ----------
-    calibration : Calibration
-        Bounds and bands on arrays.
-    refitted : tuple of HeldOut
-        One after :meth:`for_choices`.
+    held_out : HeldOut
+        Left-out predictions of the known contexts.
+    refitted : RefittedLevels or None
+        Those for bounds on chosen contexts, after :meth:`for_choices`.
     """
 
-    calibration: Calibration = field(kw_only=True)
-    refitted: tuple[HeldOut, ...] = field(default=(), kw_only=True)
+    held_out: HeldOut = field(kw_only=True)
+    refitted: RefittedLevels | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """Bounds and bands on arrays."""
+        clock, counters = self.distribution.centre.clock, list(self.counters)
+        return Calibration(self.held_out, ("duration", *counters[: clock - 1], *counters[clock:]))
 
     def for_choices(self) -> CalibratedModel:
         """The same model with the fits that bounds on chosen contexts take, to save it with them.
 
         Of 27 contexts they take .3 s, of 125 some seconds.
         """
-        held = self.calibration.held_out
-        return replace(self, refitted=self.refitted or (refit_levels(held, self.distribution),))
+        if self.refitted:
+            return self
+        return replace(self, refitted=RefittedLevels.fit(self.held_out, self.distribution))
 
     @cached_property
     def _of_choices(self) -> Calibration:
         """Calibration of bounds on chosen contexts."""
-        (held,) = self.for_choices().refitted
+        refitted = self.refitted or RefittedLevels.fit(self.held_out, self.distribution)
+        held = refitted.replaced(self.held_out)
         return Calibration(held, self.calibration.quantities, chosen=True)
 
     def duration_bound(
@@ -205,7 +211,7 @@ class CalibratedModel(ProfileModel):
         All measured contexts support a rate together; the runs of a measured context may support a
         smaller one there.  `contexts` as :meth:`duration_bound`.
         """
-        held = self.calibration.held_out
+        held = self.held_out
         if self.calibration.by_runs(self.columns(contexts), miscoverage).all():
             return miscoverage
         n, unit = held.n_contexts, "contexts with a complete run"
@@ -267,42 +273,40 @@ class CalibratedModel(ProfileModel):
             },
         )
 
-    def _as_dataset(self) -> xr.Dataset:
-        arrays = {
-            f"{_PREFIX}{name}": ([f"{_PREFIX}{dim}" for dim in dims], array)
-            for name, (dims, array) in self.calibration.held_out.to_arrays().items()
-        }
-        for held in self.refitted:
-            dims = [f"{_PREFIX}{dim}" for dim in ("row", "segment", "quantity")]
-            arrays[f"{_PREFIX}refitted"] = dims, held.predicted
-            arrays[f"{_PREFIX}refitted_weight"] = dims[:1], held.weight
-        return super()._as_dataset().assign(arrays)
-
     @staticmethod
     def any_of_file(content: xr.Dataset) -> ProfileModel:
         """Model of the content of its file: calibrated where that holds a calibration.
 
         ProfileError where the content is no model.
         """
-        calibrated = any(str(name).startswith(_PREFIX) for name in content.data_vars)
-        return (CalibratedModel if calibrated else ProfileModel).of_file(content)
+        return (CalibratedModel if _is_calibrated(content) else ProfileModel).of_file(content)
 
     @classmethod
-    def _from_dataset(cls, ds: xr.Dataset, source: str) -> CalibratedModel:
-        model = ProfileModel._from_dataset(ds, source)
-        whole = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
-        stored = whole.part(_PREFIX)
-        if not stored.arrays:
+    def of_file(cls, content: xr.Dataset) -> Self:
+        """Model of the content of its file; ProfileError where that is no calibrated one."""
+        if not _is_calibrated(content):
+            ProfileModel.of_file(content)
             raise ProfileError(
-                f"{source}: the model was not calibrated; save it with msbgen bound --model, or "
-                f"see calibrate_model."
+                f"{schema.file_of(content)}: the model was not calibrated; save it with msbgen "
+                f"bound --model, or see calibrate_model."
             )
-        try:
-            held = HeldOut.from_arrays(model.distribution, stored)
-            refitted = (held.refitted(stored),) if "refitted" in stored.arrays else ()
-            return replace(_calibrated(model, held), refitted=refitted)
-        except ArgumentError as error:
-            raise ProfileError(f"{source}: {error}") from None
+        return super().of_file(content)
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored model."""
+        yield from super().problems()
+        if self.refitted is None:
+            return
+        if self.refitted.predicted.shape != self.held_out.predicted.shape:
+            yield "refitted", "of other rows", "the left-out ones"
+        if not (self.refitted.predicted[..., 0].sum(axis=1) > 0).all():
+            yield "refitted.predicted", "0 for the time of a row", "a positive number"
+        if not abs(self.refitted.weight.sum() - 1.0) < 1e-6:
+            yield "refitted.weight", f"of sum {self.refitted.weight.sum():g}", "a sum of 1"
+
+
+def _is_calibrated(content: xr.Dataset) -> bool:
+    return any(str(name).startswith("held_out.") for name in content.variables)
 
 
 def calibrate_model(
@@ -356,9 +360,9 @@ def calibrate_model(
             f"{', '.join(schema.counter_names(dataset))}; the one that the model was fitted to is "
             f"wanted."
         )
-    return _calibrated(
-        model, leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
-    )
+    held_out = leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
+    shared = {name: getattr(model, name) for name in _SHARED}
+    return CalibratedModel(**shared, held_out=held_out)
 
 
 def check_has_runs(dataset: xr.Dataset) -> None:
@@ -370,10 +374,3 @@ def check_has_runs(dataset: xr.Dataset) -> None:
             f"show how runs differ; measured runs, or samples (msbgen generate --kind sample), are "
             f"wanted."
         )
-
-
-def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:
-    clock, counters = model.distribution.centre.clock, list(model.counters)
-    quantities = ("duration", *counters[: clock - 1], *counters[clock:])
-    shared = {name: getattr(model, name) for name in _SHARED}
-    return CalibratedModel(**shared, calibration=Calibration(held, quantities))

@@ -7,17 +7,18 @@ the runs take part, with weights.  Then paths are drawn, or the most likely path
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import StoredArrays
+from msbgen.core.arrays import SHARE, Stored
 from msbgen.core.compiled import is_compiled
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress
+from msbgen.core.parts import Given
 from msbgen.engine.bridge.pair import NO_COST, ground_of, marginal_error
 from msbgen.engine.bridge.solve import SolverConfig, solve_bridge
 
@@ -31,11 +32,14 @@ Indices = NDArray[np.int64]
 class Chain:
     """The bridge between neighbouring snapshots of the same runs, stored as potentials."""
 
-    points: Floats  # (snapshots, n, d): the runs at each snapshot, in scaled coordinates
-    potentials: Floats  # (2, snapshots − 1, n): f and g of each pair's exp((f + g − |x − y|²)/ε)
-    epsilon: float  # weight of the entropy, in squared units of the points
+    # (snapshots, n, d): the runs at each snapshot, in scaled coordinates
+    points: Annotated[Floats, Given("points")]
+    # (2, snapshots − 1, n): f and g of each pair's exp((f + g − |x − y|²)/ε)
+    potentials: Annotated[Floats, Stored((2, "pair", "used"))]
+    # weight of the entropy, in squared units of the points
+    epsilon: Annotated[float, Given("settings.epsilon")]
     status: str  # of the solver, a sentence
-    marginal_error: float  # largest L1 error of a marginal
+    marginal_error: Annotated[float, Stored((), SHARE)]  # largest L1 error of a marginal
 
     @classmethod
     def fit(
@@ -95,22 +99,11 @@ class Chain:
         )
         return path
 
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """The potentials as a named array with its dimensions."""
-        return {"potentials": (("side", "pair", "used"), self.potentials)}
-
-    def labels(self) -> dict[str, Any]:
-        """The status and the error of the solver, for JSON."""
-        return {"status": self.status, "marginal_error": self.marginal_error}
-
-    @classmethod
-    def from_arrays(
-        cls, stored: StoredArrays, labels: Mapping[str, Any], points: Floats, epsilon: float
-    ) -> Chain:
-        """Chain of :meth:`to_arrays`, :meth:`labels` and the points; ProfileError for others."""
-        wanted = (2, len(points) - 1, points.shape[1])
-        potentials = stored.numbers("potentials", wanted)
-        return cls(points, potentials, epsilon, *outcome_of(stored, labels))
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored potentials."""
+        wanted = (2, len(self.points) - 1, self.points.shape[1])
+        if self.potentials.shape != wanted:
+            yield "potentials", f"of shape {self.potentials.shape}", f"one of {wanted}"
 
 
 def paths_are_compiled(*, drawn: bool) -> bool:
@@ -120,13 +113,3 @@ def paths_are_compiled(*, drawn: bool) -> bool:
     """
     paths = _kernels.draw_paths if drawn else _kernels.most_likely_paths
     return is_compiled(_kernels.sinkhorn) and is_compiled(paths)
-
-
-def outcome_of(stored: StoredArrays, labels: Mapping[str, Any]) -> tuple[str, float]:
-    """Status and largest marginal error of a solver, from JSON; ProfileError for other values."""
-    status, error = labels.get("status"), labels.get("marginal_error")
-    stored.want(isinstance(status, str), "'status'", status, "a sentence")
-    stored.want(isinstance(error, float) and 0 <= error < 1, "'marginal_error'", error, "0 to 1")
-    assert isinstance(status, str)
-    assert isinstance(error, float)
-    return status, error

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.parts import Kinds
 from msbgen.engine.faults.drift import drift_slowdowns, slowest_over_fastest
 
 Floats = NDArray[np.float64]
@@ -44,8 +45,6 @@ class Fault:
     is_doubt: bool = False
 
     kind: ClassVar[str]
-    # The fields that a file holds under 'where', in this order, with their types.
-    place: ClassVar[tuple[tuple[str, type], ...]] = ()
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """Fault, repair and remedy in one sentence; `describe` names a context by its row."""
@@ -114,7 +113,6 @@ class StretchedRun(Fault):
     end: float
 
     kind = "stretched"
-    place = (("run", int), ("begin", float), ("end", float))
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """See :meth:`Fault.sentence`."""
@@ -139,7 +137,6 @@ class WrongCount(Fault):
     counter: int
 
     kind = "count"
-    place = (("run", int), ("interval", int), ("counter", int))
 
     @property
     def of_run(self) -> tuple[int, int, int]:
@@ -211,7 +208,7 @@ class Repaired:
 class Findings:
     """All faults that were found in a set of measurements, if any."""
 
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Annotated[Fault, Kinds(**_CLASSES)], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.faults)
@@ -290,49 +287,6 @@ class Findings:
             untimed[kept],
             kept,
         )
-
-    def to_plain(self) -> list[dict[str, Any]]:
-        """The faults as JSON objects, for :meth:`from_plain`."""
-        return [
-            {
-                "kind": fault.kind,
-                "contexts": fault.contexts,
-                "where": fault.terms
-                if isinstance(fault, MachineDrift)
-                else [getattr(fault, name) for name, _ in fault.place],
-                "factor": fault.factor,
-                "worth": fault.weight,
-                "gain": fault.log_odds,
-                "levels": fault.levels,
-                "doubt": fault.is_doubt,
-            }
-            for fault in self.faults
-        ]
-
-    @classmethod
-    def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> Findings:
-        """The faults that :meth:`to_plain` wrote; KeyError, TypeError or ValueError for others."""
-        return cls(tuple(_fault(one) for one in plain))
-
-
-def _fault(plain: Mapping[str, Any]) -> Fault:
-    """One fault from its JSON object."""
-    cls = _CLASSES[plain["kind"]]
-    place: dict[str, Any]
-    if cls is MachineDrift:
-        place = {"terms": tuple(float(term) for term in plain["where"])}
-    else:
-        fields = zip(cls.place, plain["where"], strict=True)
-        place = {name: convert(value) for (name, convert), value in fields}
-    return cls(
-        contexts=tuple(int(i) for i in plain["contexts"]),
-        factor=float(plain["factor"]),
-        weight=float(plain["worth"]),
-        log_odds=float(plain["gain"]),
-        levels=tuple(tuple(float(v) for v in level) for level in plain["levels"]),
-        is_doubt=bool(plain["doubt"]),
-        **place,
-    )
 
 
 NOTHING = Findings()

@@ -8,24 +8,24 @@ trend.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
+from msbgen.core.arrays import LOGARITHMS, NOT_NEGATIVE, POSITIVE, SHARE, Stored
 from msbgen.core.contexts import are_many, gaussian_log_weights, near_weights, scott_bandwidth
+from msbgen.core.parts import Given, Sizes
 from msbgen.engine.generate.measurements import Measurements
 from msbgen.engine.generate.partial import fill_means
 from msbgen.engine.generate.runs import Runs
-from msbgen.engine.trend.coordinates import COORDINATES
 from msbgen.engine.trend.deviations import Variance, trend_variance
-from msbgen.engine.trend.durations import SMOOTHNESS, Durations
+from msbgen.engine.trend.durations import Durations
 from msbgen.engine.trend.fit import Trend, fit_trend
 from msbgen.engine.trend.folds import Folds
-from msbgen.engine.trend.smooth import FORMS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -43,24 +43,26 @@ class Centre:
     """Expected amounts per bin of progress, from which the runs of a context vary."""
 
     clock: int  # quantity that measures progress: 0 for wall time, 1 + k for counter k
-    segments: int  # segments of progress, of equally many bins each
+    # segments of progress, of equally many bins each
+    segments: Annotated[int, Given("settings.segments")]
     # of the kernel over contexts, as a multiple of Scott's rule over the known contexts in the
     # coordinates of the trend, or of 0.7 times their spacing where that is more
-    bandwidth: float
+    bandwidth: Annotated[float, Given("settings.bandwidth")]
     # (n_known, n_runs): total of the progress counter; NaN for runs that are missing or lost counts
-    total: Floats
+    total: Annotated[Floats, Stored(("known", "run"), NOT_NEGATIVE, missing=True)]
     # (n_known, n_runs): measured over corrected time; 1 unless a fault was corrected
-    slowdown: Floats
+    slowdown: Annotated[Floats, Stored(("known", "run"), POSITIVE)]
     # (n_known,): contexts whose time was scaled to what the others predict
-    time_imputed: NDArray[np.bool_]
+    time_imputed: Annotated[NDArray[np.bool_], Stored(("known",), dtype="bool")]
     # amounts per bin at any context; the first quantity is time, unless progress is measured by it
     trend: Trend
-    total_trend: Trend  # total of the progress counter at any context
+    # total of the progress counter at any context
+    total_trend: Annotated[Trend, Sizes(bin=1, quantity=1)]
     # (n_known, bins, k): log of each context's mean measured amounts over the fitted ones
-    context_residual: Floats
+    context_residual: Annotated[Floats, Stored(("known", "bin", "quantity"), LOGARITHMS)]
     # (n_known, k): factor on the context residuals in the local mean: 1; for a context with one
     # run, whose residual may be noise, the share that the neighbours predict
-    shrinkage: Floats
+    shrinkage: Annotated[Floats, Stored(("known", "quantity"), SHARE)]
     # durations at any context; None for many contexts, and where time measures progress
     durations: Durations | None = None
 
@@ -122,6 +124,11 @@ class Centre:
         departure = log_time if has_line else log_time - _log_time(self._fitted)
         given = self.trend.contexts, departure, runs.weight
         return Durations.fit(*given, has_line=has_line, repeats=_repeats(runs))
+
+    @property
+    def n_quantities(self) -> int:
+        """Number of quantities: time, unless progress is measured by it, and the other counters."""
+        return self.context_residual.shape[2]
 
     @cached_property
     def n_runs(self) -> Indices:
@@ -322,171 +329,15 @@ class Centre:
         """Total of the progress counter at contexts, (q,)."""
         return self.total_trend.predict(query)[:, 0, 0]
 
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the settings as named arrays with their dimensions."""
-        imputed = self.time_imputed
-        return {
-            "total": (("known", "run"), self.total),
-            **({"pace": (("known", "run"), self.slowdown)} if self.is_corrected else {}),
-            **({"guessed": (("known",), imputed.astype(float))} if imputed.any() else {}),
-            "context_residual": (("known", "bin", "quantity"), self.context_residual),
-            "trust": (("known", "quantity"), self.shrinkage),
-            **self._durations_to_arrays(),
-            **_with_dims("trend_", self.trend),
-            **_with_dims("clock_", self.total_trend),
-        }
-
-    def _durations_to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        if self.durations is None:
-            return {}
-        return {
-            "durations_departure": (("known",), self.durations.departure),
-            "durations_weight": (("known",), self.durations.weight),
-            "durations_has_line": ((), float(self.durations.has_line)),
-            "durations_hypotheses": (("hypothesis", "parameter"), self.durations.hypotheses),
-        }
-
-    @classmethod
-    def from_arrays(
-        cls,
-        stored: StoredArrays,
-        contexts: Floats,
-        duration: Floats,
-        *,
-        clock: int,
-        bins: int,
-        segments: int,
-        bandwidth: float,
-    ) -> Centre:
-        """Centre of the arrays of :meth:`to_arrays`; ProfileError for others."""
-        n = len(contexts)
-        total = stored.numbers("total", duration.shape, within=NOT_NEGATIVE, missing=True)
-        used = np.isfinite(total)
-        stored.want(bool((total[used] > 0).all()), stored.named("total"), 0, "a positive number")
-        stored.want(bool(used.any(axis=1).all()), stored.named("total"), "NaN", "a run per context")
-        slowdown, imputed = np.ones(duration.shape), np.zeros(n, dtype=bool)
-        if "pace" in stored.arrays:
-            slowdown = stored.numbers("pace", duration.shape, within=POSITIVE)
-        if "guessed" in stored.arrays:
-            imputed = stored.numbers("guessed", (n,), within=(0.0, 1.0)) != 0
-        trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
-        k = trend.mean.shape[0]
-        stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
-        return cls(
-            clock,
-            segments,
-            bandwidth,
-            total,
-            slowdown,
-            imputed,
-            trend,
-            _stored_trend(stored.part("clock_"), contexts, 1, 1),
-            stored.numbers("context_residual", (n, bins, k), within=LOGARITHMS),
-            stored.numbers("trust", (n, k), within=(0.0, 1.0)),
-            _stored_durations(stored.part("durations_"), contexts),
-        )
-
-
-def _with_dims(prefix: str, trend: Trend) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-    return {
-        f"{prefix}{key}": (tuple(f"{prefix}{key}_{i}" for i in range(array.ndim)), array)
-        for key, array in trend.to_arrays().items()
-    }
-
-
-# Arrays of a trend by their axes: known contexts n, resources m, quantities q, bins b, caps c.
-_TREND_AXES = {
-    "contexts": "nm", "lengths": "qm", "nugget": "q", "offset": "q", "mean": "qb", "lowest": "qb",
-    "highest": "qb", "coefficients": "qnb", "states": "nbq", "weights": "n", "cap_rate": "c",
-    "cap_width": "c", "cap_gain": "c", "cap_nugget": "c", "cap_lengths": "cm", "cap_mean": "cb",
-    "cap_highest": "cb", "cap_coefficients": "cnb", "held_out": "nbq",
-}  # fmt: skip
-_TREND_RANGES = {
-    **dict.fromkeys(("weights", "lengths", "cap_rate", "cap_width", "cap_lengths"), POSITIVE),
-    **dict.fromkeys(
-        ("nugget", "offset", "states", "held_out", "cap_gain", "cap_nugget"), NOT_NEGATIVE
-    ),
-    **dict.fromkeys(("mean", "lowest", "highest", "cap_mean", "cap_highest"), LOGARITHMS),
-}
-
-
-def _stored_trend(
-    stored: StoredArrays, contexts: Floats, bins: int, quantities: int | None
-) -> Trend:
-    """Trend of a file, with the given numbers of bins and quantities (None for any number)."""
-    n, m = contexts.shape
-    q = stored.numbers("nugget", (quantities,)).size
-    c = stored.numbers("cap_rate", (None,)).size
-    sizes = {"n": n, "m": m, "q": q, "b": bins, "c": c}
-    stored.want(q > 0, "number of quantities", q, "1 or more")
-    stored.want(c < 2 and (q > 1 or c == 0), "number of caps", c, "0, or 1 of several quantities")
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, axes in _TREND_AXES.items():
-        if name == "held_out" and name not in stored.arrays:
-            continue  # models that were not calibrated have none
-        shape = (0,) if name.startswith("cap_") and c == 0 else tuple(sizes[a] for a in axes)
-        within = _TREND_RANGES.get(name, ANY)
-        arrays[name] = stored.numbers(name, shape, within=within, missing=name == "states")
-    form = stored.indices("form", (), below=1 if are_many(contexts) else len(FORMS))
-    coordinates = stored.indices("coordinates", (m,), below=len(COORDINATES))
-    counter = stored.indices("cap_counter", (c,), below=q)
-    resource = stored.indices("cap_resource", (c,), below=m)
-    curved = contexts[:, coordinates != COORDINATES.index("linear")]
-    for name, good, got, wanted in (
-        ("contexts", arrays["contexts"] == contexts, "others", "the model's"),
-        ("coordinates", curved > 0, coordinates, "linear at 0"),
-        ("cap_counter", counter > 0, counter, "a counter, not time"),
-        ("cap_resource", contexts[:, resource] > 0, resource, "levels > 0"),
-    ):
-        stored.want(bool(np.all(good)), stored.named(name), got, wanted)
-    arrays |= {"form": form, "coordinates": coordinates}
-    arrays |= {"cap_counter": counter, "cap_resource": resource}
-    part = stored.part("whole_")
-    if part.arrays:
-        whole = _stored_trend(part, contexts, 1, q)
-        arrays |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
-    time_model = stored.part("joint_")
-    if time_model.arrays:
-        stored.want(bool(part.arrays), stored.named("joint_parts"), "alone", "a trend of the sums")
-        parts = time_model.numbers("parts", (m + q, bins), within=NOT_NEGATIVE)
-        stored.want(
-            bool((contexts[:, parts[:m].any(axis=1)] > 0).all()),
-            time_model.named("parts"), "of a level of 0", "levels > 0",
-        )  # fmt: skip
-        timed = bool(parts.any(axis=0).all())
-        stored.want(timed, time_model.named("parts"), "0 in some bin", "a positive part")
-        arrays["joint_parts"] = parts
-        arrays["joint_width"] = time_model.numbers("width", (bins,), within=POSITIVE)
-        arrays["joint_common"] = time_model.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
-        arrays["joint_summed"] = time_model.numbers("summed", (q - 1,), within=(0.0, 1.0))
-    of_duration = stored.part("duration_")
-    if of_duration.arrays:
-        parts = of_duration.numbers("parts", (m + 1,), within=NOT_NEGATIVE)
-        divided = contexts[:, parts[1:] > 0]
-        good = bool(parts.any() and (divided > 0).all())
-        stored.want(
-            good, of_duration.named("parts"), "0 for all parts, or positive for a level of 0",
-            "a positive part, of levels > 0",
-        )  # fmt: skip
-        arrays["duration_parts"] = parts
-        arrays["duration_share"] = of_duration.numbers("share", (), within=(0.0, 1.0))
-    return Trend.from_arrays(arrays)
-
-
-def _stored_durations(stored: StoredArrays, contexts: Floats) -> Durations | None:
-    if not stored.arrays:
-        return None
-    n = len(contexts)
-    hypotheses = stored.numbers("hypotheses", (None, 5), within=POSITIVE)
-    good = len(hypotheses) > 0 and bool(np.isin(hypotheses[:, 0], SMOOTHNESS).all())
-    stored.want(good, stored.named("hypotheses"), "others", "one or more of a known smoothness")
-    return Durations(
-        contexts,
-        stored.numbers("departure", (n,), within=LOGARITHMS),
-        stored.numbers("weight", (n,), within=POSITIVE),
-        bool(stored.indices("has_line", (), below=2)),
-        hypotheses,
-    )
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored centre."""
+        used = np.isfinite(self.total)
+        if not used.any(axis=1).all():
+            yield "total", "NaN", "a run per context"
+        if not (self.total[used] > 0).all():
+            yield "total", 0, "a positive number"
+        if not 0 <= self.clock <= self.n_quantities:
+            yield "clock", self.clock, f"0 to {self.n_quantities}"
 
 
 def _log_time(states: Floats) -> Floats:

@@ -15,10 +15,12 @@ deviation is that of :mod:`msbgen.engine.trend.durations`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.engine.generate.centre import Centre
 from msbgen.engine.trend.folds import Folds
 
@@ -31,9 +33,9 @@ _TINY = 1e-300
 class ContextError:
     """Model of the variance of the log duration's error; :meth:`fit` makes it."""
 
-    alone: float  # a
-    growth: float  # b
-    spacing: float  # d₁²
+    alone: Annotated[float, Stored((), NOT_NEGATIVE)]  # a
+    growth: Annotated[float, Stored((), NOT_NEGATIVE)]  # b
+    spacing: Annotated[float, Stored((), POSITIVE)]  # d₁²
 
     @classmethod
     def fit(cls, centre: Centre) -> ContextError:

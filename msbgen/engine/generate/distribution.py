@@ -106,14 +106,3 @@ class ProfileDistribution(Protocol):
     def provenance(self, kind: Kind, *, as_known: bool = False) -> dict[str, Any]:
         """Attributes of generated profiles of a kind: how they were made."""
         ...
-
-    def labels(self) -> dict[str, Any]:
-        """Settings and outcome for JSON."""
-        ...
-
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the contexts and durations, as named arrays with their dimensions.
-
-        The bridge is solved first, so that a loaded distribution needs no solver.
-        """
-        ...

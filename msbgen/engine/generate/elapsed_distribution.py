@@ -7,22 +7,21 @@ bridge between the snapshots, conditioned on a context by a kernel, gives the st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import NOT_NEGATIVE, StoredArrays
+from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, SHARE, Stored
 from msbgen.core.conformal import weighted_quantile
 from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.engine.bridge import condition
-from msbgen.engine.bridge.paths import outcome_of
 from msbgen.engine.bridge.solve import SolverConfig, solve_bridge
 from msbgen.engine.generate.centre import Centre
 from msbgen.engine.generate.distribution import Kind
@@ -30,6 +29,7 @@ from msbgen.engine.generate.residuals import Residuals
 from msbgen.engine.generate.streams import context_streams, stream_key
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 # Longest run of a model file over the time up to its last snapshot: samples of it may be lost.
 _MOST_BEYOND = 100
@@ -102,14 +102,22 @@ class ElapsedDistribution:
     name: ClassVar[str] = "elapsed"
 
     settings: ElapsedSettings
-    contexts: Floats  # (n_known, n_resources)
-    duration: Floats  # (n_known, n_runs): measured execution times [s], NaN where a run is missing
-    interval: float  # sampling interval [s]
-    snapshots: tuple[Snapshot, ...]
-    # dual potentials f and g of each pair of neighbours
-    potentials: tuple[tuple[Floats, Floats], ...]
+    # (n_known, n_resources), with a column for each word
+    contexts: Annotated[Floats, Stored(("known", "column"))]
+    # (n_known, n_runs): measured execution times [s], NaN where a run is missing
+    duration: Annotated[Floats, Stored(("known", "run"), POSITIVE, missing=True)]
+    interval: Annotated[float, Stored((), POSITIVE)]  # sampling interval [s]
+    # (snapshots,): sampling interval and number of points of each snapshot
+    snapshot_row: Annotated[Indices, Stored(("snapshot",), dtype="i8", ascending=True)]
+    snapshot_size: Annotated[Indices, Stored(("snapshot",), dtype="i8")]
+    # (points,) of all snapshots: known context of each; (points, n_counters): events per interval
+    context: Annotated[Indices, Stored(("point",), dtype="i8", below="known")]
+    states: Annotated[Floats, Stored(("point", "counter"), NOT_NEGATIVE)]
+    # dual potentials f of all snapshots but the last, and g of all but the first
+    start_potential: Annotated[Floats, Stored(("start",))]
+    end_potential: Annotated[Floats, Stored(("end",))]
     status: str  # how the solver ended
-    marginal_error: float  # largest L1 error of a marginal
+    marginal_error: Annotated[float, Stored((), SHARE)]  # largest L1 error of a marginal
 
     @classmethod
     def fit(
@@ -147,11 +155,29 @@ class ElapsedDistribution:
             contexts,
             duration,
             interval,
-            snapshots,
-            bridge.potentials,
+            np.array([snapshot.row for snapshot in snapshots]),
+            np.array([len(snapshot.context) for snapshot in snapshots]),
+            np.concatenate([snapshot.context for snapshot in snapshots]),
+            np.concatenate([snapshot.states for snapshot in snapshots]),
+            np.concatenate([f for f, _ in bridge.potentials]),
+            np.concatenate([g for _, g in bridge.potentials]),
             str(bridge.status),
             error,
         )
+
+    @cached_property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """All snapshots, in order of time."""
+        stops = np.cumsum(self.snapshot_size)[:-1]
+        parts = np.split(self.context, stops), np.split(self.states, stops)
+        return tuple(map(Snapshot, self.snapshot_row.tolist(), *parts))
+
+    @cached_property
+    def potentials(self) -> tuple[tuple[Floats, Floats], ...]:
+        """Dual potentials f and g of each pair of neighbours."""
+        f = np.split(self.start_potential, np.cumsum(self.snapshot_size[:-1])[:-1])
+        g = np.split(self.end_potential, np.cumsum(self.snapshot_size[1:])[:-1])
+        return tuple(zip(f, g))
 
     @property
     def centre(self) -> Centre:
@@ -170,7 +196,7 @@ class ElapsedDistribution:
     @property
     def n_counters(self) -> int:
         """Number of counters that are generated."""
-        return self.snapshots[0].states.shape[1]
+        return self.states.shape[1]
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Do nothing: the fit already solved the bridge."""
@@ -232,70 +258,28 @@ class ElapsedDistribution:
             "marginal_error": self.marginal_error,
         }
 
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the contexts and durations, as named arrays with their dimensions."""
-        return {
-            "snapshot_row": (("snapshot",), [s.row for s in self.snapshots]),
-            "snapshot_size": (("snapshot",), [len(s.context) for s in self.snapshots]),
-            "context": (("point",), np.concatenate([s.context for s in self.snapshots])),
-            "states": (("point", "counter"), np.concatenate([s.states for s in self.snapshots])),
-            "start_potential": (("start",), np.concatenate([f for f, _ in self.potentials])),
-            "end_potential": (("end",), np.concatenate([g for _, g in self.potentials])),
-        }
-
-    @classmethod
-    def from_arrays(
-        cls,
-        stored: StoredArrays,
-        contexts: Floats,
-        duration: Floats,
-        interval: float,
-        labels: Mapping[str, Any],
-    ) -> ElapsedDistribution:
-        """Undo :meth:`to_arrays` and :meth:`labels`; ProfileError for values out of range."""
-        settings = stored.record(ElapsedSettings, labels.get("settings"), "settings")
-        longest = int(np.ceil(np.nanmax(duration) / interval)) + 1
-        rows = stored.indices("snapshot_row", (None,), below=longest)
-        stored.want(
-            len(rows) > 1 and rows[0] == 0 and bool((np.diff(rows) > 0).all()),
-            stored.named("snapshot_row"),
-            rows.tolist(),
-            "two or more rows that ascend from 0",
-        )
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored distribution."""
+        rows, size = self.snapshot_row, self.snapshot_size
+        if len(rows) < 2 or rows[0] != 0:
+            yield "snapshot_row", rows, "two or more rows that ascend from 0"
+            return
         # every row from the last snapshot on is computed by itself; few are, of sound models
         most = _MOST_BEYOND * int(rows[-1] + np.diff(rows).max())
-        stored.want(longest <= most, "longest run in intervals", longest, f"at most {most}")
-        sizes = stored.indices("snapshot_size", (len(rows),), below=duration.size + 1)
-        stored.want(bool((sizes > 0).all()), stored.named("snapshot_size"), 0, "a point or more")
-        stops = np.cumsum(sizes)
-        context = stored.indices("context", (int(stops[-1]),), below=len(contexts))
-        states = stored.numbers("states", (int(stops[-1]), None), within=NOT_NEGATIVE)
-        f = stored.numbers("start_potential", (int(stops[-2]),))
-        g = stored.numbers("end_potential", (int(stops[-1] - stops[0]),))
-        snapshots = tuple(
-            Snapshot(int(row), members, amounts)
-            for row, members, amounts in zip(
-                rows, np.split(context, stops[:-1]), np.split(states, stops[:-1])
-            )
-        )
-        for snapshot in snapshots:
-            stored.want(
-                bool((np.diff(snapshot.context) >= 0).all()),
-                f"variable 'context' of the snapshot in row {snapshot.row}",
-                snapshot.context.tolist(),
-                "an order by context",
-            )
-        potentials = zip(np.split(f, stops[:-2]), np.split(g, stops[1:-1] - stops[0]))
-        outcome = outcome_of(stored, labels)
-        return cls(settings, contexts, duration, interval, snapshots, tuple(potentials), *outcome)
-
-    def labels(self) -> dict[str, Any]:
-        """Settings and outcome for JSON."""
-        return {
-            "settings": asdict(self.settings),
-            "status": self.status,
-            "marginal_error": self.marginal_error,
-        }
+        longest = int(np.ceil(np.nanmax(self.duration) / self.interval)) + 1
+        if not rows[-1] < longest <= most:
+            yield "duration", f"{longest} intervals", f"{rows[-1] + 1} to {most}"
+        if not (size > 0).all():
+            yield "snapshot_size", 0, "a point or more"
+            return
+        points = len(self.context), len(self.start_potential), len(self.end_potential)
+        wanted = int(size.sum()), int(size[:-1].sum()), int(size[1:].sum())
+        if points != wanted:
+            yield "snapshot_size", f"that of {wanted} points", f"that of {points}"
+            return
+        for snapshot in self.snapshots:
+            if not (np.diff(snapshot.context) >= 0).all():
+                yield "context", f"{snapshot.context} in row {snapshot.row}", "an order by context"
 
     def _in_bandwidths(self, contexts: Floats) -> Floats:
         known = to_unit_range(self.contexts, self.contexts)
@@ -327,9 +311,7 @@ class ElapsedDistribution:
         snapshot, shorter than one snapshot interval, repeats its states.
         """
         shape = (len(query), n_samples) if kind == "sample" else (len(query),)
-        counts = np.full(
-            (*shape, n_rows, self.snapshots[0].states.shape[1]), np.nan, dtype=np.float32
-        )
+        counts = np.full((*shape, n_rows, self.n_counters), np.nan, dtype=np.float32)
         scaled = self._in_bandwidths(query)
         interior = [snapshot.row for snapshot in self.snapshots[1:-1]]
         last = int(np.searchsorted(interior, n_rows - 1, side="right"))

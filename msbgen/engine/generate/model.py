@@ -13,31 +13,31 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.arrays import POSITIVE, StoredArrays, digest
 from msbgen.core.draws import count_of, numbers_of
-from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.machine import OnProgress, physical_memory
+from msbgen.core.parts import Kinds
 from msbgen.core.words import number_of
 from msbgen.data.build import join_profiles, make_profiles
 from msbgen.data.check import validate_profiles
+from msbgen.data.models import part_of, save_part
 from msbgen.data.schema import (
     file_of,
     near_contexts,
     same_level,
 )
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.store import load_netcdf
 from msbgen.engine.faults.findings import Findings, StretchedRun
 from msbgen.engine.generate.cliffs import Cliff, find_cliffs
 from msbgen.engine.generate.distribution import Kind, ProfileDistribution
 from msbgen.engine.generate.elapsed_distribution import ElapsedDistribution
-from msbgen.engine.generate.labels import plain, stored_findings, stored_labels
 from msbgen.engine.generate.progress import resample, to_wall_time, uniform_knots
 from msbgen.engine.generate.progress_distribution import ProgressDistribution
 from msbgen.engine.generate.streams import stream_key
@@ -45,7 +45,7 @@ from msbgen.engine.generate.words import NUMBERS, WordColumns, outside_hull
 
 Floats = NDArray[np.float64]
 
-MODEL_SCHEMA = "msbgen-model/5"
+MODEL_SCHEMA = "msbgen-model/6"
 # Attribute of models of generated profiles, and of what they generate.
 FITTED_TO = "fitted_to"
 
@@ -57,9 +57,8 @@ _MOST_ROWS = 1e9
 _BLOCK_BYTES = 2**26
 _TILE = 128
 
-_DISTRIBUTIONS: dict[str, type[ProgressDistribution] | type[ElapsedDistribution]] = {
-    distribution.name: distribution for distribution in (ProgressDistribution, ElapsedDistribution)
-}
+# Attributes of a dataset or of one of its variables.
+Attributes = dict[str, str | int | float | list[str | int | float]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,10 +77,12 @@ class ProfileModel:
         Which resources have words as levels, with a column of the distribution for each word.
     """
 
-    distribution: ProfileDistribution
-    resources: dict[str, dict[str, Any]]
-    counters: dict[str, dict[str, Any]]
-    attrs: dict[str, Any] = field(default_factory=dict)
+    distribution: Annotated[
+        ProfileDistribution, Kinds(progress=ProgressDistribution, elapsed=ElapsedDistribution)
+    ]
+    resources: dict[str, Attributes]
+    counters: dict[str, Attributes]
+    attrs: Attributes = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     words: WordColumns = NUMBERS
 
@@ -298,30 +299,8 @@ class ProfileModel:
         FileExistsError
             `path` exists and `overwrite` is False.
         """
-        dataset = self._as_dataset()
-        save_netcdf(dataset.assign_attrs(digest=_digest(dataset)), path, overwrite=overwrite)
-
-    def _as_dataset(self) -> xr.Dataset:
-        labels = {
-            "resources": self.resources,
-            "counters": self.counters,
-            "attrs": self.attrs,
-            "distribution": self.distribution.labels(),
-            "kind": self.distribution.name,
-            **({"findings": self.findings.to_plain()} if self.findings else {}),
-        }
-        return xr.Dataset(
-            {
-                "contexts": (("known", "resource"), self.contexts),
-                "duration": (("known", "run"), self.distribution.duration, {"units": "s"}),
-                **self.distribution.to_arrays(),
-            },
-            attrs={
-                "schema": MODEL_SCHEMA,
-                "interval": self.distribution.interval,
-                "labels": json.dumps(labels, default=plain),
-            },
-        )
+        self.prepare("sample")
+        save_part(self, path, schema=MODEL_SCHEMA, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -337,50 +316,27 @@ class ProfileModel:
     @classmethod
     def of_file(cls, content: xr.Dataset) -> Self:
         """Model of the content of its file; ProfileError where that is no model."""
-        source = file_of(content)
-        model = cls._from_dataset(content, source)
-        if str(content.attrs.get("digest")) != _digest(content):
-            raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
+        model = part_of(content, cls, schema=MODEL_SCHEMA, what="profiles")
+        one = model._labelled(model.contexts[:1], np.full((1, 1), model.distribution.interval))
+        validate_profiles(one, source=f"{file_of(content)}, attribute 'labels'", part=True)
         return model
 
-    @classmethod
-    def _from_dataset(cls, ds: xr.Dataset, source: str) -> Self:
-        schema = ds.attrs.get("schema")
-        if not isinstance(schema, str) or schema != MODEL_SCHEMA:
-            raise ProfileError(
-                f"{source}: attribute 'schema' is {schema!r}; a model file says '{MODEL_SCHEMA}': "
-                f"fit it again."
-            )
-        stored = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
-        labels = stored_labels(stored, ds.attrs.get("labels"), _DISTRIBUTIONS)
-        interval = ds.attrs.get("interval")
-        good = isinstance(interval, (float, np.floating)) and 0 < interval < np.inf
-        stored.want(good, "attribute 'interval'", repr(interval), "a positive number")
-        contexts = stored.numbers("contexts", (None, len(labels["resources"])))
-        stored.want(len(contexts) > 0, "number of contexts", 0, "one or more")
-        duration = stored.numbers("duration", (len(contexts), None), within=POSITIVE, missing=True)
-        stored.want(
-            bool(np.isfinite(duration).any()), stored.named("duration"), "NaN", "a run's end"
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored model."""
+        distribution, columns = (
+            self.distribution,
+            [max(len(codes), 1) for codes in self.words.codes],
         )
-        rows = np.nanmax(duration) / float(interval or 1)
-        stored.want(
-            rows < _MOST_ROWS, "longest run in intervals", rows, f"less than {_MOST_ROWS:g}"
-        )
-        words = WordColumns.of(labels["resources"], contexts)
-        distribution = _DISTRIBUTIONS[labels["kind"]].from_arrays(
-            stored, words.encode(contexts), duration, float(interval or 1), labels["distribution"]
-        )
-        findings = stored_findings(stored, labels.get("findings", []))
-        model = cls(
-            distribution, labels["resources"], labels["counters"], labels["attrs"], findings, words
-        )
-        stored.want(
-            distribution.n_counters == len(model.counters), "number of counters",
-            len(model.counters), str(distribution.n_counters),
-        )  # fmt: skip
-        one = model._labelled(contexts[:1], np.full((1, 1), interval))
-        validate_profiles(one, source=f"{source}, attribute 'labels'", part=True)
-        return model
+        if not len(distribution.contexts) or not np.isfinite(distribution.duration).any():
+            yield "distribution.duration", "NaN", "a run's end"
+            return
+        rows = np.nanmax(distribution.duration) / distribution.interval
+        if not rows < _MOST_ROWS:
+            yield "distribution.duration", f"{rows:g} intervals", f"less than {_MOST_ROWS:g}"
+        if len(columns) != len(self.resources) or sum(columns) != distribution.contexts.shape[1]:
+            yield "words", columns, "columns of every resource"
+        if len(self.counters) != distribution.n_counters:
+            yield "counters", f"of {len(self.counters)}", str(distribution.n_counters)
 
     @cached_property
     def known(self) -> xr.Dataset:
@@ -508,6 +464,11 @@ class ProfileModel:
         return resample(counts, duration, self.distribution.interval, interval), interval
 
 
+def is_model(content: xr.Dataset) -> bool:
+    """Whether the content of a file is a model, of this version or another."""
+    return str(content.attrs.get("schema")).startswith(MODEL_SCHEMA.partition("/")[0] + "/")
+
+
 def _checked_times(times: ArrayLike) -> Floats | float:
     """Ends of output intervals, (n_times,), or the interval alone."""
     ends = numbers_of(times, "times")
@@ -522,8 +483,3 @@ def _checked_times(times: ArrayLike) -> Floats | float:
             f"spaced ones that start one interval after 0 are wanted."
         )
     return ends
-
-
-def _digest(ds: xr.Dataset) -> str:
-    arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
-    return digest(arrays, str(ds.attrs["labels"]), str(ds.attrs["interval"]))

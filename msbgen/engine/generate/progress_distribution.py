@@ -12,21 +12,20 @@ Arrays only; :mod:`msbgen.engine.generate.model` adds the labels.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import NOT_NEGATIVE, StoredArrays
+from msbgen.core.arrays import POSITIVE, Stored
 from msbgen.core.contexts import are_many, in_tiles
 from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
+from msbgen.core.parts import Sizes, stored_property
 from msbgen.data.schema import NEGLIGIBLE
 from msbgen.engine.bridge.paths import Chain
 from msbgen.engine.generate.centre import Centre
@@ -114,13 +113,18 @@ class ProgressDistribution:
     name: ClassVar[str] = "progress"
 
     settings: ProgressSettings
-    contexts: Floats  # (n_known, n_resources)
+    # (n_known, n_resources), with a column for each word
+    contexts: Annotated[Floats, Stored(("known", "column"))]
     # (n_known, n_runs): measured [s]; NaN where a run is missing, was cut or slowed in part
-    duration: Floats
-    interval: float  # sampling interval [s]
-    centre: Centre  # expected amounts at any context
-    residuals: Residuals  # of the measured runs from the centre
-    _solved: list[Chain] = field(init=False, default_factory=list)  # one, after its first use
+    duration: Annotated[Floats, Stored(("known", "run"), POSITIVE, missing=True)]
+    interval: Annotated[float, Stored((), POSITIVE)]  # sampling interval [s]
+    # expected amounts at any context
+    centre: Annotated[Centre, Sizes(bin="settings.bins")]
+    # of the measured runs from the centre
+    residuals: Annotated[
+        Residuals,
+        Sizes(bin="settings.bins", segment="settings.segments", quantity="centre.n_quantities"),
+    ]
 
     @classmethod
     def fit(
@@ -173,7 +177,7 @@ class ProgressDistribution:
     @property
     def n_counters(self) -> int:
         """Number of counters that are generated."""
-        return self.centre.context_residual.shape[2]
+        return self.centre.n_quantities
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Solve the bridge if the kind needs paths and it is not solved yet.
@@ -181,28 +185,29 @@ class ProgressDistribution:
         `progress` is called with (done, total) pairs of segments.  Raises NotConvergedError where
         the solver did not reach its tolerance.
         """
-        if kind != "mean":
-            self._chain(progress)
+        with nullcontext() if kind == "mean" or "chain" in vars(self) else _SOLVING:
+            if kind != "mean" and "chain" not in vars(self):
+                epsilon, tol = self.settings.epsilon, self.settings.tol
+                chain = Chain.fit(self.points, epsilon=epsilon, tol=tol, progress=progress)
+                vars(self)["chain"] = chain
         if kind == "sample":
-            _ = self._context_error
+            _ = self.context_error
 
-    @cached_property
-    def _context_error(self) -> ContextError:
+    @stored_property
+    def context_error(self) -> ContextError:
         """Error of the durations of new contexts, computed at the first use of samples."""
         return ContextError.fit(self.centre)
 
-    @property
+    @stored_property
     def chain(self) -> Chain:
         """The bridge between the segments, solved at its first use; errors as `prepare`."""
-        return self._chain(None)
+        self.prepare("max_likelihood")
+        return vars(self)["chain"]
 
-    def _chain(self, progress: OnProgress | None) -> Chain:
-        with nullcontext() if self._solved else _SOLVING:
-            if not self._solved:
-                points = self.residuals.points(self.centre.scaled_contexts)
-                epsilon, tol = self.settings.epsilon, self.settings.tol
-                self._solved.append(Chain.fit(points, epsilon=epsilon, tol=tol, progress=progress))
-        return self._solved[0]
+    @property
+    def points(self) -> Floats:
+        """Snapshots of the bridge, see :meth:`Residuals.points`."""
+        return self.residuals.points(self.centre.scaled_contexts)
 
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
@@ -245,7 +250,7 @@ class ProgressDistribution:
                 if not as_known:
                     drawn = np.array([s.standard_t(_FREEDOM, n_samples) for s in streams])
                     tiles = in_tiles(query[rows])
-                    error = self._context_error.at(self.centre, tiles)[: len(centre), None]
+                    error = self.context_error.at(self.centre, tiles)[: len(centre), None]
                     slower = np.exp(error * np.clip(drawn, -_LARGEST, _LARGEST))
                 out = self._played(centre, self._totals(clock, path[..., -1]), path, slower)
             else:
@@ -291,7 +296,7 @@ class ProgressDistribution:
             longest = max(longest, float(duration.max()))
             if self.centre.clock != 0:  # the lag at its end gives the duration of a path
                 late = np.exp(self.residuals.lag[active, -1, 0])
-                error = self._context_error.at(self.centre, query[start : start + _BLOCK])
+                error = self.context_error.at(self.centre, query[start : start + _BLOCK])
                 slowest = centre[..., 0].sum(axis=1) * np.exp(_LARGEST * error)
                 longest = max(longest, float((slowest[:, None] * late).max()))
         return longest
@@ -424,55 +429,3 @@ class ProgressDistribution:
             "solver_status": self.chain.status,
             "marginal_error": self.chain.marginal_error,
         }
-
-    def labels(self) -> dict[str, Any]:
-        """Settings and outcome for JSON; the bridge is solved first."""
-        return {
-            "settings": asdict(self.settings),
-            "clock": self.centre.clock,
-            **self.chain.labels(),
-        }
-
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the contexts and durations; the bridge is solved first."""
-        error = {
-            f"error_{name}": ((), value) for name, value in asdict(self._context_error).items()
-        }
-        parts = self.centre.to_arrays(), self.residuals.to_arrays(), self.chain.to_arrays()
-        return {**parts[0], **parts[1], **parts[2], **error}
-
-    @classmethod
-    def from_arrays(
-        cls,
-        stored: StoredArrays,
-        contexts: Floats,
-        duration: Floats,
-        interval: float,
-        labels: Mapping[str, Any],
-    ) -> ProgressDistribution:
-        """Undo :meth:`to_arrays` and :meth:`labels`; ProfileError for values out of range."""
-        settings = stored.record(ProgressSettings, labels.get("settings"), "settings")
-        clock = labels.get("clock")
-        stored.want(type(clock) is int, "clock", clock, "a whole number")
-        assert isinstance(clock, int)
-        centre = Centre.from_arrays(
-            stored,
-            contexts,
-            duration,
-            clock=clock,
-            bins=settings.bins,
-            segments=settings.segments,
-            bandwidth=settings.bandwidth,
-        )
-        residuals = Residuals.from_arrays(stored, centre)
-        distribution = cls(settings, contexts, duration, interval, centre, residuals)
-        points = residuals.points(centre.scaled_contexts)
-        distribution._solved.append(Chain.from_arrays(stored, labels, points, settings.epsilon))
-        error = stored.part("error_")
-        parts = [
-            float(error.numbers(one.name, (), within=NOT_NEGATIVE)) for one in fields(ContextError)
-        ]
-        good = parts[2] > 0
-        stored.want(good, error.named("spacing"), parts[2], "a positive number")
-        vars(distribution)["_context_error"] = ContextError(*parts)
-        return distribution

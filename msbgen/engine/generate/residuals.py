@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import LOGARITHMS, StoredArrays
+from msbgen.core.arrays import LOGARITHMS, Stored
 from msbgen.engine.generate.centre import Centre, log_ratio
 from msbgen.engine.generate.imputation import find_donors, impute
 from msbgen.engine.generate.runs import Runs
@@ -32,11 +32,16 @@ class Residuals:
     single run of a context is taken from the contexts around it.
     """
 
-    run_context: Indices  # (n,): known context of each run that is used, not decreasing
-    residual: Floats  # (n, bins, k): of the amounts in each bin
-    coarse: Floats  # (n, segments, k): of the amounts in each segment
-    lag: Floats  # (n, segments, k): of all amounts until the end of each segment
-    total_residual: Floats  # (n,): of the progress counter's total over the trend of the totals
+    # (n,): known context of each run that is used, not decreasing
+    run_context: Annotated[Indices, Stored(("used",), dtype="i8", below="known")]
+    # (n, bins, k): of the amounts in each bin
+    residual: Annotated[Floats, Stored(("used", "bin", "quantity"), LOGARITHMS)]
+    # (n, segments, k): of the amounts in each segment
+    coarse: Annotated[Floats, Stored(("used", "segment", "quantity"), LOGARITHMS)]
+    # (n, segments, k): of all amounts until the end of each segment
+    lag: Annotated[Floats, Stored(("used", "segment", "quantity"), LOGARITHMS)]
+    # (n,): of the progress counter's total over the trend of the totals
+    total_residual: Annotated[Floats, Stored(("used",), LOGARITHMS)]
 
     @classmethod
     def fit(
@@ -98,28 +103,6 @@ class Residuals:
         contexts = np.repeat(scaled_contexts[self.run_context, None], segments, axis=1)
         points = (_standardised(self.coarse), _standardised(self.lag), contexts)
         return np.ascontiguousarray(np.concatenate(points, axis=2).transpose(1, 0, 2))
-
-    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the runs' contexts, which follow from the totals, as named arrays."""
-        return {
-            "residual": (("used", "bin", "quantity"), self.residual),
-            "coarse": (("used", "segment", "quantity"), self.coarse),
-            "lag": (("used", "segment", "quantity"), self.lag),
-            "total_residual": (("used",), self.total_residual),
-        }
-
-    @classmethod
-    def from_arrays(cls, stored: StoredArrays, centre: Centre) -> Residuals:
-        """Undo :meth:`to_arrays`; ProfileError where an array cannot be that of residuals."""
-        run_context = np.nonzero(np.isfinite(centre.total))[0]
-        n, (_, bins, k) = len(run_context), centre.context_residual.shape
-        return cls(
-            run_context,
-            stored.numbers("residual", (n, bins, k), within=LOGARITHMS),
-            stored.numbers("coarse", (n, centre.segments, k), within=LOGARITHMS),
-            stored.numbers("lag", (n, centre.segments, k), within=LOGARITHMS),
-            stored.numbers("total_residual", (n,), within=LOGARITHMS),
-        )
 
 
 def _with_all_times(state: Floats, fitted: Floats, untimed: NDArray[np.bool_]) -> Floats:

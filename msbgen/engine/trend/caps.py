@@ -14,13 +14,15 @@ that is a cap, and on the width w and the smoothness of u.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import LOGARITHMS, NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.lazy import lazy_module
 from msbgen.engine.trend.folds import Folds
 from msbgen.engine.trend.problem import UNKNOWN, Problem, SmoothingParameters
@@ -67,16 +69,24 @@ _WIDTH_RANGE, _LENGTH_RANGE, _NUGGET_RANGE = (0.02, 1.0), (0.1, 8.0), (1e-5, 0.1
 class Cap:
     """A resource caps the rate of a counter: counter per second ≤ rate · level."""
 
-    counter: int  # column of the state
-    resource: int  # column of the contexts
-    rate: float  # events per second and unit of the resource
-    width: float  # unevenness of the counter within a bin: standard deviation of its logarithm
-    gain: float  # held-out squared error over that without a cap, of sums of bins
-    lengths: Floats  # (m,): length scales of the free time
-    nugget: float
-    mean: Floats  # (bins,): mean of the logarithm of the free time
-    highest: Floats  # (bins,): upper limit of that logarithm
-    coefficients: Floats  # (n, bins)
+    counter: Annotated[int, Stored((), dtype="i8", below="quantity")]  # column of the state
+    resource: Annotated[int, Stored((), dtype="i8", below="column")]  # column of the contexts
+    rate: Annotated[float, Stored((), POSITIVE)]  # events per second and unit of the resource
+    # unevenness of the counter within a bin: standard deviation of its logarithm
+    width: Annotated[float, Stored((), POSITIVE)]
+    # held-out squared error over that without a cap, of sums of bins
+    gain: Annotated[float, Stored((), NOT_NEGATIVE)]
+    lengths: Annotated[Floats, Stored(("column",), POSITIVE)]  # (m,): of the free time
+    nugget: Annotated[float, Stored((), NOT_NEGATIVE)]
+    # (bins,): mean of the logarithm of the free time, and its upper limit
+    mean: Annotated[Floats, Stored(("bin",), LOGARITHMS)]
+    highest: Annotated[Floats, Stored(("bin",), LOGARITHMS)]
+    coefficients: Annotated[Floats, Stored(("known", "bin"))]  # (n, bins)
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored cap."""
+        if self.counter == 0:
+            yield "counter", "0, time", "a counter"
 
     def throttle(self, smooth: Floats, levels: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """Time under the cap [s], and the share of the free time in it, (q, bins) each.

@@ -22,10 +22,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import LOGARITHMS, POSITIVE, Stored
+from msbgen.core.parts import Given
 from msbgen.engine.trend.coordinates import Coordinates, default_names
 
 Floats = NDArray[np.float64]
@@ -53,12 +56,19 @@ class Durations:
     A *hypothesis* is one combination of smoothness, length scale, and both deviations.
     """
 
-    contexts: Floats  # (n, m)
-    departure: Floats  # (n,): logarithm of the mean duration, less that of a given prediction
-    weight: Floats  # (n,): number of runs, or less where they are less reliable
+    contexts: Annotated[Floats, Given("contexts")]  # (n, m)
+    # (n,): logarithm of the mean duration, less that of a given prediction
+    departure: Annotated[Floats, Stored(("known",), LOGARITHMS)]
+    # (n,): number of runs, or less where they are less reliable
+    weight: Annotated[Floats, Stored(("known",), POSITIVE)]
     has_line: bool  # whether there is no given prediction, but a line
     # (H, 5): smoothness, length scale, deviations of the process and of a run, probability
-    hypotheses: Floats
+    hypotheses: Annotated[Floats, Stored(("hypothesis", 5), POSITIVE)]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored durations."""
+        if not len(self.hypotheses) or not np.isin(self.hypotheses[:, 0], SMOOTHNESS).all():
+            yield "hypotheses", "others", "one or more of a known smoothness"
 
     @classmethod
     def fit(

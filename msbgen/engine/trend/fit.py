@@ -26,15 +26,18 @@ With too few contexts to choose parameters, the time of the bins is scaled by a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import LOGARITHMS, NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.contexts import are_many, representative_contexts
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.parts import Given, Sizes, stored_property
 from msbgen.engine.trend.caps import Cap, find_cap, held_out_time, refit_cap
 from msbgen.engine.trend.coordinates import COORDINATES, Coordinates, check_names, default_names
 from msbgen.engine.trend.folds import Folds
@@ -64,22 +67,27 @@ _FORM_GAIN = 0.9
 class Trend:
     """A fitted trend; see :func:`fit_trend`."""
 
-    contexts: Floats  # (n, m)
-    states: Floats  # (n, bins, k): amounts per bin in each fitted context, time first
-    weights: Floats  # (n,) of the contexts, mean 1
+    contexts: Annotated[Floats, Given("contexts")]  # (n, m)
+    # (n, bins, k): amounts per bin in each fitted context, time first
+    states: Annotated[Floats, Stored(("known", "bin", "quantity"), NOT_NEGATIVE, missing=True)]
+    weights: Annotated[Floats, Stored(("known",), POSITIVE)]  # (n,) of the contexts, mean 1
     coordinates: tuple[str, ...]  # "log", "reciprocal" or "linear" per resource
     form: str  # "gaussian-process" or "local-linear"
-    lengths: Floats  # (k, m): length scales in scaled coordinates
-    nugget: Floats  # (k,): noise variance over that of the smooth part, or the ridge
-    offset: Floats  # (k,)
-    mean: Floats  # (k, bins) of the logarithm
-    lowest: Floats  # (k, bins): limits of the predicted logarithm
-    highest: Floats  # (k, bins)
-    coefficients: Floats  # (k, n, bins) of the kernel; centred log states in the local-linear form
+    # (k, m): length scales in scaled coordinates
+    lengths: Annotated[Floats, Stored(("quantity", "column"), POSITIVE)]
+    # (k,): noise variance over that of the smooth part, or the ridge
+    nugget: Annotated[Floats, Stored(("quantity",), NOT_NEGATIVE)]
+    offset: Annotated[Floats, Stored(("quantity",), NOT_NEGATIVE)]  # (k,)
+    # (k, bins) of the logarithm, and limits of the predicted one
+    mean: Annotated[Floats, Stored(("quantity", "bin"), LOGARITHMS)]
+    lowest: Annotated[Floats, Stored(("quantity", "bin"), LOGARITHMS)]
+    highest: Annotated[Floats, Stored(("quantity", "bin"), LOGARITHMS)]
+    # (k, n, bins) of the kernel; centred log states in the local-linear form
+    coefficients: Annotated[Floats, Stored(("quantity", "known", "bin"))]
     caps: tuple[Cap, ...]  # none or one
     # none, or with a time model one: the trend of the counters' sums over all bins.  The counters
     # are scaled to it, by the weights of that model
-    sums: tuple[Trend, ...]
+    sums: Annotated[tuple[Trend, ...], Sizes(bin=1)]
     time_model: tuple[TimeModel, ...]  # none or one, fitted to all sampling intervals at once
     whole_time: tuple[WholeTime, ...] = ()  # none, or one of few contexts
 
@@ -233,13 +241,13 @@ class Trend:
         problem = TimeProblem(windows, levels, counts, self.caps, weights, model.costly)
         return replace(self, sums=(of_sums,), time_model=(refit_time_model(model, problem),))
 
-    @cached_property
-    def held_out(self) -> Floats:
+    @stored_property
+    def held_out(self) -> Annotated[Floats, Stored(("known", "bin", "quantity"), NOT_NEGATIVE)]:
         """States of the known contexts, each predicted from all others, (n, bins, k).
 
         In closed form, with the parameters of the trend: the prediction of a :meth:`refit` to the
-        others, except for the mean and limits of the logarithm.  Computed at first use, and kept in
-        the arrays of the trend from then on; O(n³), with a cap O(n³) per bin.
+        others, except for the mean and limits of the logarithm.  Computed at first use, and stored
+        with the trend from then on; O(n³), with a cap O(n³) per bin.
         """
         return self.left_out(Folds.alone(len(self.contexts)))
 
@@ -270,67 +278,41 @@ class Trend:
         """The fitted problem, with other folds."""
         return Problem(self._known, self.states, self.weights, self.offset, folds)
 
-    def to_arrays(self) -> dict[str, NDArray]:
-        """The trend as numeric arrays, for :meth:`from_arrays`."""
-        arrays: dict[str, NDArray] = {
-            "coordinates": np.array([COORDINATES.index(c) for c in self.coordinates]),
-            "form": np.array(FORMS.index(self.form)),
-        }
-        for name in _ARRAYS:
-            arrays[name] = np.asarray(getattr(self, name))
-        for name in _CAP_ARRAYS:
-            values = [np.asarray(getattr(cap, name), dtype=float) for cap in self.caps]
-            arrays[f"cap_{name}"] = np.stack(values) if values else np.empty(0)
-        for sums in self.sums:
-            arrays |= {f"whole_{name}": array for name, array in sums.to_arrays().items()}
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored trend."""
+        names, forms = self.coordinates, FORMS[:1] if are_many(self.contexts) else FORMS
+        if len(names) != self.contexts.shape[1] or not {*names} <= {*COORDINATES}:
+            yield "coordinates", names, f"one of {', '.join(COORDINATES)} of each resource"
+        elif not (self.contexts[:, np.array(names) != "linear"] > 0).all():
+            yield "coordinates", names, "linear at 0"
+        if self.form not in forms:
+            yield "form", quoted(self.form), " or ".join(forms)
+        if not len(self.offset):
+            yield "offset", "empty", "one quantity or more"
+        for name in ("caps", "sums", "time_model", "whole_time"):
+            if (many := len(getattr(self, name))) > 1:
+                yield name, f"of {many}", "none or one"
+        if len(self.time_model) > len(self.sums):
+            yield "time_model", "alone", "a trend of the sums beside it"
+        divided = np.zeros(self.contexts.shape[1], dtype=bool)  # resources of positive levels
+        for cap in self.caps:
+            divided[cap.resource] = True
         for model in self.time_model:
-            arrays |= {
-                f"joint_{name}": np.asarray(getattr(model, name)) for name in _TIME_MODEL_ARRAYS
-            }
+            wanted = len(divided) + len(self.offset)
+            shapes = len(model.parts), len(model.common), len(model.summed)
+            if shapes != (wanted, wanted + 1, len(self.offset) - 1):
+                yield "time_model", f"of {shapes} parts", f"({wanted}, ...)"
+                return
+            if not model.parts.any(axis=0).all():
+                yield "time_model.0.parts", "0 in some bin", "a positive part"
+            divided |= model.parts[: len(divided)].any(axis=1)
         for whole in self.whole_time:
-            arrays |= {"duration_parts": whole.parts, "duration_share": np.array(whole.share)}
-        if "held_out" in vars(self):
-            arrays["held_out"] = self.held_out
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> Trend:
-        """The trend of arrays that :meth:`to_arrays` made."""
-        caps = []
-        for i in range(len(np.asarray(arrays["cap_rate"]))):
-            value = {name: np.asarray(arrays[f"cap_{name}"])[i] for name in _CAP_ARRAYS}
-            scalars = {n: float(value.pop(n)) for n in ("rate", "width", "gain", "nugget")}
-            indices = {n: int(value.pop(n)) for n in ("counter", "resource")}
-            caps.append(Cap(**indices, **scalars, **value))
-        sums = {name[6:]: array for name, array in arrays.items() if name.startswith("whole_")}
-        model = {name[6:]: np.asarray(a) for name, a in arrays.items() if name.startswith("joint_")}
-        whole = ()
-        if "duration_parts" in arrays:
-            parts = np.asarray(arrays["duration_parts"], dtype=float)
-            whole = (WholeTime(parts, float(np.asarray(arrays["duration_share"]))),)
-        trend = cls(
-            coordinates=tuple(COORDINATES[int(i)] for i in np.asarray(arrays["coordinates"])),
-            form=FORMS[int(np.asarray(arrays["form"]))],
-            caps=tuple(caps),
-            sums=(cls.from_arrays(sums),) if sums else (),
-            time_model=(TimeModel(**model),) if model else (),
-            whole_time=whole,
-            **{name: np.asarray(arrays[name], dtype=float) for name in _ARRAYS},
-        )
-        if "held_out" in arrays:
-            vars(trend)["held_out"] = np.asarray(arrays["held_out"], dtype=float)
-        return trend
-
-
-_ARRAYS = (
-    "contexts", "states", "weights", "lengths", "nugget", "offset", "mean", "lowest", "highest",
-    "coefficients",
-)  # fmt: skip
-_CAP_ARRAYS = (
-    "counter", "resource", "rate", "width", "gain", "lengths", "nugget", "mean", "highest",
-    "coefficients",
-)  # fmt: skip
-_TIME_MODEL_ARRAYS = ("parts", "width", "common", "summed")
+            if len(whole.parts) != len(divided) + 1 or not whole.parts.any():
+                yield "whole_time.0.parts", whole.parts, f"{len(divided) + 1}, not all 0,"
+                return
+            divided |= whole.parts[1:] > 0
+        if not (self.contexts[:, divided] > 0).all():
+            yield "contexts", "0 at a resource that divides", "levels > 0"
 
 
 def fit_trend(

@@ -22,11 +22,12 @@ to the shared ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, SHARE, Stored
 from msbgen.core.lazy import lazy_module
 from msbgen.engine.trend.caps import Cap, throttled
 from msbgen.engine.trend.folds import Folds
@@ -155,10 +156,14 @@ class Windows:
 class TimeModel:
     """The parts of the time of each bin."""
 
-    parts: Floats  # (m + k, bins): a [s · level], b [s/event], d [s]; 0 for constant resources
-    width: Floats  # (bins,): unevenness of the capped counter in a bin, unused without a cap
-    common: Floats  # (m + k + 1,): the parts and the width that all bins share
-    summed: Floats  # (k − 1,): weight of the sums' own trend in the predicted sums, 0 to 1
+    # (m + k, bins): a [s · level], b [s/event], d [s]; 0 for constant resources
+    parts: Annotated[Floats, Stored(("part", "bin"), NOT_NEGATIVE)]
+    # (bins,): unevenness of the capped counter in a bin, unused without a cap
+    width: Annotated[Floats, Stored(("bin",), POSITIVE)]
+    # (m + k + 1,): the parts and the width that all bins share
+    common: Annotated[Floats, Stored(("shared",), NOT_NEGATIVE)]
+    # (k − 1,): weight of the sums' own trend in the predicted sums, 0 to 1
+    summed: Annotated[Floats, Stored(("counter",), SHARE)]
 
     @property
     def costly(self) -> Bools:

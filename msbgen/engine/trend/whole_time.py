@@ -13,10 +13,12 @@ have joint effects, and 1 outside of the known levels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, SHARE, Stored
 from msbgen.engine.trend.folds import Folds
 
 Floats = NDArray[np.float64]
@@ -32,8 +34,8 @@ class WholeTime:
     """Fitted parts of the duration, and their share in it."""
 
     # (m + 1,) [s, s · level]: constant, and inverse to the level of each resource; not negative
-    parts: Floats
-    share: float  # within the known levels, 0 to 1
+    parts: Annotated[Floats, Stored(("part",), NOT_NEGATIVE)]
+    share: Annotated[float, Stored((), SHARE)]  # within the known levels, 0 to 1
 
     @classmethod
     def fit(

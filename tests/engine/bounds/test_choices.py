@@ -5,7 +5,7 @@ import pytest
 
 from msbgen.engine.bounds import choices
 from msbgen.engine.bounds.calibration import Calibration
-from msbgen.engine.bounds.choices import careful_log_time, refit_levels
+from msbgen.engine.bounds.choices import RefittedLevels, careful_log_time
 from msbgen.engine.bounds.heldout import Query, in_segments
 from msbgen.engine.bounds.model import CalibratedModel
 from msbgen.engine.trend.fit import fit_trend
@@ -16,7 +16,8 @@ from msbgen.engine.trend.time_model import Windows
 def test_levels_are_predicted_by_trends_fitted_without_them(calibrated, monkeypatch, alone):
     monkeypatch.setattr(choices, "_MOST_ALONE", 40 if alone else 0)
     held, distribution = calibrated.calibration.held_out, calibrated.distribution
-    made, contexts, centre = refit_levels(held, distribution), held.trend.contexts, held.centre
+    refitted = RefittedLevels.fit(held, distribution)
+    made, contexts, centre = refitted.replaced(held), held.trend.contexts, held.centre
     lacks = (contexts[:, 0] == 4.0) | (False if alone else contexts[:, 1] == 1.5)
     kept, means = np.flatnonzero(~lacks), distribution.known_states()
     trend = fit_trend(
@@ -77,7 +78,7 @@ def test_time_falls_suddenly_at_no_place_that_was_not_measured(calibration, monk
 def test_bounds_for_choices_are_above_the_line_between_levels(calibrated, between):
     bounds = calibrated.bounds(between, 0.5, chosen=True)
     expected, bound = (bounds[name].values for name in ("expected_duration", "duration_bound"))
-    held = calibrated.for_choices().refitted[0]
+    held = calibrated.for_choices().refitted.replaced(calibrated.held_out)
     careful = np.exp(careful_log_time(held, between, np.log(expected)))
     assert (careful >= expected * (1 - 1e-12)).all()
     assert (bound >= careful * (1 - 1e-12)).all()
@@ -87,7 +88,7 @@ def test_a_saved_model_holds_the_fits_for_choices(calibrated, between, tmp_path)
     ready = calibrated.for_choices()
     ready.save(tmp_path / "m.nc")
     again = CalibratedModel.load(tmp_path / "m.nc")
-    assert len(again.refitted) == 1
+    assert np.array_equal(again.refitted.predicted, ready.refitted.predicted)
     bound = calibrated.duration_bound(between, 0.1, chosen=True)
     np.testing.assert_allclose(again.duration_bound(between, 0.1, chosen=True), bound, rtol=1e-12)
     assert again.bounds(between, 0.1).identical(calibrated.bounds(between, 0.1))

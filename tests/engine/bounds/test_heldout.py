@@ -7,11 +7,11 @@ import pytest
 
 import oracles
 import partials
+from forged import restored
 from held import WithStates, grid_groups, held_out
-from msbgen.core.arrays import StoredArrays
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import count_array
-from msbgen.engine.bounds.heldout import HeldOut, leave_out
+from msbgen.engine.bounds.heldout import leave_out
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.elapsed_distribution import ElapsedSettings
 from msbgen.engine.generate.fit import fit_profiles
@@ -230,24 +230,17 @@ def test_what_lies_beyond_all_that_was_left_out_is_untested(contexts, groups, te
     assert held.untested(np.array(untested, dtype=float)).all()
 
 
-def plain(held):
-    return {name: array.copy() for name, (_, array) in held.to_arrays().items()}
-
-
-def stored(arrays):
-    return StoredArrays("some.nc", arrays, "calibration_")
-
-
 def put(name, index, value):
-    def mutate(arrays):
+    def mutate(arrays, _):
+        arrays[name] = arrays[name].astype(float)
         arrays[name][index] = value
 
     return mutate
 
 
 def change(name, how):
-    def mutate(arrays):
-        arrays[name] = how(arrays[name])
+    def mutate(arrays, _):
+        arrays[name] = how(np.asarray(arrays[name]))
 
     return mutate
 
@@ -255,29 +248,29 @@ def change(name, how):
 @pytest.mark.parametrize(
     ("mutate", "message"),
     [
-        (lambda a: a.pop("doubt"), "'calibration_doubt' is missing"),
-        (change("state", lambda x: x[::2]), r"'calibration_state' is \(110, 5, 3\); \(220, 5, 3\)"),
-        (change("predicted", lambda x: x[..., :2]), "shape of variable 'calibration_predicted'"),
-        (change("weight", lambda x: x.astype("U")), "type of variable 'calibration_weight'"),
-        (change("context", lambda x: x + 0.5), "type of variable 'calibration_context'"),
-        (change("context", lambda x: x[None]), r"'calibration_context' is \(1, 55\)"),
-        (change("context", lambda x: x[:0]), "number of variable 'calibration_context' is 0"),
-        (put("context", 3, 25), "'calibration_context' holds 25; 0 to 24"),
-        (put("context", 3, 4), "'calibration_left_out' is all of them or not a row's own"),
-        (put("left_out", 3, 1), "'calibration_left_out' is all of them"),
-        (put("left_out", (0, 1), 2), "'calibration_left_out' holds 2; 0 to 1"),
-        (put("doubt", 0, np.nan), "'calibration_doubt' holds nan"),
-        (put("weight", 0, 0.9), "sum of variable 'calibration_weight' is 1.8"),
-        (put("predicted", 0, 0.0), "time in variable 'calibration_predicted' is 0"),
-        (put("state", (0, 0, 0), -1.0), "'calibration_state' holds -1"),
-        (put("state", (0, 0, 0), np.nan), "time in variable 'calibration_state' is NaN"),
+        (lambda a, _: a.pop("deviation"), "'deviation' is missing"),
+        (change("state", lambda x: x[::2]), r"'state' is of 110 pairs; 220 is wanted"),
+        (change("predicted", lambda x: x[..., :2]), "shape of variable 'state' is"),
+        (change("weight", lambda x: x.astype("U")), "type of variable 'weight'"),
+        (change("context", lambda x: x + 0.5), "type of variable 'context'"),
+        (change("context", lambda x: x[None]), r"'context' is \(1, 55\)"),
+        (change("left_out", lambda x: x[:, :20]), "'context' holds 20; 0 to 19"),
+        (put("context", 3, 25), "'context' holds 25.0; 0 to 24"),
+        (put("context", 3, 4), "'left_out' is all of them or not a row's own"),
+        (put("left_out", 3, 1), "'left_out' is all of them"),
+        (put("left_out", (0, 1), 2), "'left_out' holds 2.0; 0 to 1"),
+        (put("deviation", 0, np.nan), "'deviation' holds nan"),
+        (put("weight", 0, 0.9), "'weight' is of sum 1.8"),
+        (put("predicted", 0, 0.0), "'predicted' is 0 for the time of a row"),
+        (put("state", (0, 0, 0), -1.0), "'state' holds -1"),
+        (put("state", (0, 0, 0), np.nan), "'state' is NaN for a time"),
     ],
 )
 def test_damaged_calibrations_are_refused_in_one_sentence(model, calibration, mutate, message):
-    arrays = plain(calibration.held_out)
-    mutate(arrays)
+    held = calibration.held_out
+    assert np.array_equal(restored(held, model).predicted, held.predicted)
     with pytest.raises(ProfileError, match=message) as error:
-        HeldOut.from_arrays(model.distribution, stored(arrays))
+        restored(held, model, change=mutate)
     assert "\n" not in str(error.value)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import MEASURED, synthetic_task
 from damaged import damaged
-from forged import changed, forge
+from forged import changed, content, forge
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.energy import add_energy, total_energy
 from msbgen.data.schema import count_array
@@ -17,6 +17,8 @@ from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.generate.fit import fit_profiles
 from msbgen.engine.generate.model import ProfileModel
 from msbgen.engine.trend.fit import Trend
+
+HELD_OUT = "distribution.centre.trend.held_out"
 
 
 def test_bounds_carry_their_labels(calibrated, between):
@@ -94,14 +96,14 @@ def test_a_saved_calibration_keeps_the_left_out_states(calibrated, model, tmp_pa
     calibrated.save(path)
     wanted = calibrated.distribution.centre.trend.held_out
     replace(model, distribution=fresh(model.distribution)).save(plain)
-    assert "trend_held_out" not in load_netcdf(plain)
+    assert HELD_OUT not in load_netcdf(plain)
     anew = ProfileModel.load(plain).distribution.centre.trend.held_out
     np.testing.assert_allclose(anew, wanted, rtol=1e-12)
     monkeypatch.setattr(Trend, "left_out", None)  # nothing is computed
     again = CalibratedModel.load(path).distribution.centre.trend.held_out
     np.testing.assert_array_equal(again, wanted)
-    forge(path, changed("trend_held_out", -1.0))
-    with pytest.raises(ProfileError, match="variable 'trend_held_out' holds -1; numbers from 0"):
+    forge(path, changed(HELD_OUT, -1.0))
+    with pytest.raises(ProfileError, match=f"variable '{HELD_OUT}' holds -1; numbers from 0"):
         CalibratedModel.load(path)
 
 
@@ -116,16 +118,16 @@ def test_plain_models_and_foreign_files_are_refused(task, model, tmp_path):
     with pytest.raises(ProfileError, match=r"model\.nc: the model was not calibrated"):
         CalibratedModel.load(tmp_path / "model.nc")
     task.to_netcdf(tmp_path / "task.nc")
-    with pytest.raises(ProfileError, match="a model file says"):
+    with pytest.raises(ProfileError, match="a model of profiles of this version"):
         CalibratedModel.load(tmp_path / "task.nc")
 
 
 def test_damaged_files_are_refused_or_give_finite_bounds(calibrated, between):
     """What a file may hold after an accident: one sentence, or answers; nothing in between."""
-    ds, rng, refused = calibrated._as_dataset(), np.random.default_rng(0), []
+    ds, rng, refused = content(calibrated), np.random.default_rng(0), []
     for _ in range(60):
         try:
-            again = CalibratedModel._from_dataset(damaged(ds, rng, "calibration_"), "broken.nc")
+            again = CalibratedModel.of_file(damaged(ds, rng, "held_out."))
         except ProfileError as error:
             refused.append(str(error))
             continue
@@ -133,7 +135,7 @@ def test_damaged_files_are_refused_or_give_finite_bounds(calibrated, between):
         lower, upper = again.calibration.bands(between[:2], 0.1)
         assert np.all(lower <= upper)
     assert 18 < len(refused) < 60
-    assert all(text.startswith("broken.nc") and "\n" not in text for text in refused)
+    assert all(text.startswith("dataset: ") and "\n" not in text for text in refused)
 
 
 def metered(dataset):

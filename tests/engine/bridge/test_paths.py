@@ -1,12 +1,13 @@
 """Paths of the chain against the enumeration of all paths."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import oracles
-from msbgen.core.arrays import StoredArrays
+from forged import restored
 from msbgen.core.errors import ProfileError
 from msbgen.engine.bridge.paths import Chain
 
@@ -84,23 +85,19 @@ def test_a_chain_of_one_snapshot_has_no_potentials():
 
 
 def test_a_stored_chain_is_restored_and_other_arrays_are_refused(chain):
-    def restored(labels=(), **change):
-        arrays = {name: array for name, (_, array) in chain.to_arrays().items()} | change
-        stored = StoredArrays("a.nc", {n: a for n, a in arrays.items() if a is not None})
-        every = chain.labels() | dict(labels)
-        return Chain.from_arrays(stored, every, chain.points, EPSILON)
-
-    assert vars(restored()).keys() == vars(chain).keys()
+    around = SimpleNamespace(points=chain.points, settings=SimpleNamespace(epsilon=EPSILON))
+    again = restored(chain, around)
+    assert vars(again).keys() == vars(chain).keys()
     for name, value in vars(chain).items():
-        np.testing.assert_array_equal(getattr(restored(), name), value)
+        np.testing.assert_array_equal(getattr(again, name), value)
     odd = chain.potentials.copy()
     odd[1, 2, 3] = np.nan
     for change, sentence in (
-        ({"potentials": None}, "a.nc: variable 'potentials' is missing"),
-        ({"potentials": chain.potentials[:, :, :3]}, r"\(2, 3, 3\); \(2, 3, 6\) is wanted"),
-        ({"potentials": odd}, "holds nan"),
-        ({"labels": {"status": 3}}, "'status' is 3"),
-        ({"labels": {"marginal_error": -1.0}}, "'marginal_error' is -1.0"),
+        (lambda a, _: a.pop("potentials"), "some.nc: variable 'potentials' is missing"),
+        (lambda a, _: a.update(potentials=a["potentials"][:, :, :3]), r"one of \(2, 3, 6\)"),
+        (lambda a, _: a.update(potentials=odd), "holds nan"),
+        (lambda _, t: t.update(status=3), "'status' is 3"),
+        (lambda a, _: a.update(marginal_error=-1.0), "'marginal_error' holds -1"),
     ):
         with pytest.raises(ProfileError, match=sentence):
-            restored(**change)
+            restored(chain, around, change=change)

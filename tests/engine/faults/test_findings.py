@@ -1,11 +1,11 @@
 """Faults in sentences, and the repair of measurements."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from forged import restored
 from msbgen.engine.faults.findings import (
     BadContext,
     ExchangedContexts,
@@ -104,7 +104,7 @@ def test_the_sentence_names_a_drift_that_turned_back():
 
 def test_faults_survive_json():
     every = Findings((*ALL, DRIFT))
-    loaded = Findings.from_plain(json.loads(json.dumps(every.to_plain())))
+    loaded = restored(every)
     assert loaded == every
     assert loaded.to_remeasure == [(0.0, 1.0), (6.0, 7.0), (2.0, 3.0)]
 

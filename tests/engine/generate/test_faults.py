@@ -9,6 +9,7 @@ import msbgen
 import partials
 from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
+from forged import content, sealed
 from msbgen.cli.main import main
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.engine.faults.findings import Findings, StretchedRun, WrongCount
@@ -323,10 +324,10 @@ def test_profiles_for_comparisons_are_without_faults(faulty, findings):
 def test_a_model_file_of_damaged_findings_is_refused(slow_in_one):
     _, model = slow_in_one
     for damage in ("", '"kind": "haunted", '):
-        dataset = model._as_dataset()
+        dataset = content(model)
         dataset.attrs["labels"] = dataset.attrs["labels"].replace('"kind": "slow", ', damage)
-        with pytest.raises(msbgen.ProfileError, match="findings"):
-            type(model)._from_dataset(dataset, "model.nc")
+        with pytest.raises(msbgen.ProfileError, match=r"kind of 'findings.faults.0'"):
+            type(model).of_file(sealed(dataset))
 
 
 def test_too_few_contexts_have_no_faults(clean):

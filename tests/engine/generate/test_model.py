@@ -9,7 +9,7 @@ import xarray as xr
 import oracles
 from conftest import MEASURED, synthetic_task
 from damaged import damaged
-from forged import changed, forge
+from forged import changed, content, forge, sealed
 from forks import anew
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.check import inspect_profiles
@@ -24,7 +24,7 @@ from msbgen.data.store import write_blocks, write_profiles
 from msbgen.engine.bridge.solve import NotConvergedError
 from msbgen.engine.generate.elapsed_distribution import ElapsedSettings
 from msbgen.engine.generate.fit import DEFAULT, PAPER, fit_profiles
-from msbgen.engine.generate.model import ProfileModel
+from msbgen.engine.generate.model import ProfileModel, is_model
 from tasks import GRID, SMALL, labelled, task
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -173,34 +173,40 @@ def test_a_model_of_few_contexts_keeps_its_fit_of_the_duration(tmp_path):
         found = one.generate(queries, kind="mean")["duration"].values
         np.testing.assert_allclose(found, wanted, rtol=0.02)
         np.testing.assert_allclose(one.distribution.durations(np.array(queries)), found)
+    part = "distribution.centre.trend.whole_time.0"
     for name, value in (("parts", -1.0), ("share", 2.0)):
-        forge(tmp_path / "few.nc", changed(f"trend_duration_{name}", value))
-        with pytest.raises(ProfileError, match=f"trend_duration_{name}"):
+        forge(tmp_path / "few.nc", changed(f"{part}.{name}", value))
+        with pytest.raises(ProfileError, match=rf"{part}\.{name}"):
             ProfileModel.load(tmp_path / "few.nc")
         model.save(tmp_path / "few.nc", overwrite=True)
 
 
 def test_a_profile_file_is_no_model(measured, tmp_path):
     measured.to_netcdf(tmp_path / "profiles.nc")
-    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/5'"):
+    with pytest.raises(ProfileError, match="has 'msbgen-model/6': fit it again"):
         ProfileModel.load(tmp_path / "profiles.nc")
-    xr.Dataset(attrs={"schema": "msbgen-model/5"}).to_netcdf(tmp_path / "half.nc")
-    with pytest.raises(ProfileError, match=r"half\.nc: attribute 'labels' is None"):
+    old = content(fitted(QUICK)).assign_attrs(schema="msbgen-model/5")
+    assert is_model(old)
+    with pytest.raises(ProfileError, match="'schema' is 'msbgen-model/5'; .*: fit it again"):
+        ProfileModel.of_file(old)
+    empty = sealed(xr.Dataset(attrs={"schema": "msbgen-model/6", "labels": "x"}))
+    empty.to_netcdf(tmp_path / "half.nc")
+    with pytest.raises(ProfileError, match=r"half\.nc: attribute 'labels' is 'x'"):
         ProfileModel.load(tmp_path / "half.nc")
 
 
 @pytest.mark.parametrize("settings", [QUICK, COARSE], ids=["progress", "elapsed"])
 def test_damaged_models_are_refused_in_a_sentence_or_generate(settings):
-    ds, rng = fitted(settings)._as_dataset().copy(deep=True), np.random.default_rng(0)
+    ds, rng = content(fitted(settings)), np.random.default_rng(0)
     refused = 0
     for _ in range(60):
         model = refusal = None
         try:
-            model = ProfileModel._from_dataset(damaged(ds, rng), "broken.nc")
+            model = ProfileModel.of_file(damaged(ds, rng))
         except ProfileError as error:
             refusal = str(error)
         if model is None:
-            assert refusal.startswith("broken.nc")
+            assert refusal.startswith("dataset: ")
             assert "\n" not in refusal
             refused += 1
             continue
@@ -211,15 +217,15 @@ def test_damaged_models_are_refused_in_a_sentence_or_generate(settings):
 
 
 def test_runs_that_end_long_after_the_last_snapshot_are_refused():
-    ds = fitted(COARSE)._as_dataset().copy(deep=True)
-    ds["duration"] *= 1e4
-    with pytest.raises(ProfileError, match=r"longest run in intervals is .*at most"):
-        ProfileModel._from_dataset(ds, "slow.nc")
+    ds = content(fitted(COARSE)).copy(deep=True)
+    ds["distribution.duration"] *= 1e4
+    with pytest.raises(ProfileError, match=r"'distribution.duration' is .* intervals; 25 to"):
+        ProfileModel.of_file(sealed(ds))
 
 
 def test_equal_fits_are_equal_to_the_last_bit(measured):
     for settings in (QUICK, COARSE):
-        one, two = (fit_profiles(measured, settings)._as_dataset() for _ in range(2))
+        one, two = (content(fit_profiles(measured, settings)) for _ in range(2))
         xr.testing.assert_identical(one, two)
 
 

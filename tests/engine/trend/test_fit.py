@@ -3,9 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from forged import restored
 from msbgen.core.errors import ArgumentError
 from msbgen.engine.trend.caps import throttled
-from msbgen.engine.trend.fit import Trend, fit_trend
+from msbgen.engine.trend.fit import fit_trend
 from msbgen.engine.trend.search import ParameterChoice
 from msbgen.engine.trend.time_model import Windows
 from rooflines import BANDWIDTH, KNOWN, grid, noisy, roofline
@@ -198,10 +199,8 @@ def test_contexts_of_larger_weight_are_followed_more_closely():
 def test_a_trend_survives_as_plain_arrays(cap):
     trend = fit_trend(KNOWN, noisy(roofline(KNOWN, 300.0 if cap else np.inf)))
     assert len(trend.caps) == cap
-    arrays = trend.to_arrays()
-    assert all(a.dtype.kind in "fi" for a in arrays.values())
     queries = grid([1.4, 5.6], [1.2, 3.0])
-    back = Trend.from_arrays(arrays)
+    back = restored(trend, trend)
     np.testing.assert_array_equal(back.predict(queries), trend.predict(queries))
     np.testing.assert_array_equal(back.held_out, trend.held_out)
     np.testing.assert_array_equal(
@@ -212,9 +211,9 @@ def test_a_trend_survives_as_plain_arrays(cap):
 
 def test_left_out_states_are_kept_once_they_are_computed():
     trend = fit_trend(KNOWN, roofline(KNOWN, np.inf))
-    assert "held_out" not in trend.to_arrays()
+    assert "held_out" not in vars(restored(trend, trend))
     held_out = trend.held_out
-    again = Trend.from_arrays(trend.to_arrays() | {"held_out": 2 * held_out})
+    again = restored(trend, trend, change=lambda a, _: a.update(held_out=2 * held_out))
     np.testing.assert_array_equal(again.held_out, 2 * held_out)
     # a refit has others
     states = trend.states
@@ -270,7 +269,7 @@ def test_under_a_time_model_sums_of_counters_follow_their_trend():
     )
     truth = roofline(unseen)
     assert np.abs(np.log(predicted / truth))[..., 0].mean() < 0.03
-    again = Trend.from_arrays(under_law.to_arrays())
+    again = restored(under_law, under_law)
     np.testing.assert_array_equal(again.predict(unseen), predicted)
     np.testing.assert_array_equal(under_law.times(unseen)[1] <= 1.0, True)
     # the choices are kept: twice the amounts take twice the time

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msbgen.engine.trend.fit import Trend, fit_trend
+from forged import restored
+from msbgen.engine.trend.fit import fit_trend
 from msbgen.engine.trend.folds import Folds
 from msbgen.engine.trend.whole_time import WholeTime, stacked_share
 
@@ -115,7 +116,7 @@ def test_other_trends_have_no_such_fit(contexts, settings):
 
 def test_arrays_keep_the_fit():
     trend = fit_trend(CLOCKS, uneven(duration_at(CLOCKS), 4))
-    copied = Trend.from_arrays(trend.to_arrays())
+    copied = restored(trend, trend)
     query = np.array([[0.8], [1.2], [1.9]])
     assert trend.whole_time
     np.testing.assert_array_equal(copied.predict(query), trend.predict(query))
