@@ -10,8 +10,8 @@ import xarray as xr
 from tables import RESULTS, store
 
 from msbgen.answers.choose.allotment import share_resources
-from msbgen.answers.choose.context import InfeasibleError
 from msbgen.answers.choose.costs import context_costs
+from msbgen.core.choice import InfeasibleError
 from msbgen.sources.platform import PlatformConfig
 
 COSTS = "cache_ways=1,bandwidth=0.01/MBps,frequency=3"

@@ -21,7 +21,7 @@ from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored,
 import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
 from msbgen.data.schema import context_table, duration_array
-from msbgen.systems.kernels.choice import Chooser, ContextPredictions, Limits, choose, pareto_front
+from msbgen.systems.kernels.choice import Chooser, Limits, Offers, choose, pareto_front
 from msbgen.systems.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.systems.kernels.choice.costs import Costs, costs_of
 from msbgen.systems.kernels.choice.margins import leave_out
@@ -114,23 +114,23 @@ def within_slack(micro: Costs, real: Costs) -> dict[str, Any]:
         one = real.take([row])
         times, energy = one.time[0], one.energy[0]
         for slack in SLACKS:
-            limits = Limits(latency=(1 + slack) * float(times[top]))
+            limits = Limits(time=(1 + slack) * float(times[top]))
             probes.append(chooser.next_probe(one.only([top]), limits=limits))
             known = one.only([top, probes[-1]])
-            view = chooser.predictions(known)
+            view = chooser.offers(known)
             start = time.perf_counter()
             chosen = chooser.choose(known, limits=limits).context
             seconds.append(time.perf_counter() - start)
-            plain = replace(view, time_bound=view.time)
+            plain = view.as_expected()
             picks = {
                 "margins": chosen,
-                "expected": choose(plain, limits=limits).context,
+                "expected": choose(plain, limits).context,
                 "highest clock": top,
             }
-            best = energy[times <= limits.latency].min()
+            best = energy[times <= limits.time].min()
             for name, pick in picks.items():
                 paid[name].append(energy[pick] / best - 1)
-                late[name].append(bool(times[pick] > limits.latency))
+                late[name].append(bool(times[pick] > limits.time))
     clocks = real.contexts[:, 0]
     return {
         "decisions": len(seconds),
@@ -221,21 +221,21 @@ def noisy_decisions(truth: Costs, noise: float, rng: np.random.Generator) -> lis
     rows = []
     for i, energy in enumerate(truth.energy):
         one = seen.take([i])
-        view = chooser.predictions(one.only(known))
+        view = chooser.offers(one.only(known))
         mean = np.log(np.delete(seen.energy, i, axis=0)).mean(axis=0)
         parabola = np.polyval(np.polyfit(logs[known], np.log(one.energy[0, known]), 2), logs)
         picks = {
-            "chooser": view.energy.argmin(), "mean curve": mean.argmin(),
+            "chooser": view.expected["energy"].argmin(), "mean curve": mean.argmin(),
             "parabola": parabola.argmin(), "middle clock": n // 2,
         }  # fmt: skip
         row = {name: float(energy[pick] / energy.min() - 1) for name, pick in picks.items()}
-        new = np.delete(time[i] > view.time_bound, known)
+        new = np.delete(time[i] > view.bound["time"], known)
         late, paid = [], []
         for slack in NOISY_SLACKS:
-            limits = Limits(latency=(1 + slack) * float(truth.time[i, -1]))
-            within = truth.time[i] <= limits.latency
-            if limits.satisfied_by(view).any():
-                pick = choose(view, limits=limits).context
+            limits = Limits(time=(1 + slack) * float(truth.time[i, -1]))
+            within = truth.time[i] <= limits.time
+            if limits.kept_by(view).any():
+                pick = choose(view, limits).context
                 late.append(not within[pick])
                 paid.append(energy[pick] / energy[within].min() - 1)
         row |= {"exceeded": float(new.mean()), "refused": 1 - len(late) / len(NOISY_SLACKS)}
@@ -269,14 +269,14 @@ def repeats() -> list[dict[str, float]]:
                     *np.median(known, axis=2).T[:, None],
                     runs={("p", c): runs for c, runs in enumerate(known)},
                 )  # fmt: skip
-                view = Chooser(one, ConfigurationModel(), miscoverage=NOMINAL).predictions(one)
-                found["above the bound"].append(float((new > view.time_bound[:, None]).mean()))
-                limits = Limits(latency=float(rng.uniform(seconds[-1], seconds[0])))
-                expected = replace(view, time_bound=view.time)
+                view = Chooser(one, ConfigurationModel(), miscoverage=NOMINAL).offers(one)
+                found["above the bound"].append(float((new > view.bound["time"][:, None]).mean()))
+                limits = Limits(time=float(rng.uniform(seconds[-1], seconds[0])))
+                expected = view.as_expected()
                 for name, each in (("late", view), ("median late", expected)):
-                    if limits.satisfied_by(each).any():
-                        pick = choose(each, limits=limits).context
-                        found[name].append(float((new[pick] > limits.latency).mean()))
+                    if limits.kept_by(each).any():
+                        pick = choose(each, limits).context
+                        found[name].append(float((new[pick] > limits.time).mean()))
                     else:
                         refused += name == "late"
             figures = {name: float(np.mean(values)) for name, values in found.items()}
@@ -304,8 +304,8 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
     posterior = model.posterior(known.time[0], known.power[0])
     logs = np.where(done, np.log(np.stack([*truth, truth[1] / truth[0]])), posterior.logs)
     half = NormalDist().inv_cdf(1 - NOMINAL) * np.where(done, 0.0, posterior.deviations)
-    plain = ContextPredictions.exact(*np.exp(logs[:2]), work=batch)
-    wide = replace(plain, time_bound=np.exp(logs + half)[0])
+    plain = Offers.of_runs(*np.exp(logs[:2]), work=batch)
+    wide = replace(plain, bound={**plain.bound, "time": np.exp(logs + half)[0]})
     views = {"expected": plain, "Gaussian 90 %": wide, "boosting": boosted(known, batch)}
     each = truth[1] / batch
     limits = np.geomspace(1.05 * truth[0].min(), truth[0].max(), LATENCIES)
@@ -314,22 +314,25 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
         paid, late = [], []
         for limit in limits:
             # if no configuration is expected in time, the fastest one is taken
-            keeps = bool((view.time_bound <= limit).any())
-            fastest = int(view.time_bound.argmin())
-            chosen = choose(view, limits=Limits(latency=limit)).context if keeps else fastest
+            keeps = bool((view.bound["time"] <= limit).any())
+            fastest = int(view.bound["time"].argmin())
+            chosen = choose(view, Limits(time=limit)).context if keeps else fastest
             paid.append(each[chosen] / each[truth[0] <= limit].min() - 1)
             late.append(bool(truth[0][chosen] > limit))
         result[name] = {"regret": float(np.mean(paid)), "late": float(np.mean(late))}
-    predicted = plain.energy / batch
+    predicted = plain.expected["energy"] / batch
     result["fronts"] = {
         name: [[float(t[i]), float(e[i])] for i in pareto_front(t, e)]
-        for name, t, e in (("measured", truth[0], each), ("predicted", plain.time, predicted))
+        for name, t, e in (
+            ("measured", truth[0], each),
+            ("predicted", plain.expected["time"], predicted),
+        )
     }
     result["points"] = [[float(t), float(e)] for t, e in zip(truth[0], each)]
     return result
 
 
-def boosted(known: Costs, batch: np.ndarray) -> ContextPredictions:
+def boosted(known: Costs, batch: np.ndarray) -> Offers:
     """The paper's model on the same measurements: boosted trees on raw parameters, log targets."""
     import xgboost
 
@@ -340,7 +343,7 @@ def boosted(known: Costs, batch: np.ndarray) -> ContextPredictions:
         trees.fit(columns[done], np.log(values[done]))
         found.append(np.exp(trees.predict(columns).astype(float)))
     seconds, watts = (np.where(done, k, f) for k, f in zip((known.time[0], known.power[0]), found))
-    return ContextPredictions.exact(seconds, seconds * watts, work=batch)
+    return Offers.of_runs(seconds, seconds * watts, work=batch)
 
 
 def odroid(folder: Path) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from fidelity_scores import PROGRAMS
 from tables import PROFILES, RESULTS, cached, markdown, mean_rows, parser, publish, store, stored
 
 import msbgen
-from msbgen.answers.choose.context import InfeasibleError, choose_context
+from msbgen.answers.choose.context import choose_context
 from msbgen.answers.choose.costs import context_costs
+from msbgen.core.choice import InfeasibleError
 from msbgen.core.contexts import grid_contexts
 from msbgen.sources.platform import PlatformConfig, read_trace, replay_trace
 

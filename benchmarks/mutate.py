@@ -278,7 +278,7 @@ def _codes(reader: Reader) -> set[int]:
         codes.add(2)
     if "--strict" in verb:
         codes.add(7)
-    if verb[:1] == ("choose",):  # a deadline or a total may become too small, too
+    if "choose" in verb[:2]:  # a deadline or a total may become too small, too
         codes |= {2, 6}
     return codes | {5} if "batch" in verb or verb[:2] == ("machines", "predict") else codes
 

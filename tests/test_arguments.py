@@ -221,7 +221,7 @@ def test_a_path_in_place_of_profiles_is_refused_with_the_function_that_reads_it(
         (lambda made: made.model.generate(QUERY, n_samples=True), "n_samples is True; a whole"),
         (
             lambda made: msbgen.choose_context(made.bounds, True, "cache_ways=1"),
-            "deadline is True; a",
+            "limit of time is True; a",
         ),
         (lambda made: made.model.generate(QUERY, progress=3), "progress is 3; a function or None"),
     ],

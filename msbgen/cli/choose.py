@@ -155,34 +155,33 @@ def _hopes(
     options: argparse.Namespace, bounds: Sequence[xr.Dataset], wanted: Sequence[_Wanted]
 ) -> Iterator[None]:
     """Add to a refusal the cheapest context that is expected to keep the deadline, to measure."""
-    from msbgen.answers.choose.context import InfeasibleError, Offers
+    from msbgen.answers.choose.context import PricedContexts
+    from msbgen.core.choice import InfeasibleError
 
     try:
         yield
     except InfeasibleError as error:
         if len(bounds) > 1:
             raise
-        offers = Offers(bounds[0], options.cost, untested=options.untested)
-        seconds = bounds[0]["expected_duration"].values
-        rows = offers.rows[seconds[offers.rows] <= wanted[0].deadline]
-        if not len(rows):
+        contexts = PricedContexts(bounds[0], options.cost, untested=options.untested)
+        row = contexts.cheapest_expected(wanted[0].deadline)
+        if row is None:
             raise
-        row = int(rows[offers.cost[rows].argmin()])
         if options.measure:
             _write_contexts(bounds[0], [row], options)
         hint = f"{options.measure} has it" if options.measure else "--measure NEXT.csv writes it"
         raise InfeasibleError(
-            f"{error} {offers.describe(row)} is expected to take {seconds[row]:.4g} s; measure it "
-            f"and choose again ({hint})."
+            f"{error} {contexts.describe(row)} is expected to take {contexts.expected[row]:.4g} s; "
+            f"measure it and choose again ({hint})."
         ) from None
 
 
 def _fastest(bounds: xr.Dataset, options: argparse.Namespace) -> float:
     """Shortest expected time of the contexts to choose from [s]."""
-    from msbgen.answers.choose.context import Offers
+    from msbgen.answers.choose.context import PricedContexts
 
-    rows = Offers(bounds, options.cost, untested=options.untested).rows
-    return float(bounds["expected_duration"].values[rows].min())
+    contexts = PricedContexts(bounds, options.cost, untested=options.untested)
+    return float(contexts.expected[contexts.rows].min())
 
 
 def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> int | None:
@@ -190,32 +189,26 @@ def _refused(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namesp
 
     None where no such context is cheaper than the choice.
     """
-    import numpy as np
+    from msbgen.answers.choose.context import PricedContexts
 
-    from msbgen.answers.choose.context import Offers
-
-    offers = Offers(bounds, options.cost, untested=options.untested)
-    seconds = bounds["expected_duration"].values[offers.rows]
-    rows = offers.rows[(seconds <= choice.deadline) & (offers.cost[offers.rows] < choice.cost)]
-    order = (bounds["expected_duration"].values[rows], offers.cost[rows])
-    return int(rows[np.lexsort(order)[0]]) if len(rows) else None
+    contexts = PricedContexts(bounds, options.cost, untested=options.untested)
+    return contexts.cheapest_expected(choice.deadline, choice.cost)
 
 
 def _hint(bounds: xr.Dataset, choice: ContextChoice, options: argparse.Namespace) -> None:
     """Print whether the choice was measured, and which cheaper context might do."""
-    from msbgen.answers.choose.context import Offers
+    from msbgen.answers.choose.context import PricedContexts
 
     row, known = _refused(bounds, choice, options), bool(bounds["measured"].values[choice.row])
     if row is None and known:
         return
-    offers, parts = Offers(bounds, options.cost, untested=True), []
+    contexts, parts = PricedContexts(bounds, options.cost, untested=True), []
     if not known:
         parts.append("the choice has no measured run")
     if row is not None:
-        expected = float(bounds["expected_duration"].values[row])
         parts.append(
-            f"{offers.describe(row)} would cost {offers.cost[row]:g} and is expected to take "
-            f"{expected:.4g} s, but its bound is {offers.bound[row]:.4g} s"
+            f"{contexts.describe(row)} would cost {contexts.cost[row]:g} and is expected to take "
+            f"{contexts.expected[row]:.4g} s, but its bound is {contexts.bound[row]:.4g} s"
         )
     hint = "" if options.measure else " (--measure NEXT.csv writes what to measure)"
     text = f"{choice.task}: {'; '.join(parts)}; measure it and choose again{hint}."
@@ -275,20 +268,20 @@ def _rows(
     options: argparse.Namespace,
 ) -> Iterator[list[Any]]:
     """Rows of the table: the choice, one level more of each resource, and the front."""
-    from msbgen.answers.choose.context import ROUNDING, Offers
+    from msbgen.answers.choose.context import ROUNDING, PricedContexts
 
     every = list(dict.fromkeys(str(name) for each in bounds for name in each.coords))
     yield ["task", "row", *every, "cost", "duration_bound [s]", "deadline [s]", "untested"]
     for each, choice, want in zip(bounds, choices, wanted):
-        offers = Offers(each, options.cost, untested=True)
+        contexts = PricedContexts(each, options.cost, untested=True)
         lines = [("choice", choice.row)]
         lines += [(f"more {more.resource}", more.row) for more in choice.more]
         for row in choice.front if options.front else ():
-            late = offers.bound[row] > want.deadline * (1 + ROUNDING)
+            late = contexts.bound[row] > want.deadline * (1 + ROUNDING)
             lines.append(("front, late" if late else "front", int(row)))
         for what, row in lines:
             levels = _levels(each, row)
-            numbers = [f"{x:.6g}" for x in (offers.cost[row], offers.bound[row], want.deadline)]
+            numbers = [f"{x:.6g}" for x in (contexts.cost[row], contexts.bound[row], want.deadline)]
             untested = int(each["extrapolated"].values[row] or each["beyond"].values[row])
             yield [choice.task, what, *(levels.get(n, "") for n in every), *numbers, untested]
 
@@ -311,14 +304,16 @@ def _content(
     costs: str,
 ) -> dict[str, Any]:
     """Everything, for JSON."""
-    from msbgen.answers.choose.context import Offers
+    from msbgen.answers.choose.context import PricedContexts
 
     tasks = []
     for each, choice, want in zip(bounds, choices, wanted):
-        offers = Offers(each, costs, untested=True)
+        contexts = PricedContexts(each, costs, untested=True)
 
-        def point(row: int, each: xr.Dataset = each, offers: Any = offers) -> dict[str, Any]:
-            cost, bound = float(offers.cost[row]), float(offers.bound[row])
+        def point(
+            row: int, each: xr.Dataset = each, contexts: PricedContexts = contexts
+        ) -> dict[str, Any]:
+            cost, bound = float(contexts.cost[row]), float(contexts.bound[row])
             return {"context": _levels(each, row), "cost": cost, "bound": bound}
 
         tasks.append(

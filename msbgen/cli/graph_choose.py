@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING
 
 from msbgen.cli import graph as graph_options
@@ -34,7 +35,8 @@ def add(verbs: Verbs) -> None:
         "each relative to the largest context, plus heat (%(default)s)",
     )
     shared.add_limits(verb)
-    verb.add_argument("--cap", type=shared.degrees, metavar="T", help="highest temperature in °C")
+    text, none = "highest temperature in °C", math.inf
+    verb.add_argument("--cap", type=shared.degrees, default=none, metavar="T", help=text)
     text = (
         "probability that a graph of a new family is outside its interval (0.05, or the least that "
         "the model supports; a model without intervals is taken by its predictions)"
@@ -49,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     """Choose, and print the choice with its predictions."""
     graph_options.check_inputs(options, options.model)
 
-    from msbgen.core.constrained_choice import Limits
+    from msbgen.core.choice import Limits, choose
     from msbgen.systems.graphs.agents import search, worlds
     from msbgen.systems.graphs.predictor import storage
     from msbgen.systems.graphs.predictor.forecaster import GraphForecaster
@@ -72,17 +74,16 @@ def run(options: argparse.Namespace) -> None:
         reference = search.reference_of(forecaster, device, graph)
         bounds = forecast.time_bound, forecast.energy_bound, forecast.temperature_bound
         costs = worlds.Cost().of(*bounds, reference)
-        objective = lambda _: costs  # noqa: E731 - an objective is a function
+        objective = costs
     latency = shared.seconds_of(options.latency, float(forecast.time.min()))
-    limits = Limits(latency, options.power)
+    limits = Limits(time=latency, power=options.power, temperature=options.cap)
 
     def describe(context: int) -> str:
         return device.describe(table[context])
 
+    offers = search.offers_of(forecast, objective=objective, describe=describe)
     with shared.errors_from(str(options.graph.name)):
-        found = search.choose_context(
-            forecast, objective=objective, limits=limits, cap=options.cap, name=describe
-        )
+        found = choose(offers, limits)
     chosen = table[found.context]
     beyond = bool(predictor.extrapolated(graph, device, chosen[None])[0])
     rows = [_header(device.columns), [*_row(chosen, forecast, found.context), int(beyond)]]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from msbgen.systems.kernels.choice import Chooser, ContextPredictions, Limits
+    from msbgen.core.choice import Limits, Offers
+    from msbgen.systems.kernels.choice import Chooser
     from msbgen.systems.kernels.choice.costs import Costs
 
 
@@ -132,10 +133,10 @@ def _rows(
 
 def _limits(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float64]) -> Limits:
     """Limits of a program whose expected times [s] are known."""
-    from msbgen.systems.kernels.choice import Limits
+    from msbgen.core.choice import Limits
 
     at = _reference(options, costs, seconds)
-    return Limits(shared.seconds_of(options.latency, float(seconds[at])), options.power)
+    return Limits(time=shared.seconds_of(options.latency, float(seconds[at])), power=options.power)
 
 
 def _reference(options: argparse.Namespace, costs: Costs, seconds: NDArray[np.float64]) -> int:
@@ -179,8 +180,8 @@ def _choice_rows(
     *,
     metered: bool,
 ) -> Iterator[list[Any]]:
+    from msbgen.core.choice import choose
     from msbgen.core.conformal import groups_needed, least_rate
-    from msbgen.systems.kernels.choice import choose
     from msbgen.systems.kernels.choice.chooser import highest_context
 
     joules = ("energy [J]", "energy bound [J]", "saving") if metered else ()
@@ -188,23 +189,25 @@ def _choice_rows(
     hints, few = [], []
     for number in numbers:
         known = costs.take([number])
-        view = _predictions(chooser, known, options)
-        limits = _limits(options, costs, view.time)
-        with _relative(options, costs, known, view):
+        offers = _offers(chooser, known, options)
+        limits = _limits(options, costs, offers.expected["time"])
+        with _relative(options, costs, known, offers):
             if options.objective == "front":
-                chosen = _front(view, limits)
+                chosen = _front(offers, limits)
             else:
-                of = {"objective": options.objective, "limits": limits, "name": costs.describe}
-                chosen = [choose(view, **of).context]
-                hints += _hints(options, costs, number, (view, limits, chosen[0]))
-        few += _with_few_runs(costs, number, view, chosen, options)
+                chosen = [choose(offers, limits).context]
+                hints += _hints(costs, number, offers, limits, chosen[0])
+        few += _with_few_runs(costs, number, offers, chosen, options)
         for at in chosen:
             row = [costs.programs[number], *(f"{x:.12g}" for x in costs.contexts[at])]
-            row += [f"{x[at]:.6g}" for x in (view.time, view.time_bound)]
+            values = [offers.expected["time"], offers.bound["time"]]
             if metered:
-                top = highest_context(costs, view.work, at)
-                row += [f"{x[at]:.6g}" for x in (view.energy, view.energy_bound)]
-                row.append(f"{1.0 - view.energy[at] / view.energy[top]:.4f}")
+                values += [offers.expected["energy"], offers.bound["energy"]]
+            row += [f"{each[at]:.6g}" for each in values]
+            if metered:
+                energy = offers.expected["energy"]
+                top = highest_context(costs, chooser.work, at)
+                row.append(f"{1.0 - energy[at] / energy[top]:.4f}")
             yield [*row, int(known.measured[0, at])]
     for hint in hints:
         shared.print_message(hint)
@@ -227,29 +230,29 @@ def _choice_rows(
 
 @contextmanager
 def _relative(
-    options: argparse.Namespace, costs: Costs, known: Costs, view: ContextPredictions
+    options: argparse.Namespace, costs: Costs, known: Costs, offers: Offers
 ) -> Iterator[None]:
     """Add to errors of the body what a limit as 1.1x is of, and what to measure."""
-    from msbgen.core.errors import MeasurementError
+    from msbgen.core.choice import InfeasibleError
 
     try:
         yield
-    except MeasurementError as error:
+    except InfeasibleError as error:
         if not isinstance(options.latency, shared.TimesFastest):
             raise
-        at = _reference(options, costs, view.time)
+        at = _reference(options, costs, offers.expected["time"])
         of = "shortest expected time" if options.relative_to == "fastest" else "expected time"
         remedy = "" if known.measured[0, at] else f"; measure {known.programs[0]} there"
-        raise MeasurementError(
-            f"{error} The limit is {options.latency.factor:g} times the {of}, "
-            f"{view.time[at]:.4g} s at {costs.describe(at)}{remedy}."
+        raise InfeasibleError(
+            f"{error} The limit of time is {options.latency.factor:g} times the {of}, "
+            f"{offers.expected['time'][at]:.4g} s at {costs.describe(at)}{remedy}."
         ) from None
 
 
 def _with_few_runs(
     costs: Costs,
     number: int,
-    view: ContextPredictions,
+    offers: Offers,
     chosen: list[int],
     options: argparse.Namespace,
 ) -> Iterator[tuple[int, str]]:
@@ -259,57 +262,48 @@ def _with_few_runs(
     for at in chosen:
         seconds, _ = costs.runs_of(number, at)
         few = len(seconds) < groups_needed(options.miscoverage)
-        if few and options.bounds is None and view.time_bound[at] <= seconds.max():
+        if few and options.bounds is None and offers.bound["time"][at] <= seconds.max():
             yield len(seconds), f"{costs.programs[number]} at {costs.describe(at)}"
 
 
-def _hints(
-    options: argparse.Namespace,
-    costs: Costs,
-    number: int,
-    made: tuple[ContextPredictions, Limits, int],
-) -> list[str]:
+def _hints(costs: Costs, number: int, offers: Offers, limits: Limits, at: int) -> list[str]:
     """The limit of time, and the context that would cost less and that only its bounds refuse."""
-    import numpy as np
-
-    from msbgen.core.constrained_choice import ContextPredictions, costs_by
-
-    view, limits, at = made
-    if limits.latency == math.inf:
+    if limits.time == math.inf:
         return []
-    program, cost = costs.programs[number], costs_by(options.objective, view)
-    text = f"{program}: the limit is {limits.latency:.4g} s"
-    exact = ContextPredictions.exact(view.time, view.energy, view.work)
-    rows = np.flatnonzero(limits.satisfied_by(exact) & (cost < cost[at]))
-    if not len(rows):
+    text = f"{costs.programs[number]}: the limit is {limits.time:.4g} s"
+    best = offers.cheapest_expected(limits, float(offers.cost[at]))
+    if best is None:
         return [f"{text}."]
-    best = int(rows[cost[rows].argmin()])
     remedy = "measure more runs there" if costs.measured[number, best] else "measure it"
+    expected = offers.expected
     return [
-        f"{text}; {costs.describe(best)} is expected to take {view.time[best]:.4g} s and "
-        f"{view.energy[best]:.4g} J, but its time bound is {view.time_bound[best]:.4g} s; "
-        f"{remedy} and choose again, or raise --miscoverage."
+        f"{text}; {costs.describe(best)} is expected to take {expected['time'][best]:.4g} s and "
+        f"{expected['energy'][best]:.4g} J, but its time bound is {offers.bound['time'][best]:.4g} "
+        f"s; {remedy} and choose again, or raise --miscoverage."
     ]
 
 
-def _predictions(chooser: Chooser, known: Costs, options: argparse.Namespace) -> ContextPredictions:
-    from msbgen.systems.kernels.choice.chooser import bounded_predictions
+def _offers(chooser: Chooser, known: Costs, options: argparse.Namespace) -> Offers:
+    from msbgen.systems.kernels.choice.chooser import bounded_offers
 
+    objective = "energy" if options.objective == "front" else options.objective
     if options.bounds is None:  # a rate that the families do not support is named below the table
-        return chooser.predictions(known, supported=True)
+        return chooser.offers(known, objective=objective, supported=True)
     from msbgen.data import store
 
     bounds = store.load_netcdf(options.bounds)
-    return bounded_predictions(known, bounds, chooser.work, source=options.bounds.name)
+    return bounded_offers(
+        known, bounds, chooser.work, objective=objective, source=options.bounds.name
+    )
 
 
-def _front(view: ContextPredictions, limits: Limits) -> list[int]:
-    """Pareto-optimal contexts within the limits, the fastest first."""
-    from msbgen.systems.kernels.choice import choose, pareto_front
+def _front(offers: Offers, limits: Limits) -> list[int]:
+    """Pareto-optimal contexts of time and cost within the limits, the fastest first."""
+    from msbgen.core.choice import pareto_front
 
-    choose(view, limits=limits)  # raises where no context keeps the limits
-    rows = limits.satisfied_by(view).nonzero()[0]
-    return rows[pareto_front(view.time[rows], (view.energy / view.work)[rows])].tolist()
+    rows = offers.within(limits)
+    rows.sort()
+    return rows[pareto_front(offers.expected["time"][rows], offers.cost[rows])].tolist()
 
 
 def _read(options: argparse.Namespace) -> tuple[Costs, bool]:

@@ -47,7 +47,7 @@ CODES = {
     "msbgen.output.batch.run.BatchIncompleteError": PARTIAL,
     "msbgen.output.batch.pool.ClusterError": PARTIAL,
     "msbgen.answers.compare.limits.SlowerError": SLOWER,
-    "msbgen.answers.choose.context.InfeasibleError": SLOWER,
+    "msbgen.core.choice.InfeasibleError": SLOWER,
     "msbgen.answers.compare.limits.UndecidedError": UNDECIDED,
     "builtins.OSError": USAGE,
     "msbgen.engine.bridge.solve.NotConvergedError": NOT_CONVERGED,

@@ -93,7 +93,7 @@ def test_settings_are_printed_in_the_place_of_the_table(saved, msbgen, folder):
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("m.nc", "--deadline", "1ms"), 6, "deadline is 0.001 s, which no context keeps"),
+        (("m.nc", "--deadline", "1ms"), 6, "limit of time is 0.001 s, which no context keeps"),
         (("m.nc", "--deadline", "1s", "--total", "ways=3"), 2, "'ways' is of no resource"),
         (("m.nc",), 2, "files need --deadline"),
         (("--deadlines", "bad.csv", "--measure", "o.csv"), 2, "--measure is for one file"),

@@ -1,4 +1,15 @@
-"""The cheapest joint allotment of shared resources to tasks with deadlines."""
+"""The cheapest joint allotment of shared resources to tasks with deadlines; exact.
+
+For n tasks, with costs c_i and uses u_i (one row for each option of task i), this solves
+
+    min Σ_i c_i(x_i)   subject to   Σ_i u_i(x_i) ≤ total   in every resource,
+
+a knapsack with several choices and resources.  Partial choices of the first i tasks are kept as a
+Pareto set of cost and uses: of two partial choices, one that is no cheaper and uses no less of
+anything cannot be a part of a better whole.  Partial choices that leave later tasks less than their
+least are dropped.  On a grid of levels the sets have at most as many members as there are sums of
+levels.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +20,22 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.answers.choose.context import ContextChoice, InfeasibleError, Offers
+from msbgen.answers.choose.context import ContextChoice, PricedContexts
 from msbgen.answers.choose.costs import Costs
-from msbgen.answers.choose.search import cheapest_rows
 from msbgen.core.arguments import checks_arguments
+from msbgen.core.choice import InfeasibleError
 from msbgen.core.errors import ArgumentError, is_number, quoted
 from msbgen.data.schema import labels_of
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+# Sums of levels may be above a total by this share, for rounding.
+_ROUNDING = 1e-9
+# Sums that differ by less than this share of a total are equal.
+_EQUAL = 1e-12
+# Pairs of partial choices and options that are compared at a time, and members of a set.
+_PAIRS, _BLOCK = 1_000_000, 256
 
 
 @dataclass(frozen=True)
@@ -109,18 +127,18 @@ def share_resources(
     if not total:
         raise ArgumentError("totals are empty; one shared resource or more is wanted.")
     tasks = [
-        _Task(Offers(each, costs, untested=untested), float(weight), tuple(total))
+        _Task(PricedContexts(each, costs, untested=untested), float(weight), tuple(total))
         for each, weight in zip(bounds, weights)
     ]
     ends = np.asarray(deadlines, dtype=float)
-    kept = [task.offers.within(end) for task, end in zip(tasks, deadlines)]
+    kept = [task.contexts.within(end) for task, end in zip(tasks, deadlines)]
     there = np.array([float(value) for value in total.values()])
     rows = _cheapest(tasks, kept, there)
     if rows is None:
         raise InfeasibleError(_unreachable(tasks, ends, dict(zip(total, there.tolist()))))
     used = np.sum([task.uses[row] for task, row in zip(tasks, rows)], axis=0)
     return Allotment(
-        tuple(task.offers.choice(row, end) for task, row, end in zip(tasks, rows, deadlines)),
+        tuple(task.contexts.choice(row, end) for task, row, end in zip(tasks, rows, deadlines)),
         _cost(tasks, rows),
         dict(zip(total, there.tolist())),
         dict(zip(total, used.tolist())),
@@ -131,18 +149,20 @@ def share_resources(
 class _Task:
     """Contexts of one task with their uses of the shared resources."""
 
-    def __init__(self, offers: Offers, weight: float, shared: tuple[str, ...]):
+    def __init__(self, contexts: PricedContexts, weight: float, shared: tuple[str, ...]):
         for name in shared:
-            if name not in offers.resources:
+            if name not in contexts.resources:
                 raise ArgumentError(
-                    f"total of {quoted(name)} is of no resource of {offers.task}; one of "
-                    f"{', '.join(offers.resources)} is wanted."
+                    f"total of {quoted(name)} is of no resource of {contexts.task}; one of "
+                    f"{', '.join(contexts.resources)} is wanted."
                 )
-            if labels_of(offers.bounds[name].attrs):
+            if labels_of(contexts.bounds[name].attrs):
                 raise ArgumentError(f"levels of '{name}' are words, which have no total; drop it.")
-        self.offers = offers
-        self.cost = weight * offers.cost
-        self.uses: Floats = offers.contexts[:, [offers.resources.index(name) for name in shared]]
+        self.contexts = contexts
+        self.cost = weight * contexts.cost
+        self.uses: Floats = contexts.contexts[
+            :, [contexts.resources.index(name) for name in shared]
+        ]
 
 
 def _cheapest(tasks: Sequence[_Task], kept: Sequence[Indices], total: Floats) -> list[int] | None:
@@ -176,19 +196,22 @@ def _more(
 def _unreachable(tasks: Sequence[_Task], ends: Floats, total: Mapping[str, float]) -> str:
     """One sentence about totals that are too small: what would do."""
     there = np.array([*total.values()])
-    needed = np.sum([t.uses[t.offers.within(e)].min(axis=0) for t, e in zip(tasks, ends)], axis=0)
+    needed = np.sum([t.uses[t.contexts.within(e)].min(axis=0) for t, e in zip(tasks, ends)], axis=0)
     words = ", ".join(f"{name}={value:g}" for name, value in total.items())
     lack = [
         f"{name}={least:g}" for (name, value), least in zip(total.items(), needed) if least > value
     ]
     more = f"totals of {', '.join(lack)} or more" if lack else "larger totals"
-    bound = [task.offers.bound[task.offers.rows] / end for task, end in zip(tasks, ends)]
+    bound = [task.contexts.bound[task.contexts.rows] / end for task, end in zip(tasks, ends)]
     factors = np.unique(np.concatenate([[1.0], *bound]))
     factors = factors[factors >= 1.0]
 
     def fits(factor: float) -> bool:
-        kept = [task.offers.within(max(end * factor, task.offers.bound[task.offers.rows].min()))
-                for task, end in zip(tasks, ends)]  # fmt: skip
+        kept = [
+            task.contexts.within(max(end * factor, bound[task.contexts.rows].min()))
+            for task, end in zip(tasks, ends)
+            for bound in [task.contexts.bound]
+        ]
         return _cheapest(tasks, kept, there) is not None
 
     low, high = 0, len(factors) - 1  # `low` does not fit
@@ -202,3 +225,78 @@ def _unreachable(tasks: Sequence[_Task], ends: Floats, total: Mapping[str, float
         f"totals are {words}, within which not all deadlines can be kept; {more}, or deadlines "
         f"{times:.5g} times as long, are wanted."
     )
+
+
+def cheapest_rows(
+    costs: Sequence[Floats], uses: Sequence[Floats], total: Floats
+) -> list[int] | None:
+    """One row for each task with the least sum of costs within the totals; None if there is none.
+
+    Parameters
+    ----------
+    costs : sequence of ndarray, (n_options,) each
+    uses : sequence of ndarray, (n_options, n_resources) each
+        Not negative.
+    total : ndarray, (n_resources,)
+        Positive.
+
+    Examples
+    --------
+    >>> cost = np.array([3.0, 1.0])
+    >>> cheapest_rows([cost, cost], [np.array([[1.0], [2.0]])] * 2, np.array([3.0]))
+    [0, 1]
+    """
+    shares = [use / total for use in uses]
+    least = [share.min(axis=0) if len(share) else np.inf for share in shares]
+    cost, used = np.zeros(1), np.zeros((1, len(total)))
+    trail: list[tuple[Indices, Indices]] = []
+    for i, (more, share) in enumerate(zip(costs, shares)):
+        room = 1.0 + _ROUNDING - np.sum(least[i + 1 :], axis=0)
+        options = non_dominated(more, share)
+        states, rows = _extended(cost, used, more[options], share[options], room)
+        rows = options[rows]
+        if not len(states):
+            return None
+        trail.append((states, rows))
+        cost, used = cost[states] + more[rows], used[states] + share[rows]
+    at, chosen = int(cost.argmin()), []
+    for states, rows in reversed(trail):
+        chosen.append(int(rows[at]))
+        at = int(states[at])
+    return chosen[::-1]
+
+
+def _extended(
+    cost: Floats, used: Floats, more: Floats, share: Floats, room: Floats
+) -> tuple[Indices, Indices]:
+    """Pairs (partial choice, option) of the Pareto set with one task more."""
+    states, rows = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    at_once = max(1, _PAIRS // max(len(more), 1))
+    for start in range(0, len(cost), at_once):
+        part = np.arange(start, min(start + at_once, len(cost)))
+        one, other = (side.ravel() for side in np.meshgrid(part, np.arange(len(more))))
+        within = (used[one] + share[other] <= room).all(axis=1)
+        states = np.concatenate([states, one[within]])
+        rows = np.concatenate([rows, other[within]])
+        kept = non_dominated(cost[states] + more[rows], used[states] + share[rows])
+        states, rows = states[kept], rows[kept]
+    return states, rows
+
+
+def non_dominated(cost: Floats, used: Floats) -> Indices:
+    """Rows that no other row dominates, the cheapest first; of equal ones the first."""
+    order = np.lexsort((*used.T[::-1], cost))
+    steps = np.round(used[order] / _EQUAL)
+    order = order[np.sort(np.unique(steps, axis=0, return_index=True)[1])]
+    kept = np.empty(0, dtype=np.int64)
+    for start in range(0, len(order), _BLOCK):
+        block = order[start : start + _BLOCK]
+        block = block[~_below(used[kept], used[block]).any(axis=1)]
+        earlier = np.tril(_below(used[block], used[block]), -1)
+        kept = np.concatenate([kept, block[~earlier.any(axis=1)]])
+    return kept
+
+
+def _below(some: Floats, others: Floats) -> NDArray[np.bool_]:
+    """Whether each of `others` uses at least as much of everything as each of `some`."""
+    return np.all(some[None] <= others[:, None], axis=2)

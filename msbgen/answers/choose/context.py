@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from msbgen.answers.choose.costs import Costs, context_costs
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.constrained_choice import pareto_front
-from msbgen.core.errors import ArgumentError, MeasurementError, is_number, quoted
+from msbgen.core.choice import ROUNDING, InfeasibleError, Limits, Offers, pareto_front
+from msbgen.core.errors import ArgumentError, quoted
 from msbgen.data.schema import (
     describe_levels,
     labels_of,
@@ -27,12 +27,6 @@ Indices = NDArray[np.int64]
 
 # Flags of a context whose bound was not tested.
 _UNTESTED = ("extrapolated", "beyond")
-# Bounds may be above a deadline by this share, for rounding.
-ROUNDING = 1e-12
-
-
-class InfeasibleError(MeasurementError):
-    """No context, or no allotment, keeps the deadlines."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +69,10 @@ class ContextChoice:
     more: tuple[NextLevel, ...]
 
 
-class Offers:
-    """Contexts of a task that may be chosen, with their costs and bounds.
+class PricedContexts:
+    """Contexts of a task with prices and bounds on durations, as offers.
 
-    Contexts whose bounds were not tested are left out unless `untested`.
+    Contexts whose bounds were not tested may not be chosen unless `untested`.
     """
 
     def __init__(self, bounds: xr.Dataset, costs: Costs, *, untested: bool = False):
@@ -88,15 +82,25 @@ class Offers:
         self.resources = resource_names(bounds)
         columns = [bounds[name].values.astype(float) for name in self.resources]
         self.contexts: Floats = np.stack(columns, axis=1)
-        self.cost = context_costs(bounds, costs)
         self.bound: Floats = bounds["duration_bound"].values.astype(float)
+        expected = bounds.get("expected_duration", bounds["duration_bound"])
+        self.expected: Floats = expected.values.astype(float)
         tested = ~np.any([bounds[name].values != 0 for name in _UNTESTED], axis=0)
-        self.rows: Indices = np.flatnonzero(tested | untested)
+        self.offers = Offers(
+            context_costs(bounds, costs), {"time": self.expected}, {"time": self.bound},
+            tested | untested, self.describe,
+        )  # fmt: skip
+        self.rows: Indices = np.flatnonzero(self.offers.allowed)
         if not len(self.rows):
             raise InfeasibleError(
                 f"{self.task}: no bound of {len(self.bound)} contexts was tested, as all lie "
                 f"beyond the measured ones; measure more levels, or allow untested ones."
             )
+
+    @property
+    def cost(self) -> Floats:
+        """Cost of each context, (n,)."""
+        return self.offers.cost
 
     def within(self, deadline: float) -> Indices:
         """Rows of the contexts that keep a deadline [s], the cheapest first.
@@ -110,19 +114,16 @@ class Offers:
         InfeasibleError
             No context keeps it; the message names the least deadline that can be kept.
         """
-        if not (is_number(deadline) and 0 < deadline < float("inf")):
-            raise ArgumentError(f"deadline is {quoted(deadline)}; a positive time [s] is wanted.")
-        kept = self.rows[self.bound[self.rows] <= deadline * (1 + ROUNDING)]
-        if not len(kept):
-            least = int(self.rows[self.bound[self.rows].argmin()])
+        try:
+            return self.offers.within(Limits(time=deadline))
+        except InfeasibleError as error:
             apart = len(self.bound) - len(self.rows)
-            note = f" ({apart} contexts with untested bounds are left out)" if apart else ""
-            raise InfeasibleError(
-                f"{self.task}: deadline is {deadline:g} s, which no context keeps{note}; "
-                f"{_above(self.bound[least])} s or more is wanted, the lowest bound "
-                f"({self.describe(least)})."
-            )
-        return kept[np.lexsort((self.bound[kept], self.cost[kept]))]
+            note = f" {apart} contexts with untested bounds are left out." if apart else ""
+            raise InfeasibleError(f"{self.task}: {error}{note}") from None
+
+    def cheapest_expected(self, deadline: float, below: float = np.inf) -> int | None:
+        """Row of the cheapest context that is expected to keep a deadline [s], if below a cost."""
+        return self.offers.cheapest_expected(Limits(time=deadline), below)
 
     def describe(self, row: int) -> str:
         """A context in words."""
@@ -190,8 +191,8 @@ def choose_context(
     >>> chosen.context, chosen.bound, chosen.more[0].bound
     (array([2.]), 2.0, 1.5)
     """
-    offers = Offers(bounds, costs, untested=untested)
-    return offers.choice(int(offers.within(deadline)[0]), deadline)
+    contexts = PricedContexts(bounds, costs, untested=untested)
+    return contexts.choice(int(contexts.within(deadline)[0]), deadline)
 
 
 def _check_bounds(bounds: Any) -> None:
@@ -204,9 +205,3 @@ def _check_bounds(bounds: Any) -> None:
     values = bounds["duration_bound"].values
     if not len(values) or not (np.isfinite(values) & (values > 0)).all():
         raise ArgumentError("bounds are not all positive times; bounds of a model are wanted.")
-
-
-def _above(seconds: float) -> str:
-    """A time with four digits, rounded up, so that it is a deadline that can be kept."""
-    digits = 3 - int(np.floor(np.log10(seconds)))
-    return f"{np.ceil(seconds * 10.0**digits * (1 - 1e-9)) / 10.0**digits:.4g}"

@@ -22,7 +22,7 @@ _MESSAGE = 1000
 # The end of every help; the table of exceptions is in `main`.
 EXIT_CODES = (
     "exit codes: 0 done, 1 internal error, 2 usage or a file that cannot be written, 3 bad data, "
-    "4 not converged, 5 done in part, 6 slower than a limit, 7 undecided, "
+    "4 not converged, 5 done in part, 6 a limit is not kept, 7 undecided, "
     "130 interrupted, 143 terminated by SIGTERM (after either, no file is left half written)"
 )
 

@@ -157,11 +157,17 @@ def levels_of(dataset: xr.Dataset) -> Levels:
 
 @contextmanager
 def errors_from(place: str) -> Iterator[None]:
-    """Turn errors of the body into a :class:`ProfileError` that names the file of its arguments."""
+    """Turn errors of the body into a :class:`ProfileError` that names the file of its arguments.
+
+    Limits that cannot be kept stay an :class:`InfeasibleError`.
+    """
+    from msbgen.core.choice import InfeasibleError
     from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 
     try:
         yield
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{place}: {error}") from None
     except (ArgumentError, MeasurementError) as error:
         raise ProfileError(f"{place}: {error}") from None
 

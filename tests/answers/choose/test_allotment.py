@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from choosing_contexts import bounds_on_grid
-from msbgen.answers.choose.allotment import share_resources
-from msbgen.answers.choose.context import InfeasibleError, choose_context
+from msbgen.answers.choose.allotment import cheapest_rows, non_dominated, share_resources
+from msbgen.answers.choose.context import choose_context
 from msbgen.answers.choose.costs import context_costs
-from msbgen.answers.choose.search import cheapest_rows, non_dominated
+from msbgen.core.choice import InfeasibleError
 from msbgen.core.errors import ArgumentError
 
 COSTS = "cache_ways=1,bandwidth=0.01/MBps,frequency=3"

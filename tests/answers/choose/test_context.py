@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from choosing_contexts import bounds_on_grid
-from msbgen.answers.choose.context import InfeasibleError, choose_context
+from msbgen.answers.choose.context import choose_context
 from msbgen.answers.choose.costs import context_costs, parse_prices
+from msbgen.core.choice import InfeasibleError
 from msbgen.core.errors import ArgumentError
 
 LEVELS = {"cache_ways": [2, 4, 6, 8], "bandwidth": [70, 140, 350], "frequency": [1.0, 1.5, 2.0]}
@@ -62,7 +63,7 @@ def test_one_level_more_changes_one_resource_to_its_next_level(bounds):
 
 
 def test_a_deadline_that_cannot_be_kept_names_the_least_that_can(bounds):
-    with pytest.raises(InfeasibleError, match=r"deadline is 0\.001 s, which no context keeps") as e:
+    with pytest.raises(InfeasibleError, match=r"limit of time is 0\.001 s, which no context") as e:
         choose_context(bounds, 0.001, COSTS)
     least = float(str(e.value).partition("; ")[2].split(" ")[0])
     assert choose_context(bounds, least, COSTS).bound <= least
@@ -112,5 +113,5 @@ def test_units_have_several_spellings():
 def test_what_is_no_bounds_is_refused(bounds):
     with pytest.raises(ArgumentError, match="bounds are 'str' without duration_bound"):
         choose_context("bounds.nc", 1.0, COSTS)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="deadline is nan; a positive time"):
+    with pytest.raises(ArgumentError, match="limit of time is nan; a positive number"):
         choose_context(bounds, float("nan"), COSTS)

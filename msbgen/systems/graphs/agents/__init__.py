@@ -5,7 +5,7 @@ from msbgen.systems.graphs.agents.d3qn import D3QN, D3QNSettings
 from msbgen.systems.graphs.agents.environments import gymnasium_environment, pettingzoo_environment
 from msbgen.systems.graphs.agents.gates import Gate
 from msbgen.systems.graphs.agents.rules import Rule, ThermalGovernor, all_fast, heft, powersave
-from msbgen.systems.graphs.agents.search import FutureCost, Oracle, Search, choose_context
+from msbgen.systems.graphs.agents.search import FutureCost, Oracle, Search, offers_of
 from msbgen.systems.graphs.agents.tabular import TabularQ
 from msbgen.systems.graphs.agents.training import LearnedPolicy, Training, TrainingSettings, train
 from msbgen.systems.graphs.agents.worlds import (
@@ -39,9 +39,9 @@ __all__ = [
     "TrainingSettings",
     "World",
     "all_fast",
-    "choose_context",
     "gymnasium_environment",
     "heft",
+    "offers_of",
     "pettingzoo_environment",
     "plain_contexts",
     "play_episodes",

@@ -8,15 +8,15 @@ the future cost of the episode, from a dynamic programme over earlier graphs (:c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core import constrained_choice
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.choice import Objective, Offers
+from msbgen.core.errors import ArgumentError
 from msbgen.systems.graphs.agents.worlds import Cost, State, World
 from msbgen.systems.graphs.devices import Device
 from msbgen.systems.graphs.forecast import Forecast, Forecaster
@@ -24,52 +24,26 @@ from msbgen.systems.graphs.forecast import Forecast, Forecaster
 Floats = NDArray[np.float64]
 
 
-def context_predictions(forecast: Forecast) -> constrained_choice.ContextPredictions:
-    """A forecast in the form that :func:`msbgen.core.constrained_choice.choose` takes.
-
-    The bound of the power is the bound of the energy over the expected time: errors of time and
-    energy are correlated, and only the energy heats the device.
-    """
-    return constrained_choice.ContextPredictions(
-        forecast.time, forecast.energy, forecast.time_bound, forecast.energy_bound,
-        forecast.energy_bound / forecast.time, np.ones(len(forecast.time)),
-    )  # fmt: skip
-
-
-def choose_context(
+def offers_of(
     forecast: Forecast,
     *,
-    objective: constrained_choice.Objective
-    | Callable[[constrained_choice.ContextPredictions], Floats] = "energy",
-    limits: constrained_choice.Limits = constrained_choice.NO_LIMITS,
-    cap: float | None = None,
-    name: Callable[[int], str] = "context {}".format,
-) -> constrained_choice.Choice:
-    """Choose the context of least cost whose upper bounds keep the limits.
+    objective: Objective | ArrayLike = "energy",
+    describe: Callable[[int], str] = "context {}".format,
+) -> Offers:
+    """The contexts of a forecast as offers, by an objective of :meth:`Offers.of_runs`.
 
-    `objective`, `limits` and `name` are as of :func:`msbgen.core.constrained_choice.choose`.  The
-    bound of the highest temperature of a run keeps `cap` [°C].  ArgumentError: an unknown
-    objective.  MeasurementError: no context keeps the cap and the limits; the message names the
-    closest one.
+    The bound of the power is the bound of the energy over the expected time: errors of time and
+    energy are correlated, and only the energy heats the device.  The bound of the temperature is
+    that of the highest one of a run.
     """
-    peak = forecast.peak_bound
-    kept = np.arange(len(peak)) if cap is None else np.flatnonzero(peak <= cap)
-    if not len(kept):
-        at = int(peak.argmin())
-        raise MeasurementError(
-            f"cap is {cap:g} °C, which no context keeps; {peak[at]:.4g} °C or more is wanted, the "
-            f"bound of the coolest one ({name(at)})."
-        )
-    whole = context_predictions(forecast)
-    part = constrained_choice.ContextPredictions(*(values[kept] for values in vars(whole).values()))
-    if callable(objective):
-        costs = constrained_choice.costs_by(objective, whole)[kept]
-        objective = lambda _: costs  # noqa: E731 - choose takes a function
-    best = constrained_choice.choose(
-        part, objective=objective, limits=limits, name=lambda i: name(int(kept[i]))
-    )
-    at = int(kept[best.context])
-    return constrained_choice.Choice(at, best.time, best.time_bound, best.energy, best.energy_bound)
+    offers = Offers.of_runs(
+        forecast.time, forecast.energy, objective=objective, describe=describe,
+        bound={
+            "time": forecast.time_bound, "energy": forecast.energy_bound,
+            "power": forecast.energy_bound / forecast.time, "temperature": forecast.peak_bound,
+        },
+    )  # fmt: skip
+    return replace(offers, expected={**offers.expected, "temperature": forecast.temperature})
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from statistics import NormalDist
 
@@ -10,16 +9,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.conformal import groups_needed, supported_rate
-from msbgen.core.constrained_choice import (
+from msbgen.core.choice import (
     NO_LIMITS,
     Choice,
-    ContextPredictions,
     Limits,
     Objective,
+    Offers,
     check_objective,
     choose,
 )
+from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import ENERGY_BOUND, same_level
 from msbgen.systems.kernels.choice.costs import Costs
@@ -64,14 +63,21 @@ class Chooser:
         self._margins: dict[bytes, Margins] = {}
         self._widths: dict[bytes, Floats] = {}
 
-    def predictions(self, program: Costs, *, supported: bool = False) -> ContextPredictions:
-        """Expected time and energy of one program in every context, with upper bounds.
+    def offers(
+        self,
+        program: Costs,
+        *,
+        objective: Objective | ArrayLike = "energy",
+        supported: bool = False,
+    ) -> Offers:
+        """Every context with expected time and energy of one program, upper bounds, and a cost.
 
-        The program has the contexts of the others, and NaN where it was not measured.  Other
-        programs of its family are not used.  Bounds are at the miscoverage, or if `supported`, at
-        :meth:`supported_rate`.  Where measurements have noise, all values are of a new measurement.
-        In measured contexts they are those of its own runs there (:meth:`Costs.bounds_of_runs`).
-        If these are too few, no bound is below the largest of them.
+        The objective is as of :meth:`msbgen.core.choice.Offers.of_runs`.  The program has the
+        contexts of the others, and NaN where it was not measured.  Other programs of its family are
+        not used.  Bounds are at the miscoverage, or if `supported`, at :meth:`supported_rate`.
+        Where measurements have noise, all values are of a new measurement.  In measured contexts
+        they are those of its own runs there (:meth:`Costs.bounds_of_runs`).  If these are too few,
+        no bound is below the largest of them.
 
         ArgumentError: several programs, or other contexts.  MeasurementError: it was measured in no
         context, or the others are too few for the miscoverage.
@@ -80,8 +86,7 @@ class Chooser:
         own, enough = program.bounds_of_runs(0, self.miscoverage)
         truth = np.stack([time, energy, energy / time])
         if measured.all():
-            seconds, joules, watts = np.maximum(own, truth)
-            return ContextPredictions(time, energy, seconds, joules, watts, self.work)
+            return self._offers(time, energy, np.maximum(own, truth), objective)
         family = program.families[0]
         posterior = self._fit_without((family,)).posterior(time, energy / time)
         rate = self.supported_rate(program) if supported else self.miscoverage
@@ -95,13 +100,13 @@ class Chooser:
         )
         exact = measured & posterior.certain
         expected, bound = (np.where(exact, truth, values) for values in (expected, bound))
-        seconds, joules, watts = np.fmax(own, np.where(enough, expected, bound))
-        return ContextPredictions(expected[0], expected[1], seconds, joules, watts, self.work)
+        bound = np.fmax(own, np.where(enough, expected, bound))
+        return self._offers(expected[0], expected[1], bound, objective)
 
     def supported_rate(self, program: Costs) -> float:
         """The miscoverage, or the smallest larger one that the families of others support.
 
-        Errors as :meth:`predictions`, but for too few others.
+        Errors as :meth:`offers`, but for too few others.
         """
         _, _, measured = self._single(program)
         if measured.all():
@@ -114,23 +119,23 @@ class Chooser:
         self,
         program: Costs,
         *,
-        objective: Objective | Callable[[ContextPredictions], Floats] = "energy",
+        objective: Objective | ArrayLike = "energy",
         limits: Limits = NO_LIMITS,
     ) -> Choice:
         """Choose a context for one program.
 
         Without limits the choice needs no bounds: these are at :meth:`supported_rate`.  Parameters
-        and errors as :meth:`predictions`, :func:`msbgen.core.constrained_choice.choose`.
+        and errors as :meth:`offers`, :func:`msbgen.core.choice.choose`.
         """
-        view = self.predictions(program, supported=limits == NO_LIMITS)
-        return choose(view, objective=objective, limits=limits, name=self.others.describe)
+        supported = limits == NO_LIMITS
+        return choose(self.offers(program, objective=objective, supported=supported), limits)
 
     def next_probe(
         self, program: Costs, *, objective: Objective = "energy", limits: Limits = NO_LIMITS
     ) -> int:
         """Number of the context to measure next, one that was not measured yet.
 
-        Errors as :meth:`predictions`, or where every context was measured.
+        Errors as :meth:`offers`, or where every context was measured.
         """
         time, energy, measured = self._single(program)
         if measured.all():
@@ -186,9 +191,17 @@ class Chooser:
         return chosen
 
     def posterior(self, program: Costs) -> ProgramPosterior:
-        """Posterior of a program given its measurements; errors as :meth:`predictions`."""
+        """Posterior of a program given its measurements; errors as :meth:`offers`."""
         time, energy, _ = self._single(program)
         return self._fit_without((program.families[0],)).posterior(time, energy / time)
+
+    def _offers(
+        self, time: Floats, energy: Floats, bound: Floats, objective: Objective | ArrayLike
+    ) -> Offers:
+        return Offers.of_runs(
+            time, energy, objective=objective, work=self.work,
+            bound=dict(zip(("time", "energy", "power"), bound)), describe=self.others.describe,
+        )  # fmt: skip
 
     def _left_out_logs(
         self, margins: Margins, measured: NDArray[np.bool_]
@@ -260,10 +273,15 @@ def _widths(widths: Floats, miscoverage: float, measured: NDArray[np.bool_]) -> 
     return np.where(measured, max(NormalDist().inv_cdf(1.0 - miscoverage), 0.0), widths)
 
 
-def bounded_predictions(
-    program: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
-) -> ContextPredictions:
-    """Predictions of a program with costs in every context and with bounds on its runs.
+def bounded_offers(
+    program: Costs,
+    bounds: xr.Dataset,
+    work: Floats,
+    *,
+    objective: Objective | ArrayLike = "energy",
+    source: str = "bounds",
+) -> Offers:
+    """Offers of a program with costs in every context and with bounds on its runs.
 
     `bounds` are those that ``msbgen bound`` writes: ``duration_bound`` [s] and, of energy,
     ``energy_bound`` [J], over the same contexts in any order. `work` is (n,), and `source` names
@@ -301,7 +319,10 @@ def bounded_predictions(
     time, energy = program.time[0], program.energy[0]
     time_bound = np.maximum(stored["duration_bound"], time)
     energy_bound = np.maximum(stored[ENERGY_BOUND], energy) if ENERGY_BOUND in stored else energy
-    return ContextPredictions(time, energy, time_bound, energy_bound, energy_bound / time, work)
+    bound = {"time": time_bound, "energy": energy_bound, "power": energy_bound / time}
+    return Offers.of_runs(
+        time, energy, objective=objective, work=work, bound=bound, describe=program.describe
+    )
 
 
 def work_per_run(costs: Costs, resource: str) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from msbgen.core.constrained_choice import Limits, Objective
+from msbgen.core.choice import Limits, Objective
 from msbgen.systems.kernels.choice.costs import Costs
 from msbgen.systems.kernels.choice.posterior import ProgramPosterior
 
@@ -49,7 +49,7 @@ def improvement(
     time_power = posterior.covariance[:n, n:].diagonal()
     square = weights**2 @ variance + 2 * weights[0] * weights[1] * time_power
     deviation = np.sqrt(np.maximum(square, 1e-12))
-    within = (time <= limits.latency) & (energy <= limits.energy) & (energy / time <= limits.power)
+    within = (time <= limits.time) & (energy <= limits.energy) & (energy / time <= limits.power)
     with np.errstate(invalid="ignore"):
         cost = by_time * np.log(time) + by_energy * np.log(energy) - np.log(work)
     best = cost[within].min() if within.any() else mean.max()
@@ -58,7 +58,7 @@ def improvement(
     decrease = deviation * (steps * ndtr(steps) + density)
     logs, deviations = posterior.logs, posterior.deviations
     probability = np.ones(n)
-    for limit, row in ((limits.latency, 0), (limits.energy, 1), (limits.power, 2)):
+    for limit, row in ((limits.time, 0), (limits.energy, 1), (limits.power, 2)):
         if limit < np.inf:
             probability = probability * ndtr((np.log(limit) - logs[row]) / deviations[row])
     # at least the least float, so that unlikely contexts keep their order
@@ -86,7 +86,7 @@ def mean_regret(
     with np.errstate(invalid="ignore"):
         scale = truth[:, :, at] - np.log([seconds, joules, joules / seconds])
         scale[:, 2] = 0.0  # a limit of power is the same for all programs
-        most = (np.log([limits.latency, limits.energy, limits.power]) + scale)[:, :, None]
+        most = (np.log([limits.time, limits.energy, limits.power]) + scale)[:, :, None]
         weights = np.array([*_EXPONENTS[objective], 0.0])[:, None]
         cost, predicted_cost = ((weights * x).sum(axis=1) - np.log(work) for x in (truth, expected))
         feasible = np.asarray((truth <= most + _ROUNDING).all(axis=1) & measured)

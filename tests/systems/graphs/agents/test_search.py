@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import episodes
-from msbgen.core.constrained_choice import Limits
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.choice import InfeasibleError, Limits, choose
+from msbgen.core.errors import ArgumentError
 from msbgen.systems.graphs.agents.search import (
     FutureCost,
     Oracle,
     Search,
-    choose_context,
-    context_predictions,
+    offers_of,
 )
 from msbgen.systems.graphs.agents.worlds import Cost, State
 from msbgen.systems.graphs.forecast import Forecast
@@ -35,33 +34,33 @@ def test_a_choice_is_the_cheapest_of_those_that_keep_the_limits(t, e, heat, fact
     kept = [
         i for i in range(5) if t[i] * factor <= limit * (1 + 1e-12) and heat[i] + factor - 1 <= cap
     ]
+    limits = Limits(time=limit, temperature=cap)
     if not kept:
-        with pytest.raises(MeasurementError):
-            choose_context(predicted, limits=Limits(latency=limit), cap=cap)
+        with pytest.raises(InfeasibleError):
+            choose(offers_of(predicted), limits)
         return
-    found = choose_context(predicted, limits=Limits(latency=limit), cap=cap)
+    found = choose(offers_of(predicted), limits)
     assert found.context in kept
-    assert found.energy == min(e[i] for i in kept)
-    assert found.energy_bound == pytest.approx(found.energy * factor)
-    by_heat = choose_context(
-        predicted, objective=lambda _: predicted.temperature, cap=max(heat) + factor
+    assert found.expected["energy"] == min(e[i] for i in kept)
+    assert found.bound["energy"] == pytest.approx(found.expected["energy"] * factor)
+    by_heat = choose(
+        offers_of(predicted, objective=predicted.temperature),
+        Limits(temperature=max(heat) + factor),
     )
-    assert predicted.temperature[by_heat.context] == min(heat)
+    assert by_heat.expected["temperature"] == min(heat)
 
 
 def test_the_error_of_an_impossible_limit_names_the_closest_context():
     predicted = forecast([1, 2], [5, 3], [50, 46], 1.1)
-    names = ["fast", "slow"]
-    with pytest.raises(
-        MeasurementError, match=r"1\.1 s or more is wanted, what the fastest \(fast"
-    ):
-        choose_context(predicted, limits=Limits(latency=0.5), name=names.__getitem__)
-    with pytest.raises(MeasurementError, match=r"46\.1 °C or more .* coolest one \(slow\)"):
-        choose_context(predicted, cap=40.0, name=names.__getitem__)
-    # the fastest of those below the cap, by its own name
-    with pytest.raises(MeasurementError, match=r"what the fastest \(slow\)"):
-        choose_context(predicted, cap=47.0, limits=Limits(latency=1.5), name=names.__getitem__)
-    assert context_predictions(predicted).power_bound[0] == pytest.approx(5.5)
+    offers = offers_of(predicted, describe=["fast", "slow"].__getitem__)
+    with pytest.raises(InfeasibleError, match=r"1\.1 s or more is wanted, the lowest .* \(fast"):
+        choose(offers, Limits(time=0.5))
+    with pytest.raises(InfeasibleError, match=r"46\.1 °C or more .* \(slow\)"):
+        choose(offers, Limits(temperature=40.0))
+    # the fastest of those below the cap
+    with pytest.raises(InfeasibleError, match=r"within 47 °C keeps; 2\.2 s or more .* \(slow\)"):
+        choose(offers, Limits(temperature=47.0, time=1.5))
+    assert offers.bound["power"][0] == pytest.approx(5.5)
 
 
 def test_the_oracle_is_brute_force_on_the_simulator():

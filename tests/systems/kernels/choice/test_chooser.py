@@ -9,7 +9,7 @@ import xarray as xr
 from choosing import Conditioned, Gaussian, programs
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.systems.kernels.choice import Chooser, Limits
-from msbgen.systems.kernels.choice.chooser import bounded_predictions, highest_context, work_per_run
+from msbgen.systems.kernels.choice.chooser import bounded_offers, highest_context, work_per_run
 from msbgen.systems.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.systems.kernels.choice.costs import Costs
 
@@ -35,11 +35,11 @@ def test_two_measurements_choose_almost_as_well_as_all(drawn, chooser):
     for i in range(40, 55):
         one = drawn.take([i])
         latency = 1.4 * one.time[0, TOP]
-        limits = Limits(latency=latency)
+        limits = Limits(time=latency)
         known = one.only([TOP])
         known = one.only([TOP, chooser.next_probe(known, limits=limits)])
         choice = chooser.choose(known, limits=limits)
-        assert choice.time_bound <= latency
+        assert choice.bound["time"] <= latency
         late.append(one.time[0, choice.context] > latency)
         regret.append(one.energy[0, choice.context] / best(one, latency) - 1)
         highest_clock.append(one.energy[0, TOP] / best(one, latency) - 1)
@@ -50,21 +50,21 @@ def test_two_measurements_choose_almost_as_well_as_all(drawn, chooser):
 
 def test_measured_contexts_keep_their_values(drawn, chooser):
     one = drawn.take([50])
-    view = chooser.predictions(one.only([1, TOP]))
+    view = chooser.offers(one.only([1, TOP]))
     for i in (1, TOP):
-        assert view.time[i] == view.time_bound[i] == one.time[0, i]
-        assert view.energy[i] == view.energy_bound[i] == one.energy[0, i]
-    whole = chooser.predictions(one)
-    np.testing.assert_array_equal(whole.time, one.time[0])
+        assert view.expected["time"][i] == view.bound["time"][i] == one.time[0, i]
+        assert view.expected["energy"][i] == view.bound["energy"][i] == one.energy[0, i]
+    whole = chooser.offers(one)
+    np.testing.assert_array_equal(whole.expected["time"], one.time[0])
     assert chooser.choose(one).context == int(one.energy[0].argmin())
 
 
 def test_other_programs_of_the_family_are_not_used(drawn):
     others = drawn.take(range(41))
     known = drawn.take([40]).only([TOP])
-    with_own = Chooser(others, Gaussian(), miscoverage=0.1).predictions(known)
-    without = Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1).predictions(known)
-    np.testing.assert_allclose(with_own.time_bound, without.time_bound)
+    with_own = Chooser(others, Gaussian(), miscoverage=0.1).offers(known)
+    without = Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1).offers(known)
+    np.testing.assert_allclose(with_own.bound["time"], without.bound["time"])
 
 
 def test_without_limits_too_few_others_are_no_obstacle(drawn):
@@ -75,7 +75,7 @@ def test_without_limits_too_few_others_are_no_obstacle(drawn):
     assert few.choose(known) == enough.choose(known)
     assert few.supported_rate(drawn.take([50])) == 0.01  # measured everywhere: bounds are values
     with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
-        few.predictions(known)
+        few.offers(known)
 
 
 def test_the_same_program_twice_gets_the_same_bounds_from_the_model_that_ships():
@@ -83,12 +83,12 @@ def test_the_same_program_twice_gets_the_same_bounds_from_the_model_that_ships()
     drawn = programs(6, seed=1)
     others, known = drawn.take(range(5)), [drawn.take([i]).only([0, TOP]) for i in (3, 5)]
     chooser = Chooser(others, ConfigurationModel(), miscoverage=0.3)
-    first = [chooser.predictions(one) for one in known]
+    first = [chooser.offers(one) for one in known]
     for one, before in zip(known, first):
-        fresh = Chooser(others, ConfigurationModel(), miscoverage=0.3).predictions(one)
-        for view in (fresh, chooser.predictions(one)):
-            np.testing.assert_array_equal(view.time_bound, before.time_bound)
-            np.testing.assert_array_equal(view.energy_bound, before.energy_bound)
+        fresh = Chooser(others, ConfigurationModel(), miscoverage=0.3).offers(one)
+        for view in (fresh, chooser.offers(one)):
+            np.testing.assert_array_equal(view.bound["time"], before.bound["time"])
+            np.testing.assert_array_equal(view.bound["energy"], before.bound["energy"])
 
 
 def sampled(count, noise, seed=5):
@@ -122,9 +122,9 @@ def test_noise_of_measurements_misleads_no_choice():
 def test_measured_contexts_have_the_noise_of_their_measurements():
     _, seen = sampled(6, 0.1)
     known, one = [0, 14, 29], seen.take([0])
-    view = Chooser(seen, ConfigurationModel(), miscoverage=0.2).predictions(one.only(known))
-    assert (view.time[known] != one.time[0, known]).all()
-    spread = np.log(view.time_bound / view.time)[known]
+    view = Chooser(seen, ConfigurationModel(), miscoverage=0.2).offers(one.only(known))
+    assert (view.expected["time"][known] != one.time[0, known]).all()
+    spread = np.log(view.bound["time"] / view.expected["time"])[known]
     assert (spread > 0.84 * 0.07).all()  # 80 % of a Gaussian are below 0.84 deviations
     assert (spread < 0.84 * 0.2).all()
 
@@ -144,12 +144,12 @@ def test_the_same_program_gets_the_same_bounds_again(drawn, monkeypatch, kept):
     model = ReturnsItself()
     others, known = drawn.take(range(9)), [drawn.take([i]).only([TOP]) for i in (3, 4, 30)]
     chooser = Chooser(others, model, miscoverage=0.3)
-    chooser.next_probe(known[2], limits=Limits(latency=2 * float(known[2].time[0, TOP])))
+    chooser.next_probe(known[2], limits=Limits(time=2 * float(known[2].time[0, TOP])))
     for one in (*known, *known):
-        alone = Chooser(others, Gaussian(), miscoverage=0.3).predictions(one)
-        predictions = chooser.predictions(one)
-        np.testing.assert_array_equal(predictions.time_bound, alone.time_bound)
-        np.testing.assert_array_equal(predictions.energy, alone.energy)
+        alone = Chooser(others, Gaussian(), miscoverage=0.3).offers(one)
+        predictions = chooser.offers(one)
+        np.testing.assert_array_equal(predictions.bound["time"], alone.bound["time"])
+        np.testing.assert_array_equal(predictions.expected["energy"], alone.expected["energy"])
     assert not hasattr(model, "mean")
 
 
@@ -180,16 +180,16 @@ def test_programs_that_cannot_be_decided_are_refused(drawn, chooser, monkeypatch
         chooser.next_probe(one)
     with pytest.raises(ArgumentError, match="objective is 'power'"):
         chooser.next_probe(one.only([TOP]), objective="power")
-    with pytest.raises(MeasurementError, match=r"fastest \(clock=2 GHz\)"):
-        chooser.choose(one.only([TOP]), limits=Limits(latency=1e-9))
+    with pytest.raises(MeasurementError, match=r"the lowest bound \(clock=2 GHz\)"):
+        chooser.choose(one.only([TOP]), limits=Limits(time=1e-9))
     with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
         Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(
-            one.only([TOP]), limits=Limits(latency=9e9)
+            one.only([TOP]), limits=Limits(time=9e9)
         )
     monkeypatch.setattr("msbgen.systems.kernels.choice.chooser._MOST_CONTEXTS", 5)
     with pytest.raises(MeasurementError, match="6 contexts to predict a program in; at most 5"):
         chooser.choose(one.only([TOP]))
-    assert chooser.choose(one).energy == one.energy.min()
+    assert chooser.choose(one).expected["energy"] == one.energy.min()
     with pytest.raises(ArgumentError, match="miscoverage is 0"):
         Chooser(drawn, Gaussian(), miscoverage=0.0)
 
@@ -205,28 +205,26 @@ def test_bounds_on_runs_replace_margins(drawn):
     one = drawn.take([44])
     seconds, joules = 1.5 * one.time[0], 2.0 * one.energy[0]
     order = [3, 1, 0, 5, 4, 2]
-    view = bounded_predictions(one, bounds_of(one, seconds, joules).isel(context=order), np.ones(6))
-    np.testing.assert_array_equal(view.time_bound, seconds)
-    np.testing.assert_array_equal(view.energy_bound, joules)
-    np.testing.assert_array_equal(view.time, one.time[0])
-    below = bounded_predictions(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
-    np.testing.assert_array_equal(below.time_bound, one.time[0])  # no bound is below the mean
-    np.testing.assert_array_equal(below.energy_bound, one.energy[0])
+    view = bounded_offers(one, bounds_of(one, seconds, joules).isel(context=order), np.ones(6))
+    np.testing.assert_array_equal(view.bound["time"], seconds)
+    np.testing.assert_array_equal(view.bound["energy"], joules)
+    np.testing.assert_array_equal(view.expected["time"], one.time[0])
+    below = bounded_offers(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
+    np.testing.assert_array_equal(below.bound["time"], one.time[0])  # no bound is below the mean
+    np.testing.assert_array_equal(below.bound["energy"], one.energy[0])
     with pytest.raises(ProfileError, match=r"b.nc: has no bound for clock=2 GHz"):
-        bounded_predictions(
+        bounded_offers(
             one, bounds_of(one, seconds).isel(context=range(5)), np.ones(6), source="b.nc"
         )
     with pytest.raises(ProfileError, match=r"b.nc: 'energy_bound' is nan in clock=.*; a positive"):
-        bounded_predictions(
-            one, bounds_of(one, seconds, np.nan * joules), np.ones(6), source="b.nc"
-        )
+        bounded_offers(one, bounds_of(one, seconds, np.nan * joules), np.ones(6), source="b.nc")
     square = bounds_of(one, seconds).assign_coords(clock=(("context", "two"), np.ones((6, 2))))
     cube = bounds_of(one, seconds).assign(energy_bound=(("context", "two"), np.ones((6, 2))))
     for wrong in (xr.Dataset(), square, cube):
         with pytest.raises(ProfileError, match="duration_bound and the resources clock over"):
-            bounded_predictions(one, wrong, np.ones(6))
+            bounded_offers(one, wrong, np.ones(6))
     with pytest.raises(MeasurementError, match=r"'p44' has no time and energy in clock=0.5 GHz"):
-        bounded_predictions(one.only([TOP]), bounds_of(one, seconds), np.ones(6))
+        bounded_offers(one.only([TOP]), bounds_of(one, seconds), np.ones(6))
 
 
 def test_several_probes_are_different_and_begin_with_the_next(drawn, chooser):
@@ -248,12 +246,12 @@ def test_a_single_run_errs_most_for_programs_beyond_the_few_others():
         time[6, :-1] = energy[6, :-1] = np.nan
         costs = replace(drawn, time=time, energy=energy)
         chooser = Chooser(costs, ConfigurationModel(), miscoverage=0.2)
-        found = chooser.predictions(costs.take([6]), supported=True)
-        at, true = int(np.argmin(found.energy)), drawn.energy
+        found = chooser.offers(costs.take([6]), supported=True)
+        at, true = int(np.argmin(found.expected["energy"])), drawn.energy
         relative = true / true[:, -1:]
         others = relative[:6].min(axis=0), relative[:6].max(axis=0)
         is_beyond = ((relative[6] < others[0]) | (relative[6] > others[1])).any()
-        error = abs(found.energy[at] / true[6, at] - 1)
+        error = abs(found.expected["energy"][at] / true[6, at] - 1)
         assert error < (0.25 if is_beyond else 0.15)
         assert true[6, at] < 1.02 * true[6].min()  # the choice is right in either case
         far.append(is_beyond)
@@ -274,9 +272,9 @@ def test_new_runs_of_measured_contexts_exceed_the_bounds_as_often_as_nominal(eve
         middle[:, 0, :n] = np.median(runs[..., :count], axis=2)
         known = {(truth.programs[0], c): runs[:, c, :count] for c in range(n)}
         program = replace(truth, time=middle[0], energy=middle[1], runs=known)
-        view = Chooser(others, Gaussian(), miscoverage=0.1).predictions(program)
+        view = Chooser(others, Gaussian(), miscoverage=0.1).offers(program)
         powers = runs[1] / runs[0]
-        bounds = (view.time_bound, view.energy_bound, view.power_bound)
+        bounds = (view.bound["time"], view.bound["energy"], view.bound["power"])
         for values, bound in zip((*runs, powers), bounds):
             above.append((values[:, count:] > bound[:n, None]).mean())
     assert np.mean(above) < (0.11 if count == 30 else 0.19)

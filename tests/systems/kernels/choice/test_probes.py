@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from choosing import programs
-from msbgen.core.constrained_choice import NO_LIMITS, Limits
+from msbgen.core.choice import NO_LIMITS, Limits
 from msbgen.core.errors import ArgumentError
 from msbgen.systems.kernels.choice.posterior import ProgramPosterior
 from msbgen.systems.kernels.choice.probes import improvement, mean_regret
@@ -31,7 +31,7 @@ def test_a_context_that_breaks_the_limit_has_little_improvement():
     time, energy = np.array([1.0, np.nan]), np.array([100.0, np.nan])
     free = improvement(posterior, time, energy, np.ones(2), objective="energy", limits=NO_LIMITS)
     late = improvement(
-        posterior, time, energy, np.ones(2), objective="energy", limits=Limits(latency=2.0)
+        posterior, time, energy, np.ones(2), objective="energy", limits=Limits(time=2.0)
     )
     assert 0 < late[1] < 1e-6 * free[1]
 
@@ -46,7 +46,7 @@ def test_regret_agrees_with_enumeration(objective):
     expected = truth + rng.normal(0, 0.2, truth.shape)
     expected[1, :, 2] = 0.0
     upper = expected + 0.1
-    limits = Limits(latency=1.6, power=14.0)
+    limits = Limits(time=1.6, power=14.0)
     got = mean_regret(
         others, expected, upper, work, (at, np.array([1.0, 12.0])),
         objective=objective, limits=limits,
