@@ -18,8 +18,9 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import load_library
+from msbgen.data.files import followed, open_private
 from msbgen.output.batch.execute import (
     ExecutionConfig,
     Unit,
@@ -47,6 +48,8 @@ _MISTAKES = (TypeError, AttributeError, NameError, ImportError)
 _LOOK, _COUNT = 0.5, 5.0
 # Units submitted for each worker thread: one runs, one waits.
 _EACH = 2
+# The longest scheduler file [bytes].
+_MOST_BYTES = 10**6
 
 
 class DaskPool:
@@ -111,9 +114,9 @@ class DaskPool:
     def _connect(self) -> Any:
         if self._cluster is not None:
             return self._distributed.Client(self._cluster, timeout=_ANSWER, set_as_default=False)
-        path = Path(self._scheduler)
-        place = {"scheduler_file": str(path)} if path.is_file() else {"address": self._scheduler}
-        return self._distributed.Client(timeout=_ANSWER, set_as_default=False, **place)
+        # a restarted scheduler has written its file anew
+        address = _address_in_file(self._scheduler) or self._scheduler
+        return self._distributed.Client(address, timeout=_ANSWER, set_as_default=False)
 
     @property
     def _no_answer(self) -> str:
@@ -253,7 +256,7 @@ def check_scheduler(scheduler: str) -> int:
         load_library(library, "dist", "--scheduler")
     kind, _, rest = scheduler.partition(":")
     if kind != "local":
-        if "://" not in scheduler and not _is_scheduler_file(Path(scheduler)):
+        if "://" not in scheduler and not _address_in_file(scheduler):
             raise ArgumentError(
                 f"scheduler is '{scheduler}'; local:N, an address such as tls://head:8786 or an "
                 f"existing scheduler file is wanted."
@@ -264,13 +267,27 @@ def check_scheduler(scheduler: str) -> int:
     return int(rest)
 
 
-def _is_scheduler_file(path: Path) -> bool:
-    """Whether a file holds the address of a scheduler, as JSON."""
+def _address_in_file(scheduler: str) -> str:
+    """The address in a scheduler file; empty where the text names none.
+
+    ArgumentError where other users could have written the file: their scheduler could run any
+    program under this user's account.
+    """
     try:
-        content = json.loads(path.read_bytes())
+        path = Path(scheduler)
+        if not path.is_file():
+            return ""
+        with open(followed(path), "rb", opener=open_private) as stream:
+            content = json.loads(stream.read(_MOST_BYTES))
+    except ProfileError:
+        raise ArgumentError(
+            f"scheduler is '{scheduler}', a file that other users can write; one of yours that "
+            f"they cannot write (chmod go-w) is wanted."
+        ) from None
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and isinstance(content.get("address"), str)
+        return ""
+    address = content.get("address") if isinstance(content, dict) else None
+    return address if isinstance(address, str) else ""
 
 
 def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:

@@ -14,10 +14,10 @@ import batching
 from batching import batch, contexts_of, done, make_tasks, results
 from msbgen.core.errors import ArgumentError
 from msbgen.output.batch import cluster
-from msbgen.output.batch.cluster import DaskPool
+from msbgen.output.batch.cluster import DaskPool, check_scheduler
 from msbgen.output.batch.execute import ExecutionConfig
 from msbgen.output.batch.pool import ClusterError
-from needing import needs_distributed
+from needing import needs_distributed, needs_root
 
 pytestmark = needs_distributed
 
@@ -196,3 +196,28 @@ def test_what_starts_while_the_batch_is_interrupted_is_not_closed_by_its_destruc
     with pytest.raises(KeyboardInterrupt):
         cluster._within(30, start, "it does not start.")
     assert started.status == "closed"
+
+
+def test_a_scheduler_file_that_others_can_write_is_not_trusted(tmp_path):
+    path = tmp_path / "scheduler.json"
+    path.write_text('{"address": "tls://head:8786"}')
+    path.chmod(0o644)
+    assert check_scheduler(str(path)) == 0
+    path.chmod(0o666)
+    with pytest.raises(
+        ArgumentError, match=r"a file that other users can write; .* \(chmod go-w\)"
+    ):
+        check_scheduler(str(path))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ArgumentError, match=r"existing scheduler file is wanted"):
+        check_scheduler(str(pipe))
+
+
+@needs_root
+def test_a_scheduler_file_of_another_user_is_not_trusted(tmp_path):
+    path = tmp_path / "scheduler.json"
+    path.write_text('{"address": "tls://head:8786"}')
+    os.chown(path, 65534, 65534)
+    with pytest.raises(ArgumentError, match=r"a file that other users can write"):
+        check_scheduler(str(path))

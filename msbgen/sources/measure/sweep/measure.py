@@ -12,7 +12,7 @@ import xarray as xr
 from msbgen.core.errors import ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.core.words import number_of
-from msbgen.data.files import check_output
+from msbgen.data.files import check_output, private_folder
 from msbgen.data.merge import check_batch, join_batches, without_replaced
 from msbgen.data.partial import describe_partial
 from msbgen.data.store import read_profiles, write_profiles
@@ -114,15 +114,16 @@ def measure(
     runs = [record for record in records if record["event"] == "run"]
     datasets: dict[Path, xr.Dataset] = {}
     warnings: list[str] = []
-    for variant, path in outputs.items():
-        own = [record for record in runs if record.get("variant", "") == variant]
-        dataset, sentences = profiles_of_sweep(spec, own, recordings, labels, records[0])
-        warnings += [f"{path}: {sentence}" if variant else sentence for sentence in sentences]
-        if variant:
-            dataset.attrs |= {"variant": variant, "sweep": records[0]["tag"]}
-        if variant in before:
-            dataset = _joined(before[variant], dataset, spec, str(earlier[variant]))
-        datasets[path] = dataset
+    with private_folder(recordings, new=False) as folder:
+        for variant, path in outputs.items():
+            own = [record for record in runs if record.get("variant", "") == variant]
+            dataset, sentences = profiles_of_sweep(spec, own, folder, labels, records[0])
+            warnings += [f"{path}: {sentence}" if variant else sentence for sentence in sentences]
+            if variant:
+                dataset.attrs |= {"variant": variant, "sweep": records[0]["tag"]}
+            if variant in before:
+                dataset = _joined(before[variant], dataset, spec, str(earlier[variant]))
+            datasets[path] = dataset
     for path, dataset in datasets.items():
         write_profiles(dataset, path, overwrite=overwrite)
     return SweepResult(datasets, describe_missing_runs(spec, runs), warnings)

@@ -9,7 +9,7 @@ from pathlib import Path
 import xarray as xr
 
 from msbgen.core.machine import OnProgress
-from msbgen.data.files import check_output
+from msbgen.data.files import check_output, private_folder
 from msbgen.sources.measure.actuators.kernel_files import KernelFiles, SystemFiles
 from msbgen.sources.measure.actuators.kernel_settings import KernelSettings
 from msbgen.sources.measure.sweep.actuators import make_actuators
@@ -79,7 +79,8 @@ def measure_kernels(
     )  # fmt: skip
     runs = [record for record in records if record["event"] == "run"]
     actuators = make_actuators(spec, KernelSettings(files, lambda record: None), "msbgen")
-    kernels = collect(campaign, plan, spec, runs, places.recordings, actuators, records[0])
+    with private_folder(places.recordings, new=False) as folder:
+        kernels = collect(campaign, plan, spec, runs, folder, actuators, records[0])
     workloads = workloads_of(plan)
     write_workload(workloads, workloads_path(out), overwrite=overwrite)
     write_kernels(kernels, out, overwrite=overwrite)

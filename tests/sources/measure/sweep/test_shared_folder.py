@@ -73,6 +73,21 @@ def test_recordings_that_are_exchanged_meanwhile_stay_where_they_are(kernel, out
 
 
 @needs_perf
+def test_recordings_that_are_exchanged_after_the_last_run_are_not_read(kernel, out):
+    paths = SweepPaths.beside(out)
+    forged = out.with_name("forged")
+
+    def meanwhile(made, total):
+        if made == total:
+            paths.recordings.rename(forged)
+            paths.recordings.symlink_to(forged)
+
+    with pytest.raises(ProfileError, match=r"out\.recordings: is no folder"):
+        measure(ONCE, out, files=kernel, progress=meanwhile)
+    assert not out.exists()
+
+
+@needs_perf
 def test_recordings_that_others_can_write_are_refused(kernel, out, victim):
     paths = SweepPaths.beside(out)
     measure(ONCE, out, files=kernel)
