@@ -201,8 +201,8 @@ def coarse():
         yield
 
 
-@pytest.fixture
-def short_training(monkeypatch):
+@pytest.fixture(scope="module")
+def short_training():
     """Predictors of runtimes and of machines train for a few steps, for tests of their use."""
     from machines import QUICK
     from msbgen.systems.machines import predictor as relative
@@ -214,9 +214,11 @@ def short_training(monkeypatch):
         towers = settings(predictor)
         return replace(towers, steps=min(towers.steps, 60))
 
-    monkeypatch.setattr(RuntimePredictor, "_settings", fewer_steps)
-    monkeypatch.setattr(relative, "KrigingSettings", lambda: QUICK["kriging"])
-    monkeypatch.setattr(relative, "TreesSettings", lambda: QUICK["trees"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RuntimePredictor, "_settings", fewer_steps)
+        patch.setattr(relative, "KrigingSettings", lambda: QUICK["kriging"])
+        patch.setattr(relative, "TreesSettings", lambda: QUICK["trees"])
+        yield
 
 
 @pytest.fixture

@@ -35,9 +35,11 @@ VERDICTS = {
     "batch partly.toml -o many": (5, "many/index.html many/small/bounds.nc"),
 }
 
+pytestmark = pytest.mark.usefixtures("short_training")  # no command here is one of accuracy
+
 
 @pytest.fixture(scope="module")
-def originals(tmp_path_factory):
+def originals(tmp_path_factory, short_training):
     folder = tmp_path_factory.mktemp("originals")
     with pytest.MonkeyPatch.context() as patch:  # no command here reads the network, of torch
         patch.setattr(mutate_originals, "_make_network", lambda runs, given: None)
