@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, quoted
 
@@ -55,7 +56,65 @@ def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) 
             )
         at = [round(i * (len(values) - 1) / max(n - 1, 1)) for i in range(n)]
         chosen.append(values[at] if n > 1 else values[-1:])
-    return np.array(list(product(*chosen)))
+    return combinations_of(chosen)
+
+
+def combinations_of(levels: Sequence[ArrayLike]) -> Floats:
+    """All combinations of the levels of m resources, (n_contexts, m); the last changes fastest."""
+    columns = np.meshgrid(*(np.asarray(each, dtype=float) for each in levels), indexing="ij")
+    return np.stack(columns, axis=-1).reshape(-1, len(levels))
+
+
+@dataclass(frozen=True, eq=False)
+class LevelGrid:
+    """Contexts (n, m) by their places among all combinations of their levels.
+
+    Combinations are numbered as :func:`combinations_of` lists them.
+    """
+
+    levels: tuple[Floats, ...]  # distinct levels of each resource, ascending
+    place: NDArray[np.int64]  # which of them each context has, (n, m)
+
+    @classmethod
+    def of(cls, contexts: Floats) -> LevelGrid:
+        """The grid of contexts, (n, m)."""
+        parts = [np.unique(column, return_inverse=True) for column in contexts.T]
+        place = np.stack([part[1].reshape(-1) for part in parts], axis=1)
+        return cls(tuple(part[0] for part in parts), place.astype(np.int64))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of levels."""
+        return tuple(len(each) for each in self.levels)
+
+    @property
+    def size(self) -> int:
+        """Number of combinations."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each context's combination, (n,)."""
+        at = np.ravel_multi_index(tuple(self.place.T), self.shape)
+        return np.asarray(at, dtype=np.int64)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row that has each combination, -1 where none has, (size,)."""
+        rows = np.full(self.size, -1, dtype=np.int64)
+        rows[self.numbers] = np.arange(len(self.place))
+        return rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every combination is one context."""
+        return len(self.place) == self.size and bool((self.rows >= 0).all())
+
+    @property
+    def missing(self) -> Floats:
+        """The combinations that are no context, (k, m)."""
+        at = np.unravel_index(np.flatnonzero(self.rows < 0), self.shape)
+        return np.stack([each[i] for each, i in zip(self.levels, at)], axis=1)
 
 
 def grid_counts(text: str) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import share_interval
+from msbgen.core.contexts import combinations_of
 from msbgen.core.errors import quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.data import schema
@@ -190,7 +191,7 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
         levels = np.atleast_1d(np.asarray(dataset[name].attrs.get("levels", values), dtype=float))
         both = np.append(levels, values)
         ends.append(np.unique([both.min(), both.max()]))
-    corners = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(names))
+    corners = combinations_of(ends)
     there = schema.context_table(dataset)
     missing = [c for c in corners if not schema.same_level(there, c).all(axis=1).any()]
     if not missing:

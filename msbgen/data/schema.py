@@ -38,7 +38,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.contexts import to_unit_range
+from msbgen.core.contexts import combinations_of, to_unit_range
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, printable, quoted
 from msbgen.core.words import number_of
@@ -246,7 +246,7 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
             f"The levels of {', '.join(resource_names(dataset))} make {many:.3g} contexts, more "
             f"than {_MOST_CONTEXTS:.0e}: list the contexts wanted."
         )
-    return np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(many, -1)
+    return combinations_of(levels)
 
 
 def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:

@@ -1,5 +1,7 @@
 """Geometry of contexts against a linear programme."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,8 @@ from scipy.optimize import linprog
 from msbgen.core import contexts as places
 from msbgen.core.contexts import (
     Hull,
+    LevelGrid,
+    combinations_of,
     grid_contexts,
     grid_counts,
     in_tiles,
@@ -159,3 +163,24 @@ def test_representative_contexts_depend_on_no_order():
     np.testing.assert_array_equal(contexts[rows].min(axis=0), contexts.min(axis=0))
     np.testing.assert_array_equal(contexts[rows].max(axis=0), contexts.max(axis=0))
     np.testing.assert_array_equal(np.sort(random_order(contexts)), np.arange(50))
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(0, 99))
+def test_a_grid_finds_every_combination_in_any_order(sizes, seed):
+    rng = np.random.default_rng(seed)
+    levels = [np.sort(rng.choice(20, size, replace=False)).astype(float) for size in sizes]
+    every = np.array(list(itertools.product(*levels)))
+    np.testing.assert_array_equal(combinations_of(levels), every)
+    shuffled = rng.permutation(every)
+    grid = LevelGrid.of(shuffled)
+    assert grid.shape == tuple(sizes)
+    assert grid.is_full
+    np.testing.assert_array_equal(shuffled[grid.rows], every)
+    np.testing.assert_array_equal(every[grid.numbers], shuffled)
+    assert grid.missing.shape == (0, len(sizes))
+
+
+def test_a_grid_names_the_combinations_that_are_no_context():
+    grid = LevelGrid.of(np.array([[1.0, 5.0], [2.0, 5.0], [2.0, 7.0], [2.0, 7.0]]))
+    assert not grid.is_full
+    assert grid.missing.tolist() == [[1.0, 7.0]]

@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import (
+    LevelGrid,
     gaussian_log_weights,
     scott_bandwidth,
     squared_distances,
@@ -260,20 +261,18 @@ def _nearest_weights(known: Floats, query: Floats) -> Floats:
 
 
 def _multilinear_weights(known: Floats, query: Floats) -> Floats:
-    axes = [np.unique(column) for column in known.T]
-    varying = [i for i, axis in enumerate(axes) if len(axis) > 1]
-    if not varying:
+    varying = np.flatnonzero(np.ptp(known, axis=0) > 0)
+    if not len(varying):
         return np.ones((len(query), 1))
-    known, axes = known[:, varying], [axes[i] for i in varying]
+    known = known[:, varying]
     query = np.clip(query[:, varying], known.min(axis=0), known.max(axis=0))
-    if np.prod([len(axis) for axis in axes]) == len(known):
-        cells = np.empty([len(axis) for axis in axes] + [len(known)])
-        index = tuple(np.searchsorted(axis, column) for axis, column in zip(axes, known.T))
-        cells[index] = np.eye(len(known))
+    grid = LevelGrid.of(known)
+    if grid.is_full:
+        cells = np.eye(len(known))[grid.rows].reshape(*grid.shape, len(known))
         # imported here, as reports of saved models interpolate nothing
         from scipy.interpolate import RegularGridInterpolator
 
-        return RegularGridInterpolator(axes, cells)(query)
+        return RegularGridInterpolator(grid.levels, cells)(query)
     return _barycentric_weights(known, query)
 
 

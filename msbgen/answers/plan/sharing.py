@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.answers.plan.plan import Plan, plan_contexts
+from msbgen.core.contexts import combinations_of
 from msbgen.core.errors import ArgumentError
 from msbgen.data.sharing import UNREGULATED
 
@@ -62,7 +63,7 @@ def sharing_contexts(
     All ways have the highest bandwidth; the lower ones take turns.
     """
     names = list(axes)
-    grid = np.stack([a.ravel() for a in np.meshgrid(*axes.values(), indexing="ij")], axis=1)
+    grid = combinations_of(list(axes.values()))
     place = {name: np.searchsorted(axes[name], grid[:, names.index(name)]) for name in names}
     lower = axes[bandwidth].size - 1
     kept = place[bandwidth] == lower

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.answers.evaluate.scores import describe_excluded
 from msbgen.answers.plan.plan import parse_budget, plan_contexts
+from msbgen.core.contexts import combinations_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data import quality, schema
@@ -238,7 +239,7 @@ def _everywhere(
                 f"The platform has {size:,} contexts; {shown:,} are shown. "
                 f"msbgen generate --contexts writes the others."
             )
-        table = np.stack(np.meshgrid(*kept, indexing="ij"), axis=-1).reshape(shown, -1)
+        table = combinations_of(kept)
     profiles = model.generate(table, kind="mean")
     spread = _spread(model, table, profiles.sizes["time"], seed)
     return AllContexts(profiles, calibrated(table), spread, tuple(notes))

@@ -43,7 +43,7 @@ def render(values: comparison.Values) -> str:
     """HTML of a comparison; equal values give equal bytes."""
     ratio, low, high = (np.array(values[name]) for name in ("ratio", "low", "high"))
     table = np.array(values["contexts"], dtype=float).reshape(len(ratio), -1)
-    axes = maps.MapGrid.of(table, ratio).axes
+    axes = maps.MapGrid.of_durations(table, ratio).axes
     largest = np.argsort(-np.abs(np.log(ratio)), kind="stable")[:_MOST_LISTED]
     return page.environment().get_template("comparison.html").render(
         values=values,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.contexts import LevelGrid
 from msbgen.data import schema
 from msbgen.output.report.data import SampleSpread, Unavailable
 from msbgen.output.report.formatting import unit_of
@@ -32,26 +32,23 @@ _SPARSE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class MapGrid:
-    """Contexts on the product of their levels."""
+class MapGrid(LevelGrid):
+    """Contexts among the combinations of their levels, and the axes of their maps."""
 
-    levels: list[Floats]  # distinct levels of each resource, ascending
-    place: Indices  # which of them each context has, (n, m)
     axes: tuple[int, ...]  # resources across and, where there are two that vary, up
-    sparse: bool  # whether most products of levels are no context, so that maps would be empty
+    sparse: bool  # whether most combinations of levels are no context, so that maps would be empty
     strongest: int  # resource across or up whose levels change durations the most
 
     @classmethod
-    def of(cls, table: Floats, duration: Floats) -> MapGrid:
+    def of_durations(cls, table: Floats, duration: Floats) -> MapGrid:
         """The grid of contexts (n, m) with the durations (n,) that choose its axes."""
-        columns = [np.unique(column, return_inverse=True) for column in table.T]
-        levels, place = [c[0] for c in columns], np.stack([c[1] for c in columns], axis=1)
+        grid = LevelGrid.of(table)
+        levels, place = grid.levels, grid.place
         effect = [_effect(place[:, i], np.log(duration)) for i in range(len(levels))]
         vary = [i for i in range(len(levels)) if len(levels[i]) > 1] or [0]
         most = sorted(vary, key=lambda i: -effect[i])[:2]
         two = tuple(sorted(most, key=lambda i: -len(levels[i])))
-        size = math.prod(map(len, levels))
-        return cls(levels, place, two, len(table) < _SPARSE * size, most[0])
+        return cls(levels, place, two, len(table) < _SPARSE * grid.size, most[0])
 
     @property
     def others(self) -> list[int]:
@@ -175,7 +172,7 @@ def embedded(
         "axes": list(grid.axes),
         "others": grid.others,
         "sparse": grid.sparse,
-        "place": [] if _in_order(grid) else grid.place.tolist(),
+        "place": [] if _is_in_order(grid) else grid.place.tolist(),
         "duration": numbers["duration"],
         "bound": numbers["bound"],
         "extrapolated": "".join(map(str, numbers["extrapolated"])),
@@ -203,13 +200,9 @@ def _packed(counts: Floats, peak: Floats) -> str:
     return base64.b64encode(bytes_.tobytes()).decode("ascii")
 
 
-def _in_order(grid: MapGrid) -> bool:
-    """Whether the contexts are all products of the levels, the last resource changing first."""
-    sizes = [axis.size for axis in grid.levels]
-    if math.prod(sizes) != len(grid.place):
-        return False
-    order = np.ravel_multi_index([grid.place[:, i] for i in range(len(sizes))], sizes)
-    return bool(np.array_equal(order, np.arange(len(order))))
+def _is_in_order(grid: LevelGrid) -> bool:
+    """Whether the contexts are all combinations of the levels, the last resource changing first."""
+    return grid.is_full and bool(np.all(np.diff(grid.numbers) > 0))
 
 
 def resampled(counts: NDArray[Any], duration: Floats, interval: float, points: int) -> Floats:

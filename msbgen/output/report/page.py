@@ -150,7 +150,7 @@ def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     everywhere = data.everywhere
     contexts = numbers["everywhere"]
-    grid = maps.MapGrid.of(
+    grid = maps.MapGrid.of_durations(
         np.array(contexts["context"], dtype=float), np.array(contexts["duration"])
     )
     shade, _ = maps.shades_of(np.array(contexts["duration"]))

@@ -33,8 +33,8 @@ from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import context_table, ended_durations, resource_names
 from msbgen.data.sharing import UNREGULATED
+from msbgen.systems.beside.alone import AloneProfiles, Generator, grid_parts
 from msbgen.systems.beside.columns import Columns
-from msbgen.systems.beside.grid import Generator, Grid, grid_parts
 from msbgen.systems.beside.sampled import EDGES, even_edges, uncounted
 
 Floats = NDArray[np.float64]
@@ -163,10 +163,10 @@ def program_table(
     if not 2 <= segments <= 10_000:
         raise ArgumentError(f"segments is {segments}; a number from 2 to 10,000 is wanted.")
     parts, frequency = grid_parts(profiles, frequency, columns)
-    grid = Grid(parts, frequency, columns)
-    transfers = columns.line_size / (1e6 * grid.bandwidth)
-    counted = grid.events()
-    time = grid.times(counted, transfers)
+    alone = AloneProfiles(parts, frequency, columns)
+    transfers = columns.line_size / (1e6 * alone.bandwidth)
+    counted = alone.events()
+    time = alone.times(counted, transfers)
     known_time = time[np.isfinite(time[:, :, 0])].mean(axis=0)
     progress = even_edges(counted[:, :, 1].mean(axis=0), known_time, segments)
     # (n_segments, ways, 4) and (n_segments, ways, bandwidths)
@@ -178,11 +178,11 @@ def program_table(
     early = np.minimum(events[:, :, 3], missed)
     seconds[:, :, -1] = _between_measured(seconds[:, :, -1], missed)
     seconds = np.maximum(_completed(seconds, missed * transfers[:, None, None]), 1e-12)
-    reuse = reuse_distances(requests, missed, grid.ways)
+    reuse = reuse_distances(requests, missed, alone.ways)
     # between levels: misses by the mixture, and times by the misses
-    whole = np.arange(round(grid.ways[-1]) + 1)
+    whole = np.arange(round(alone.ways[-1]) + 1)
     mixed = reuse @ miss_probability(DISTANCES, whole).T
-    levels = np.append(0, grid.ways) if grid.ways[0] > 0 else grid.ways
+    levels = np.append(0, alone.ways) if alone.ways[0] > 0 else alone.ways
     known = np.concatenate([requests[:, None], missed], axis=1)[:, -len(levels) :]
     place = _places(levels.astype(int), known, mixed)
     misses = _at(known, place)
@@ -195,17 +195,17 @@ def program_table(
     unlimited = seconds[:, :1, -1] + slope * (requests - missed[:, 0])[:, None]
     unlimited = np.concatenate([unlimited, seconds[:, :, -1]], axis=1)[:, -len(levels) :]
     unlimited_at = _at(unlimited, place)
-    times = np.empty((segments, len(whole), len(grid.bandwidth)))
+    times = np.empty((segments, len(whole), len(alone.bandwidth)))
     for b, transfer in enumerate(transfers):
         rest = seconds[:, :, b] - np.maximum(seconds[:, :, -1], missed * transfer)
         rest = np.concatenate([rest[:, :1], rest], axis=1)[:, -len(levels) :]
         times[:, :, b] = np.maximum(unlimited_at, misses * transfer) + _at(rest, place)
     table = ProgramTable(
-        grid.task, frequency, grid.bandwidth, progress, instructions, requests, misses,
+        alone.task, frequency, alone.bandwidth, progress, instructions, requests, misses,
         np.minimum(prefetched, misses), np.maximum(times, 1e-12), reuse,
         duration_spread(parts[0]) if doubt is None else float(doubt), columns,
     )  # fmt: skip
-    return with_bandwidths(table, denser_bandwidths(grid.bandwidth))
+    return with_bandwidths(table, denser_bandwidths(alone.bandwidth))
 
 
 def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.contexts import LevelGrid
 from msbgen.core.errors import ProfileError
 from msbgen.data import schema
 from msbgen.data.check import validate_profiles
@@ -120,26 +121,25 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
             f"{where}: no device sheet has '{more[0]}'; profiles without it are wanted."
         )
     table = schema.context_table(profiles)[:, [resources.index(r) for r in RESOURCES]]
-    parts = [np.unique(column, return_inverse=True) for column in table.T]
-    levels = (parts[0][0], parts[1][0], parts[2][0])
+    grid = LevelGrid.of(table)
+    levels = (grid.levels[0], grid.levels[1], grid.levels[2])
     shape = (len(levels[0]), len(levels[1]), len(levels[2]))
-    at = np.ravel_multi_index(tuple(part[1].reshape(-1) for part in parts), shape)
-    if len(np.unique(at)) < np.prod(shape):
-        missing = np.setdiff1d(np.arange(np.prod(shape)), at)[0]
-        place = [float(v[i]) for v, i in zip(levels, np.unravel_index(missing, shape))]
-        context = ", ".join(f"{r}={v:g}" for r, v in zip(RESOURCES, place))
+    if len(grid.missing):
+        context = ", ".join(f"{r}={v:g}" for r, v in zip(RESOURCES, grid.missing[0]))
         raise ProfileError(
             f"{where}: context {context} is missing; every context of a grid is wanted: generate "
             f"them (msbgen generate --contexts all)."
         )
     seconds, misses = np.empty(shape), np.zeros(shape)
     durations = schema.duration_array(profiles)
-    seconds.ravel()[at] = np.nanmean(durations, axis=1)
+    seconds.ravel()[grid.numbers] = np.nanmean(durations, axis=1)
     if MISSES in schema.counter_names(profiles):
         run = schema.replicate_dim(profiles)
         counted = profiles[MISSES].transpose("context", *([run] if run else []), "time")
         total = np.nansum(counted.values, axis=-1).reshape(durations.shape)
-        misses.ravel()[at] = np.nanmean(np.where(np.isfinite(durations), total, np.nan), axis=1)
+        misses.ravel()[grid.numbers] = np.nanmean(
+            np.where(np.isfinite(durations), total, np.nan), axis=1
+        )
     return Kind(name, levels, seconds, misses)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.contexts import LevelGrid, combinations_of
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import context_table, file_of, resource_names, same_level
 
@@ -77,14 +77,12 @@ class Grid:
         :class:`ProfileError` where a combination of the levels is missing.
         """
         grid = cls(tuple(Resource.of(profiles[name]) for name in resource_names(profiles)))
-        here = profiles.sizes["context"]
-        if here != len(grid.contexts):
-            known = set(map(tuple, context_table(profiles).tolist()))
-            missing = next(c for c in map(tuple, grid.contexts.tolist()) if c not in known)
+        missing = LevelGrid.of(context_table(profiles)).missing
+        if len(missing):
             raise ProfileError(
-                f"{file_of(profiles)}: {len(grid.contexts) - here} of {len(grid.contexts)} "
-                f"contexts are missing, first {grid.describe(missing)}; profiles of every context "
-                f"are wanted: generate them with --contexts all."
+                f"{file_of(profiles)}: {len(missing)} of {len(grid.contexts)} contexts are "
+                f"missing, first {grid.describe(missing[0])}; profiles of every context are "
+                f"wanted: generate them with --contexts all."
             )
         return grid
 
@@ -101,7 +99,7 @@ class Grid:
     @cached_property
     def contexts(self) -> Floats:
         """All contexts, (n_contexts, n_resources)."""
-        return np.array(list(product(*(r.levels for r in self.resources))), dtype=float)
+        return combinations_of([resource.levels for resource in self.resources])
 
     def resource(self, name: str) -> Resource:
         """The resource of a name."""
@@ -109,11 +107,7 @@ class Grid:
 
     def rows(self, profiles: xr.Dataset) -> Indices:
         """Row of the dataset that holds each context of the grid, (n_contexts,)."""
-        table = context_table(profiles)
-        at = [np.searchsorted(r.levels, column) for r, column in zip(self.resources, table.T)]
-        rows = np.empty(len(self.contexts), dtype=np.int64)
-        rows[np.ravel_multi_index(at, self.shape)] = np.arange(len(table))
-        return rows
+        return LevelGrid.of(context_table(profiles)).rows
 
     @property
     def clock(self) -> str | None:

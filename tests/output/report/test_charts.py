@@ -26,7 +26,7 @@ def drawn(table, duration, *, bound=None, outside=None, labels=None, measured=No
         "context": [] if measured is None else np.asarray(measured).tolist(),
         "run_durations": runs or [],
     }
-    return charts.charts_of(maps.MapGrid.of(table, duration), everywhere, known)
+    return charts.charts_of(maps.MapGrid.of_durations(table, duration), everywhere, known)
 
 
 def points(svg, name, plots):

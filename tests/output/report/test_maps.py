@@ -18,7 +18,7 @@ def product(*axes):
 def test_maps_span_the_two_resources_that_matter_most():
     table = product([1, 2], [1, 2, 3], [1, 2, 4, 8])
     duration = 10.0 / table[:, 2] + table[:, 0] + 0.001 * table[:, 1]
-    grid = maps.MapGrid.of(table, duration)
+    grid = maps.MapGrid.of_durations(table, duration)
     assert grid.axes == (2, 0)
     assert grid.others == [1]
     assert not grid.sparse
@@ -27,7 +27,7 @@ def test_maps_span_the_two_resources_that_matter_most():
 @pytest.mark.parametrize("axes", [[[1, 2, 3]], [[5]], [[1, 2], [1], [7, 8, 9]], [[1, 2]] * 5])
 def test_every_context_is_a_cell_of_one_map(axes):
     table = product(*axes)
-    grid = maps.MapGrid.of(table, 1.0 + np.arange(len(table)))
+    grid = maps.MapGrid.of_durations(table, 1.0 + np.arange(len(table)))
     shade, _ = maps.shades_of(1.0 + np.arange(len(table)))
     found = maps.maps_of(grid, shade, np.ones(len(table)), np.zeros(len(table)))
     rows = [row for m in found for line in m.rows for row in line]
@@ -58,7 +58,7 @@ def test_shades_ascend_with_their_values():
 
 def test_scattered_contexts_make_no_map():
     table = np.random.default_rng(0).random((30, 3))
-    grid = maps.MapGrid.of(table, np.ones(30))
+    grid = maps.MapGrid.of_durations(table, np.ones(30))
     assert grid.sparse
     assert maps.maps_of(grid, np.zeros(30, dtype=int), np.ones(30), np.ones(30)) == []
 
@@ -78,7 +78,7 @@ def test_resampled_counts_add_up_to_the_profile():
 
 def test_embedded_profiles_are_the_generated_ones_to_a_byte(report_inputs, task):
     reported, profiles = numbers_of(report_inputs)["everywhere"], report_inputs.everywhere.profiles
-    grid = maps.MapGrid.of(np.array(reported["context"]), np.array(reported["duration"]))
+    grid = maps.MapGrid.of_durations(np.array(reported["context"]), np.array(reported["duration"]))
     spread = report_inputs.everywhere.spread
     data = maps.embedded(profiles, spread, grid, reported, reported["measured"])
     assert data["place"] == []  # all products of the levels, in order

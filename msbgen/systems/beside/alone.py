@@ -59,7 +59,7 @@ class Generator(Protocol):
         ...
 
 
-class Grid:
+class AloneProfiles:
     """Profiles at one clock, over ways and bandwidths, and all from which events are taken."""
 
     def __init__(self, parts: Sequence[xr.Dataset], frequency: float, columns: Columns):
