@@ -8,7 +8,11 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("msbgen/**/*.md")), *sorted(ROOT.glob("profiles/**/*.md"))]
 STUDIES = sorted({*ROOT.glob("benchmarks/*.md")} - {ROOT / "benchmarks" / "README.md"})
 # Pages with links, and with no code to run.
-OTHERS = [ROOT / "benchmarks" / "README.md", *STUDIES, ROOT / ".github" / "CONTRIBUTING.md"]
+OTHERS = [
+    ROOT / "benchmarks" / "README.md",
+    *STUDIES,
+    *(ROOT / ".github" / name for name in ("CONTRIBUTING.md", "CHANGELOG.md")),
+]
 
 
 def blocks(language, page=README):
