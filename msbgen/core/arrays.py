@@ -27,6 +27,7 @@ ANY = (-1e100, 1e100)
 NOT_NEGATIVE = (0.0, 1e100)
 POSITIVE = (1e-300, 1e100)
 LOGARITHMS = (-800.0, 200.0)
+LOG_TIMES = (-300.0, 300.0)  # of times, and of their ratios
 SHARE = (0.0, 1.0)
 
 

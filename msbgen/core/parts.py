@@ -56,7 +56,7 @@ class Given:
 
 
 class Sizes:
-    """Sizes of dimensions within a part: numbers, or paths as of :class:`Given`."""
+    """Sizes of dimensions within a part: numbers, or paths of one, or of what has a length."""
 
     def __init__(self, **sizes: int | str) -> None:
         self.sizes = sizes
@@ -119,11 +119,11 @@ class _Around:
         """The same with the sizes that a field declares."""
         if Sizes not in marks:
             return self
-        sizes = {
-            name: self.given(size) if isinstance(size, str) else size
-            for name, size in marks[Sizes].sizes.items()
-        }
-        return _Around(self.owners, {**self.sizes, **sizes})
+        sizes = dict(self.sizes)
+        for name, size in marks[Sizes].sizes.items():
+            found = self.given(size) if isinstance(size, str) else size
+            sizes[name] = found if isinstance(found, int) else len(found)
+        return _Around(self.owners, sizes)
 
 
 @dataclass(frozen=True)
@@ -208,9 +208,17 @@ def _stored_value(hint: Any, value: Any, path: str, arrays: dict[str, Any]) -> A
             key: _stored_value(inner[1], one, f"{path}.{i}", arrays)
             for i, (key, one) in enumerate(value.items())
         }
-    if get_origin(hint) is list or (get_origin(hint) is tuple and inner[-1] is Ellipsis):
-        return [_stored_value(inner[0], one, f"{path}.{i}", arrays) for i, one in enumerate(value)]
+    if get_origin(hint) in (list, tuple):
+        each = zip(_hints_of(hint, len(value)), value, strict=True)
+        return [_stored_value(h, one, f"{path}.{i}", arrays) for i, (h, one) in enumerate(each)]
     return value
+
+
+def _hints_of(hint: Any, length: int) -> tuple[Any, ...]:
+    """The types of the values of a list or tuple."""
+    inner = get_args(hint)
+    every = get_origin(hint) is list or inner[-1] is Ellipsis
+    return inner[:1] * length if every else inner
 
 
 def _part(kind: type[Part], stored: StoredArrays, table: Any, around: _Around) -> Part:
@@ -278,13 +286,16 @@ def _collected(hint: Any, stored: StoredArrays, name: str, given: Any, around: _
         stored.want(isinstance(given, dict), what, quoted(given), "a table of names and values")
         _, marks, _ = _unwrapped(inner[1])
         numbered = bool(marks) or _is_part(inner[1])  # names of arrays cannot hold any text
+        if inner[0] is int:
+            digits = all(key.isdecimal() for key in given)
+            stored.want(digits, f"a name in {what}", quoted(list(given)), "a whole number")
         return {
             inner[0](key): _value(inner[1], stored, f"{name}.{i if numbered else key}", one, around)
             for i, (key, one) in enumerate(given.items())
         }
     if origin in (list, tuple):
         stored.want(isinstance(given, list), what, quoted(given), "a list")
-        each = inner[:1] * len(given) if origin is list or inner[-1] is Ellipsis else inner
+        each = _hints_of(hint, len(given))
         stored.want(len(given) == len(each), f"length of {what}", len(given), str(len(each)))
         parts = zip(each, given, strict=True)
         return origin(

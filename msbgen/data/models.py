@@ -23,6 +23,9 @@ from msbgen.data.store import load_netcdf, save_netcdf
 
 Part = TypeVar("Part")
 
+# Arrays of so many bytes are compressed, by about half; smaller ones would take longer to read.
+_LARGE = 2**16
+
 
 def parameters_of(predictor: Any, fitted: str) -> dict[str, Any]:
     """Parameters of a predictor by name, settings among them as tables.
@@ -36,6 +39,12 @@ def parameters_of(predictor: Any, fitted: str) -> dict[str, Any]:
         if is_dataclass(value) and not isinstance(value, type):
             parameters[name] = asdict(value)
     return parameters
+
+
+def check_fitted(predictor: Any, fitted: str) -> None:
+    """Raise ArgumentError if a predictor lacks the attribute `fitted`, as it was not fitted."""
+    if not hasattr(predictor, fitted):
+        raise ArgumentError("the predictor is not fitted; call fit first.")
 
 
 def save_model(
@@ -88,7 +97,13 @@ def save_part(
     part: object, path: str | os.PathLike[str], *, schema: str, overwrite: bool = False
 ) -> None:
     """Write a fitted part (:mod:`msbgen.core.parts`) to netCDF; `overwrite` replaces a file."""
-    save_netcdf(content_of(part, schema=schema), path, overwrite=overwrite)
+    content = content_of(part, schema=schema)
+    encoding = {
+        str(name): {"zlib": True, "complevel": 1, "shuffle": True}
+        for name, array in content.variables.items()
+        if array.nbytes >= _LARGE
+    }
+    save_netcdf(content, path, overwrite=overwrite, encoding=encoding)
 
 
 def load_part(kind: type[Part], path: str | os.PathLike[str], *, schema: str, what: str) -> Part:

@@ -5,13 +5,15 @@ quantile of (log runtime − prediction) / width over runs of left-out cells
 (:mod:`msbgen.core.conformal`).  Prediction and width are chosen for the tightest bounds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import LOG_TIMES, POSITIVE, Stored
 from msbgen.core.conformal import (
     check_rate,
     conformal_quantile,
@@ -36,10 +38,15 @@ class CalibrationPool:
     numbers the exchangeable units from 0.
     """
 
-    log_runtime: Floats
-    prediction: Floats
-    width: Floats
-    unit: Indices
+    log_runtime: Annotated[Floats, Stored(("run",), LOG_TIMES)]
+    prediction: Annotated[Floats, Stored(("head", "run"), LOG_TIMES)]
+    width: Annotated[Floats, Stored(("width", "run"), POSITIVE)]
+    unit: Annotated[Indices, Stored(("run",), dtype="i8", below="run")]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored pool."""
+        if not len(self.unit) or self.n_units != len(np.unique(self.unit)):
+            yield "unit", self.unit, "an array that counts from 0"
 
     @property
     def n_units(self) -> int:

@@ -17,16 +17,21 @@ Another head then takes one more product a run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from msbgen.core.arrays import Stored
 from msbgen.systems.runtimes.runs import Observations
 
 Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
+
+_RANGE = (-1e6, 1e6)  # of coordinates in files
 
 # Slope of the rectifier for negative numbers, so that the gradient never vanishes.
 LEAK = 0.1
@@ -100,8 +105,16 @@ class Embeddings:
     `platform` is (…, 1 + 2 types, n_platforms, rank): p_j, then v_jt, then g_jt.
     """
 
-    workload: Singles
-    platform: Singles
+    workload: Annotated[Singles, Stored(("member", "head", "workload", "rank"), _RANGE, "f4")]
+    platform: Annotated[Singles, Stored(("member", "direction", "platform", "rank"), _RANGE, "f4")]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored embeddings."""
+        if 0 in self.workload.shape:
+            yield "workload", f"of shape {self.workload.shape}", "one or more of each"
+        # a direction of the platform itself, and two for each type of interference
+        if self.platform.shape[1] % 2 == 0:
+            yield "platform", f"of shape {self.platform.shape}", "1 + 2 types of directions"
 
     @property
     def types(self) -> int:

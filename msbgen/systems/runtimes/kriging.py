@@ -17,10 +17,12 @@ Variances are relative to a robust variance of the residuals, so that their scal
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import LOG_TIMES, Stored
 from msbgen.systems.runtimes.runs import Observations
 
 Floats = NDArray[np.float64]
@@ -35,6 +37,7 @@ _LENGTH = 0.7
 # Residuals are clipped to so many robust standard deviations.
 _OUTLIER = 12.0
 _TOL, _MAX_ITER = 1e-4, 80
+_STORED = Stored(("workload", "platform"), LOG_TIMES, "f4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +47,9 @@ class Fields:
     They are a for every run of the cell, b for runs beside others, c for runs beside this workload.
     """
 
-    cell: Singles
-    beside: Singles
-    neighbour: Singles
+    cell: Annotated[Singles, _STORED]
+    beside: Annotated[Singles, _STORED]
+    neighbour: Annotated[Singles, _STORED]
 
     def at(self, runs: Observations) -> Floats:
         """Correction of the log residual of each run, (n,)."""

@@ -13,28 +13,28 @@ MLSys 2025 (Pitot). ``preset="paper"`` is its Appendix B.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.arrays import finite_predictions
+from msbgen.core.arrays import LOG_TIMES, NOT_NEGATIVE, Stored, finite_predictions
 from msbgen.core.conformal import supported_rate
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.systems.learn.parameters import Parameters
 from msbgen.systems.runtimes.calibration import CalibrationPool
 from msbgen.systems.runtimes.embeddings import Embeddings, Products, use_products
-from msbgen.systems.runtimes.kriging import fit_fields, no_fields
+from msbgen.systems.runtimes.kriging import Fields, fit_fields, no_fields
 from msbgen.systems.runtimes.runs import Observations, log_runtimes, observations, run_indices
-from msbgen.systems.runtimes.scaling import fit_scaling
+from msbgen.systems.runtimes.scaling import Scaling, fit_scaling
 from msbgen.systems.runtimes.shrinkage import krige_platforms, shrunk_mean
-from msbgen.systems.runtimes.spread import fit_spread
+from msbgen.systems.runtimes.spread import WIDTHS, Spread, fit_spread
 from msbgen.systems.runtimes.towers import TowerSettings, train_towers
 
 Floats = NDArray[np.float64]
@@ -99,11 +99,24 @@ class RuntimePredictor(Parameters):
     True
     """
 
+    scaling_: Scaling
+    members_: Embeddings
+    fields_: Fields
+    spread_: Spread
+    interference_: Annotated[float, Stored((), NOT_NEGATIVE)]
+    cell_counts_: tuple[
+        Annotated[Indices, Stored(("workload",), dtype="i8")],
+        Annotated[Indices, Stored(("platform",), dtype="i8")],
+    ]
+    range_: tuple[float, float]
+    most_neighbours_: int
+    pools_: dict[int, CalibrationPool]
+
     @checks_arguments
     def __init__(
         self,
-        workload_features: Floats | None = None,
-        platform_features: Floats | None = None,
+        workload_features: Annotated[Floats | None, Stored(("workload", "property"))] = None,
+        platform_features: Annotated[Floats | None, Stored(("platform", "other property"))] = None,
         *,
         preset: str = "default",
         members: int = 4,
@@ -118,6 +131,20 @@ class RuntimePredictor(Parameters):
         self.towers = towers
         self.kriging = kriging
         self.random_state = random_state
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored predictor."""
+        if self.preset not in ("default", "paper"):
+            yield "preset", quoted(self.preset), "default or paper"
+        low, high = self.range_
+        if not LOG_TIMES[0] <= low <= high <= LOG_TIMES[1]:
+            yield "range_", f"[{low:g}, {high:g}]", "an ascending one"
+        if self.most_neighbours_ < 0:
+            yield "most_neighbours_", self.most_neighbours_, "0 or more"
+        wanted = self.members_.workload.shape[1], 1 if self.preset == "paper" else len(WIDTHS)
+        for pool in self.pools_.values():
+            if (len(pool.prediction), len(pool.width)) != wanted:
+                yield "pools_", "of other predictions or widths", f"{wanted} of them"
 
     # --------------------------------------------------------------- conventions of scikit-learn
 
@@ -189,7 +216,7 @@ class RuntimePredictor(Parameters):
         self.most_neighbours_ = int(observed.n_neighbours.max())
         self.members_ = self._train(observed, residual, settings, progress)
         self._complete(observed, residual)
-        self.pools_: dict[int, CalibrationPool] = {}
+        self.pools_ = {}
         return self
 
     def _complete(self, observed: Observations, residual: Floats) -> None:

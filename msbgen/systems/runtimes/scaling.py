@@ -11,6 +11,7 @@ where the observations connect all workloads and platforms.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr
 
+from msbgen.core.arrays import LOG_TIMES, Stored
 from msbgen.core.errors import MeasurementError
 
 Floats = NDArray[np.float64]
@@ -31,8 +33,8 @@ class Scaling:
     The logarithm of the slowness is zero in the mean of the observed platforms.
     """
 
-    workload: Floats
-    platform: Floats
+    workload: Annotated[Floats, Stored(("workload",), LOG_TIMES, missing=True)]
+    platform: Annotated[Floats, Stored(("platform",), LOG_TIMES, missing=True)]
 
     def log_runtime(self, workload: Indices, platform: Indices) -> Floats:
         """Log of the runtime [log s] of each pair, (n,)."""

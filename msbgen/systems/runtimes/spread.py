@@ -15,10 +15,12 @@ Exponents were chosen on the training half of one split (see the page of this wi
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import LOG_TIMES, NOT_NEGATIVE, Stored
 from msbgen.systems.runtimes.kriging import Fields, fit_fields, no_fields
 from msbgen.systems.runtimes.runs import Observations
 
@@ -46,13 +48,13 @@ class Spread:
     width over the fitted runs.
     """
 
-    level: float
-    beside: float
-    workload: Floats
-    neighbour: Floats
-    platform: Floats
+    level: Annotated[float, Stored((), LOG_TIMES)]
+    beside: Annotated[float, Stored((), LOG_TIMES)]
+    workload: Annotated[Floats, Stored(("workload",), LOG_TIMES)]
+    neighbour: Annotated[Floats, Stored(("workload",), LOG_TIMES)]
+    platform: Annotated[Floats, Stored(("platform",), LOG_TIMES)]
     residual: Fields
-    local: float
+    local: Annotated[float, Stored((), NOT_NEGATIVE)]
 
     def widths(self, runs: Observations, deviation: Floats, correction: Floats) -> Floats:
         """Those of :data:`WIDTHS` for each run, (widths, n).

@@ -187,7 +187,7 @@ def test_a_profile_file_is_no_model(measured, tmp_path):
         ProfileModel.load(tmp_path / "profiles.nc")
     old = content(fitted(QUICK)).assign_attrs(schema="msbgen-model/5")
     assert is_model(old)
-    with pytest.raises(ProfileError, match="'schema' is 'msbgen-model/5'; .*: fit it again"):
+    with pytest.raises(ProfileError, match=r"'schema' is 'msbgen-model/5'; .*: fit it again"):
         ProfileModel.of_file(old)
     empty = sealed(xr.Dataset(attrs={"schema": "msbgen-model/6", "labels": "x"}))
     empty.to_netcdf(tmp_path / "half.nc")

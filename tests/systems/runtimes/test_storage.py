@@ -60,26 +60,29 @@ def labelled(**changes):
     return lambda _, labels: labels.update(changes)
 
 
-def parameters(**changes):
-    return lambda _, labels: labels["parameters"].update(changes)
+def fitted(**changes):
+    return lambda _, labels: labels["predictor"].update(changes)
+
+
+def some(name, axis, stop):
+    name = f"predictor.{name}"
+    return lambda ds, _: ds.isel({f"{name}_{axis}": slice(stop)})
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (labelled(pools=[7]), "'pool7_log_runtime' is missing"),
-        (labelled(parameters={}), "of 'parameters' is missing"),
-        (labelled(pools=[0, 0]), "'pools' is .*each number once"),
-        (labelled(degree=-1), "'labels' is not that of a model .*whole number"),
-        (labelled(workloads=["a", "b", "c"]), "shape of variable 'length'"),
-        (labelled(platforms=["pi", "m1", "pi"]), "a name stands there twice"),
-        (labelled(features=["cell_counts_"]), "'features' is"),
-        (parameters(preset="quick"), "'preset' is quick"),
-        (lambda ds, _: ds.isel(workload_embedding_0=slice(1)), "'platform_embedding' is"),
-        (lambda ds, _: ds.isel(platform_embedding_1=slice(4)), "1 \\+ 2 types"),
-        (changed("pool0_unit", 3), "an array that counts from 0"),
-        (changed("range", 300.0), "'range' is .*an ascending one"),
-        (changed("pool0_width", -1.0), "'pool0_width' holds -1"),
+        (lambda _, labels: labels["predictor"]["pools_"].update(x={}), r"'x'\]; a whole number"),
+        (lambda _, labels: labels["predictor"].pop("preset"), "'predictor.preset' is missing"),
+        (fitted(most_neighbours_=-1), "'predictor.most_neighbours_' is -1"),
+        (labelled(workloads=["a", "b", "c"]), "shape of variable 'predictor.workload_features'"),
+        (labelled(platforms=["pi", "m1", "pi"]), "with a name twice"),
+        (fitted(preset="quick"), "'predictor.preset' is 'quick'"),
+        (some("members_.workload", 0, 1), "'predictor.members_.platform' is"),
+        (some("members_.platform", 1, 4), r"1 \+ 2 types"),
+        (changed("predictor.pools_.0.unit", 3), "an array that counts from 0"),
+        (fitted(range_=[300.0, 1.0]), "'predictor.range_' is .*an ascending one"),
+        (changed("predictor.pools_.0.width", -1.0), "'predictor.pools_.0.width' holds -1"),
     ],
 )
 def test_a_forged_model_is_refused(saved, change, sentence):
