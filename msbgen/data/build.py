@@ -24,13 +24,13 @@ def array_variable(
 
 
 def make_profiles(
-    counts: ArrayLike,
-    duration: ArrayLike,
-    contexts: ArrayLike,
+    counts: ArrayLike | None = None,
+    durations: ArrayLike | None = None,
+    contexts: ArrayLike | None = None,
     *,
-    interval: float,
     resources: Mapping[str, Mapping[str, Any]],
-    counters: Mapping[str, Mapping[str, Any]],
+    interval: float | None = None,
+    counters: Mapping[str, Mapping[str, Any]] = {},
     replicate: str = "run",
     attrs: Mapping[str, Any] | None = None,
     extrapolated: ArrayLike | None = None,
@@ -39,21 +39,24 @@ def make_profiles(
 ) -> xr.Dataset:
     """Put labels on arrays: the one place where a profile dataset is built.
 
+    Durations are enough: ``make_profiles(durations=..., contexts=..., resources=...)``.
+
     Parameters
     ----------
-    counts : array_like, (n_contexts[, n_runs], n_times, n_counters)
-        Events per interval [1], or energy [J], NaN once a run has ended.
-    duration : array_like, (n_contexts[, n_runs])
+    counts : array_like, (n_contexts[, n_runs], n_times, n_counters), optional
+        Events per interval [1], or energy [J], NaN once a run has ended.  Without an `interval`
+        they are totals of each run, (n_contexts[, n_runs], n_counters).
+    durations : array_like, (n_contexts[, n_runs])
         Execution times [s].
     contexts : array_like, (n_contexts, n_resources)
         One row per context, in the order of `resources`.
-    interval : float
-        Sampling interval [s].
     resources, counters : mapping of str to attributes
         Names, with at least ``units`` for resources; the roles are added, and ``units="1"`` for
         counters that have none.
+    interval : float, optional
+        Sampling interval [s] of counts over time.
     replicate : {"run", "sample"}
-        What the second dimension of `counts` is called, where it has one.
+        What the second dimension of `durations` is called, where it has one.
     attrs : mapping
         Global attributes beyond ``schema`` and ``interval``.
     extrapolated : array_like of bool, (n_contexts,)
@@ -73,37 +76,41 @@ def make_profiles(
     ArgumentError
         Arrays of other shapes, or a name that is the package's own.
     """
-    counts = np.asarray(counts)
-    table = np.asarray(contexts, dtype=float)
+    if durations is None or contexts is None:
+        missing = "durations" if durations is None else "contexts"
+        raise ArgumentError(f"{missing} is None; an array is wanted.")
+    seconds, table = np.asarray(durations, dtype=float), np.asarray(contexts, dtype=float)
+    timed = interval is not None
+    events = np.empty((*seconds.shape, 0)) if counts is None else np.asarray(counts)
     taken = sorted(RESERVED.intersection((*resources, *counters)))
     if taken:
         raise ArgumentError(f"'{taken[0]}' is a name of msbgen's own; another one is wanted.")
-    if counts.ndim not in (3, 4):
+    if events.ndim - timed not in (2, 3):
+        wanted = "contexts × runs × times × counters" if timed else "contexts × runs × counters"
+        raise ArgumentError(f"counts have shape {events.shape}; {wanted} are wanted.")
+    if events.shape[-1] != len(counters) or table.ndim != 2 or table.shape[1] != len(resources):
         raise ArgumentError(
-            f"counts have shape {counts.shape}; contexts × runs × times × counters are wanted."
-        )
-    if counts.shape[-1] != len(counters) or table.ndim != 2 or table.shape[1] != len(resources):
-        raise ArgumentError(
-            f"counts have {counts.shape[-1]} counters for {len(counters)} names, contexts "
+            f"counts have {events.shape[-1]} counters for {len(counters)} names, contexts "
             f"{table.shape[-1]} resources for {len(resources)}; one name each is wanted."
         )
-    dims = ("context", replicate, "time") if counts.ndim == 4 else ("context", "time")
-    time_attrs = {"units": "s", "long_name": "end of the sampling interval"}
+    of_runs = ("context", replicate) if events.ndim - timed == 3 else ("context",)
+    dims = (*of_runs, "time") if timed else of_runs
     coords: dict[str, Any] = {
         name: array_variable("context", table[:, i], {**given, "role": "resource"})
         for i, (name, given) in enumerate(resources.items())
     }
-    times = pd.Index(interval * np.arange(1, counts.shape[-2] + 1))  # see array_variable
-    coords["time"] = ("time", times, time_attrs)
+    header: dict[str, Any] = {"schema": SCHEMA}
+    if interval is not None:
+        time_attrs = {"units": "s", "long_name": "end of the sampling interval"}
+        times = pd.Index(interval * np.arange(1, events.shape[-2] + 1))  # see array_variable
+        coords["time"] = ("time", times, time_attrs)
+        header["interval"] = float(interval)
     variables: dict[str, Any] = {}
     for i, (name, given) in enumerate(counters.items()):
-        events = counts[..., i].astype(np.float32)
-        variables[name] = array_variable(dims, events, {"units": "1", **given, "role": "counter"})
-    seconds, label = (
-        np.asarray(duration, dtype=float),
-        {"units": "s", "long_name": "execution time"},
-    )
-    variables["duration"] = array_variable(dims[:-1], seconds, label)
+        column = events[..., i].astype(np.float32 if timed else float)
+        variables[name] = array_variable(dims, column, {"units": "1", **given, "role": "counter"})
+    label = {"units": "s", "long_name": "execution time"}
+    variables["duration"] = array_variable(of_runs, seconds, label)
     if extrapolated is not None:
         label = {"long_name": "context lies outside the hull of the measured ones", "units": "1"}
         outside = np.asarray(extrapolated, dtype=np.int8)
@@ -113,8 +120,7 @@ def make_profiles(
         variables[CLIFF] = array_variable("context", np.asarray(cliff, dtype=np.int8), label)
     if complete is not None:
         label = {"long_name": "run went on to its end", "units": "1"}
-        variables[COMPLETE] = array_variable(dims[:-1], np.asarray(complete, dtype=np.int8), label)
-    header = {"schema": SCHEMA, "interval": float(interval)}
+        variables[COMPLETE] = array_variable(of_runs, np.asarray(complete, dtype=np.int8), label)
     return xr.Dataset(variables, coords=coords, attrs={**header, **(attrs or {})})
 
 
@@ -122,7 +128,7 @@ def join_profiles(blocks: Sequence[xr.Dataset]) -> xr.Dataset:
     """Blocks of contexts of one kind as one dataset, of the most times and runs of a block."""
     if len(blocks) == 1:
         return blocks[0]
-    longest = max(blocks, key=lambda block: block.sizes["time"])
+    longest = max(blocks, key=lambda block: block.sizes.get("time", 0))
     stops = np.cumsum([block.sizes["context"] for block in blocks]).tolist()
     sizes = {dim: max(block.sizes[dim] for block in blocks) for dim in longest.sizes}
     sizes["context"] = stops[-1]

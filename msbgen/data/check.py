@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data import partial
+from msbgen.data.durations_only import with_interval
 from msbgen.data.gaps import interval_counts
 from msbgen.data.schema import (
     COUNT_UNITS,
@@ -105,11 +106,13 @@ def inspect_profiles(
     errors = [f"{source}: {text}" for text in wrong]
     if errors:
         return CheckReport(errors)
+    timed = "time" in dataset.dims
+    dataset = with_interval(dataset)
     problems, doubts = list(_value_errors(dataset)), []
     if whole:
         doubts = [*_layout_warnings(dataset)]
         if not problems:  # what is refused anyway may be too large to add up
-            doubts += _measurement_warnings(dataset)
+            doubts += _measurement_warnings(dataset, timed=timed)
         problems += _measurement_errors(dataset)
     return CheckReport([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
 
@@ -144,13 +147,15 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
             hint = (
                 f"rename '{near[0]}'" if near else f"its dimensions are {sorted(map(str, ds.dims))}"
             )
-            yield f"dimension '{dim}' is missing; {hint}."
+            if dim == "context" or _is_timed(ds):
+                yield f"dimension '{dim}' is missing; {hint}."
     for dim in ("context", "time", *REPLICATES):
         if ds.sizes.get(dim) == 0:
             yield f"dimension '{dim}' is empty: there is nothing to learn from."
     if all(d in ds.dims for d in REPLICATES):
         yield "has both dimensions 'run' and 'sample'; measured runs or generated samples."
-    yield from _time_errors(ds)
+    if _is_timed(ds):
+        yield from _time_errors(ds)
     yield from _resource_errors(ds)
     yield from _counter_layout_errors(ds)
     if "duration" not in ds:
@@ -167,6 +172,11 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
     keep = ds.attrs.get(KEEP_ALL, 0)
     if not isinstance(keep, (int, float, np.number)) or keep not in (0, 1):
         yield f"attribute '{KEEP_ALL}' is {_shown(keep)}; 1, to trust every run, or 0 is wanted."
+
+
+def _is_timed(ds: xr.Dataset) -> bool:
+    """Whether a dataset has more dimensions than durations, or totals of runs, have."""
+    return "time" in ds.variables or bool({*ds.dims} - {"context", *REPLICATES})
 
 
 def _is(attribute: Any, text: str) -> bool:
@@ -342,9 +352,10 @@ def _label_errors(what: str, name: str, variable: xr.Variable) -> Iterator[str]:
 
 
 def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
-    names = counter_names(ds)
+    names, timed = counter_names(ds), _is_timed(ds)
+    found = names if timed else ["none is wanted"]
     yield from _role_errors(
-        "counter", names, {name: ds.variables[name] for name in ds.coords},
+        "counter", found, {name: ds.variables[name] for name in ds.coords},
         "a coordinate: make it a data variable (reset_coords does)",
         "give each counter variable the attribute role='counter' (instructions, cache misses, ...)",
     )  # fmt: skip
@@ -353,7 +364,7 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
         yield f"attribute 'progress' is {_shown(clock)}; 'time' or {', '.join(names)} is wanted."
     for name in names:
         yield from _label_errors("counter", name, ds.variables[name])
-        yield from _dims_errors(ds, name, with_time=True)
+        yield from _dims_errors(ds, name, with_time=timed)
         got = ds.variables[name].attrs.get("units")
         if not any(_is(got, units) for units in (COUNT_UNITS, ENERGY_UNITS)):
             yield (
@@ -499,8 +510,8 @@ def _start_warnings(ds: xr.Dataset) -> Iterator[str]:
         )
 
 
-def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
-    if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
+def _measurement_warnings(ds: xr.Dataset, *, timed: bool) -> Iterator[str]:
+    if timed and np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
     yield from _start_warnings(ds)
     yield from partial.cut_warnings(ds)

@@ -19,6 +19,9 @@ runs were cut                                     cut: its counts until then, an
                                                   then, are valid
 ========================  ======================  ==================================================
 
+A file may hold durations without a time axis, alone or beside totals of each run, (context, run)
+with ``role="counter"``, such as an ``energy`` [J] (:mod:`msbgen.data.durations_only`).
+
 ``run`` is a repetition; generated samples name the dimension ``sample``; maximum-likelihood
 and mean profiles have neither.  A missing run is NaN throughout; a counter that was not measured in
 a run is NaN throughout that run, in which the progress counter is always measured.  Samples lost
@@ -167,9 +170,10 @@ def replicate_dim(dataset: xr.Dataset) -> str | None:
 
 
 def counter_dims(dataset: xr.Dataset) -> list[str]:
-    """Dimensions of the counters: context, run or sample where there is one, time."""
+    """Dimensions of the counters: context, run or sample and time where there are such."""
     dim = replicate_dim(dataset)
-    return ["context", *([dim] if dim else []), "time"]
+    time = ["time"] if "time" in dataset.dims else []
+    return ["context", *([dim] if dim else []), *time]
 
 
 def labels_of(attrs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -255,6 +259,7 @@ def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     A dataset without a replicate dimension counts as one run per context.  A counter is NaN
     throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
     """
+    _check_time(dataset)
     dims = counter_dims(dataset)
     if not counter_names(dataset):
         raise ProfileError(f"{file_of(dataset)}: no counter found: give them role='counter'.")
@@ -296,7 +301,9 @@ def missing_array(
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Execution times [s], (n_contexts, n_runs), NaN where a run is missing."""
     # not of the DataArray, whose coordinates would be transposed, too
-    duration = dataset.variables["duration"].transpose(*counter_dims(dataset)[:-1]).values
+    dim = replicate_dim(dataset)
+    dims = ["context", dim] if dim else ["context"]
+    duration = dataset.variables["duration"].transpose(*dims).values
     return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
 
 
@@ -352,9 +359,18 @@ def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 
 def sampling_interval(dataset: xr.Dataset) -> float:
-    """Sampling interval [s]."""
+    """Sampling interval [s]; ProfileError without a time axis."""
+    _check_time(dataset)
     time = np.asarray(dataset.variables["time"].values, dtype=float)
     return float(dataset.attrs.get("interval", time[0]))
+
+
+def _check_time(dataset: xr.Dataset) -> None:
+    if "time" not in dataset.variables:
+        raise ProfileError(
+            f"{file_of(dataset)}: holds durations without a course in time; counters over time "
+            f"are wanted: record them by 'msbgen measure', or read recordings by 'msbgen import'."
+        )
 
 
 def file_of(dataset: xr.Dataset) -> str:
@@ -391,13 +407,15 @@ def describe_profiles(dataset: xr.Dataset) -> str:
     duration = duration_array(dataset)
     runs = np.isfinite(duration).sum(axis=1)
     ended = np.isfinite(duration) & complete_array(dataset)
+    timed = "time" in dataset.dims
+    sampled = f", sampled every {sampling_interval(dataset):g} s" if timed else ""
     lines = [
         f"task      {dataset.attrs.get('task', '(not named)')}",
         f"contexts  {dataset.sizes['context']}, "
         + (
             f"{span(runs)} {dim}{'s' if runs.max() > 1 else ''} each" if dim else "one profile each"
         ),
-        f"duration  {span(duration[ended])} s, sampled every {sampling_interval(dataset):g} s",
+        f"duration  {span(duration[ended])} s" + sampled,
     ]
     for name in resource_names(dataset):
         values = np.unique(dataset[name].values)
@@ -414,7 +432,7 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         total = np.nansum(counts, axis=2, dtype=float)[held & ended]
         energy = variable.attrs.get("units") == ENERGY_UNITS
         what = ENERGY_UNITS if energy else variable.attrs.get("event_units", "events")
-        lines.append(f"counter   {name}: {span(total)} {what} a run")
+        lines.append(f"{'counter' if timed else 'total  '}   {name}: {span(total)} {what} a run")
     return "\n".join(map(printable, lines))
 
 

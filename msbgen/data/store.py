@@ -318,10 +318,11 @@ def write_blocks(
             contexts = [tuple(context) for context in context_table(block).tolist()]
             for context in written.intersection(contexts):
                 raise ProfileError(f"{source}: {context} is listed again; write it once.")
-            own = block.isel(context=slice(0), time=slice(0))
+            growing = tuple(dim for dim in ("context", "time") if dim in block.dims)
+            own = block.isel({dim: slice(0) for dim in growing})
             if layout is None:
                 layout = own
-                _write(block, partial, _growing_encoding(block), ("context", "time"))
+                _write(block, partial, _growing_encoding(block), growing)
             elif own.identical(layout):
                 _append(block, partial, "context")
             else:

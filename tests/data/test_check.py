@@ -22,7 +22,7 @@ from msbgen.data.schema import (
 def test_many_variables_take_a_time_that_grows_with_their_number():
     many = xr.Dataset({f"v{i}": 1.0 for i in range(6000)})
     before = process_time()
-    with pytest.raises(ProfileError, match="no counter found"):
+    with pytest.raises(ProfileError, match="no resource found"):
         validate_profiles(many)
     assert process_time() - before < 5
 

@@ -24,6 +24,7 @@ from msbgen.core.draws import count_of, generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
+from msbgen.data.durations_only import check_time_axis, has_time_axis, with_interval
 from msbgen.data.partial import ended_counters, held_counters
 from msbgen.data.quality import warn_of_generated
 from msbgen.data.schema import (
@@ -144,6 +145,7 @@ def score_methods(
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
     _check_truth(train, truth)
+    train, truth = _with_intervals(train, truth)
     if not part:
         warn_of_generated(truth)
         _log_truth_warnings(train, truth)
@@ -152,7 +154,7 @@ def score_methods(
     for done, (name, method) in enumerate(chosen.items()):
         if progress:
             progress(done, len(chosen))
-        generated = method(train, context_table(truth))
+        generated = with_interval(method(train, context_table(truth)), sampling_interval(truth))
         _check_answer(generated, truth, name)
         scores.append(_score(generated, reference, warping))
     if progress:
@@ -171,6 +173,7 @@ def score_counters(
     """
     chosen = _chosen(methods)
     _check_truth(train, truth)
+    check_time_axis(truth, "scores of counters")
     true_profiles = [_running(profile) for profile in count_array(mean_profiles(truth))[:, 0]]
     names = counter_names(truth)
     scores = np.full((len(chosen), len(true_profiles), len(names)), np.nan)
@@ -208,6 +211,7 @@ def leave_contexts_out(
     """
     chosen = _chosen(methods, part=True)
     check_datasets(dataset)
+    dataset = with_interval(dataset)
     warn_of_generated(dataset)
     findings = known_faults(dataset)
     log_faults(dataset, findings)
@@ -321,6 +325,7 @@ def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
     :func:`score_methods`, with the one method ``halves``; NaN where a context has fewer than two
     whole runs.  `train` may hold the contexts of the truth.
     """
+    train, truth = _with_intervals(train, truth)
     dim, present = replicate_dim(truth), _whole_runs(truth)
     scores = np.full((1, len(present), len(METRICS)), np.nan)
     rows = np.flatnonzero(present.sum(axis=1) > 1)
@@ -433,6 +438,18 @@ def _check_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
     _check_ends(truth)
 
 
+def _with_intervals(train: xr.Dataset, truth: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    """Both datasets as the engine takes them, with one interval where they hold durations."""
+    if "time" in truth.dims:
+        return train, truth
+    truth = with_interval(truth, _longest(train, truth))
+    return with_interval(train, sampling_interval(truth)), truth
+
+
+def _longest(*datasets: xr.Dataset) -> float:
+    return max(float(np.nanmax(duration_array(dataset))) for dataset in datasets)
+
+
 def _log_truth_warnings(train: xr.Dataset, truth: xr.Dataset) -> None:
     known = {tuple(row) for row in context_table(train)}
     measured = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
@@ -514,13 +531,19 @@ class _Reference:
 
 
 def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warping]) -> Floats:
-    """Every metric at every context of the truth, (context, metric)."""
+    """Every metric at every context of the truth, (context, metric).
+
+    Those of the course in time are NaN where none is known.
+    """
     counts = count_array(generated)
     profiles = mean_profiles(generated) if replicate_dim(generated) else generated
     profile, end = count_array(profiles)[:, 0], mean_duration(profiles)
     scores = np.full((len(reference.profiles), len(METRICS)), np.nan)
     column = {name: i for i, name in enumerate(METRICS)}
     for c in np.flatnonzero(np.isfinite(end)):
+        scores[c, column["duration_error"]] = relative_error(end[c], reference.duration[c])
+        if not has_time_axis(generated):
+            continue
         pair = _running(profile[c]), reference.profiles[c]
         for form in warping:
             name = {"exact": "ndtw", "fastdtw": "fastdtw"}[form]
@@ -528,7 +551,6 @@ def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warpi
             scores[c, column[f"{name}_scaled"]] = normalised_dtw(
                 *pair, scale=reference.scale, method=form
             )
-        scores[c, column["duration_error"]] = relative_error(end[c], reference.duration[c])
         clouds = [_cloud(counts[c], row, reference.scale) for row in reference.rows[c]]
         pairs = list(zip(clouds, reference.clouds[c]))
         if not all(len(cloud) for cloud in reference.clouds[c]):

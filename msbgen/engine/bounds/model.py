@@ -42,6 +42,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.data import schema
 from msbgen.data.build import array_variable
+from msbgen.data.durations_only import with_interval
 from msbgen.engine.bounds.calibration import Calibration
 from msbgen.engine.bounds.choices import RefittedLevels
 from msbgen.engine.bounds.heldout import HeldOut, leave_out
@@ -349,6 +350,7 @@ def calibrate_model(
         Progress is wall time; a single context; generated profiles that are no samples.
     """
     check_has_runs(dataset)
+    dataset = with_interval(dataset)
     counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:

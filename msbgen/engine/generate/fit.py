@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
+from msbgen.data.durations_only import with_interval
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
 from msbgen.data.quality import doubt_clock, doubt_counts, warn_of_generated
 from msbgen.data.schema import (
@@ -111,6 +112,7 @@ def fit_profiles(
             f"msbgen.PRESETS['paper'], is wanted."
         )
     validate_profiles(dataset, part=True)
+    dataset = with_interval(dataset)
     if keep_all:
         dataset = trusting(dataset)
     if not part:

@@ -27,6 +27,7 @@ from msbgen.core.parts import Kinds
 from msbgen.core.words import number_of
 from msbgen.data.build import join_profiles, make_profiles
 from msbgen.data.check import validate_profiles
+from msbgen.data.durations_only import WHOLE_RUN, without_interval
 from msbgen.data.models import part_of, save_part
 from msbgen.data.schema import (
     file_of,
@@ -102,7 +103,7 @@ class ProfileModel:
             f"<{type(self).__name__} of {self.attrs.get('task', 'a task')}: "
             f"{number_of(len(self.distribution.contexts), 'context')} of "
             f"{', '.join(self.resources)}; "
-            f"{', '.join(self.counters)}>"
+            f"{', '.join(name for name in self.counters if name != WHOLE_RUN) or 'durations'}>"
         )
 
     @checks_arguments
@@ -278,7 +279,7 @@ class ProfileModel:
             progress=step,
         )  # fmt: skip
         counts, interval = self._resampled(counts, duration, times)
-        return make_profiles(
+        made = make_profiles(
             counts,
             duration,
             some,
@@ -290,6 +291,7 @@ class ProfileModel:
             extrapolated=self.extrapolated(some),
             cliff=self.near_cliff(some),
         )
+        return without_interval(made)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to one netCDF file (numbers and JSON; nothing is pickled).
