@@ -44,6 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.errors import ProfileError
     from msbgen.data import check, partial, quality, schema, store
+    from msbgen.data.durations_only import with_interval
     from msbgen.engine.generate import faults
     from msbgen.sources.measure import progress_counters
     from msbgen.systems.kernels import dataset as kernels
@@ -69,11 +70,13 @@ def run(options: argparse.Namespace) -> None:
     warnings, notes = list(findings.warnings), []
     if not findings.errors:
         show(schema.describe_profiles(dataset))
+        timed = "time" in dataset.dims
+        dataset = with_interval(dataset)
         with Progress("looking for faults") as step:
             found = faults.known_faults(dataset, step)
         sound = faults.without_absurd_counts(dataset, found)  # reported below
         show_lines(partial.describe_partial(dataset))
-        show_lines(progress_counters.describe_progress_counters(sound))
+        show_lines(progress_counters.describe_progress_counters(sound) if timed else ())
         show_lines(quality.describe_late(dataset, options.deadline) if options.deadline else ())
         warnings += quality.doubt_measurements(sound, source=options.file.name)
         named = faults.describe_faults(dataset, found)

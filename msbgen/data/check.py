@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data import partial
-from msbgen.data.durations_only import with_interval
+from msbgen.data.durations_only import has_time_axis, with_interval
 from msbgen.data.gaps import interval_counts
 from msbgen.data.schema import (
     COUNT_UNITS,
@@ -106,7 +106,7 @@ def inspect_profiles(
     errors = [f"{source}: {text}" for text in wrong]
     if errors:
         return CheckReport(errors)
-    timed = "time" in dataset.dims
+    timed = has_time_axis(dataset)
     dataset = with_interval(dataset)
     problems, doubts = list(_value_errors(dataset)), []
     if whole:

@@ -13,6 +13,7 @@ import xarray as xr
 
 from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import (
+    COMPLETE,
     counter_names,
     duration_array,
     file_of,
@@ -38,6 +39,16 @@ def check_time_axis(dataset: xr.Dataset, what: str) -> None:
             f"want{'' if what.endswith('s') else 's'}; record counters over time ('msbgen measure' "
             f"or 'msbgen import')."
         )
+
+
+def durations_of(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset without its counts over time."""
+    if "time" not in dataset.dims:
+        return dataset
+    plain = dataset.drop_vars([*counter_names(dataset), "time"])
+    plain.attrs = {name: v for name, v in dataset.attrs.items() if name not in _OWN_ATTRS}
+    plain.encoding = dict(dataset.encoding)
+    return plain
 
 
 def with_interval(dataset: xr.Dataset, interval: float | None = None) -> xr.Dataset:
@@ -101,13 +112,10 @@ def without_interval(dataset: xr.Dataset) -> xr.Dataset:
 
 def _without_cut_runs(dataset: xr.Dataset) -> xr.Dataset:
     """The dataset with runs that were cut as missing ones, and without contexts of such alone."""
-    if "complete" not in dataset:
+    if COMPLETE not in dataset:
         return dataset
-    whole = dataset["complete"] != 0
+    whole = dataset[COMPLETE] != 0
     names = [*counter_names(dataset), "duration"]
-    kept = dataset.drop_vars("complete").assign({n: dataset[n].where(whole) for n in names})
-    dim = replicate_dim(dataset)
-    some = np.isfinite(kept["duration"]).any(dim) if dim else np.isfinite(kept["duration"])
-    if not some.any():
-        return dataset.drop_vars("complete")
-    return kept.isel(context=np.flatnonzero(some.values))
+    kept = dataset.drop_vars(COMPLETE).assign({n: dataset[n].where(whole) for n in names})
+    some = np.isfinite(duration_array(kept)).any(axis=1)
+    return kept.isel(context=np.flatnonzero(some)) if some.any() else dataset.drop_vars(COMPLETE)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.answers.compare.alignment import Alignment
 from msbgen.answers.compare.band import ratios_everywhere
 from msbgen.answers.compare.changes import find_changes
-from msbgen.answers.compare.matching import match_profiles
+from msbgen.answers.compare.matching import comparable, match_profiles
 from msbgen.answers.compare.models import compare_models
 from msbgen.answers.compare.pairs import Pair, pair_profiles
 from msbgen.answers.compare.rates import align_pair
@@ -22,6 +22,7 @@ from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.data.durations_only import WHOLE_RUN, has_time_axis
 from msbgen.data.schema import checked_contexts, file_of, level_labels, resource_names
 from msbgen.engine.generate.progress import uniform_knots
 
@@ -46,7 +47,8 @@ def compare_profiles(
     Parameters
     ----------
     old, new : xarray.Dataset
-        Measured profiles of both versions; the contexts that both have are compared.  Without one,
+        Measured profiles of both versions, whose common contexts are compared: durations alone
+        where one of them has no time axis.  Without a common context,
         models of both are fitted, and compared in the contexts of either.
     weights : array_like, (n,)
         Weights of the contexts of `old` in the ratio over all contexts; default: equal, but less
@@ -74,6 +76,8 @@ def compare_profiles(
     ArgumentError
         Weights or contexts of another shape.
     """
+    old, new = comparable(old, new)
+    timed = has_time_axis(old)
     shared = match_profiles(old, new)
     draws = generator(rng)
     names = resource_names(old)
@@ -121,7 +125,7 @@ def compare_profiles(
     )
     time = differences.mean(share, settings.confidence)
     totals = _totals(pair, share, settings.confidence)
-    aligned = align_pair(pair, totals)
+    aligned = align_pair(pair, totals) if timed else None
     targets = pair.contexts if contexts is None else contexts
     value, low, high = ratios_everywhere(
         differences, pair.words.encode(targets), settings.confidence, draws
@@ -138,15 +142,15 @@ def compare_profiles(
         value=value,
         low=low,
         high=high,
-        changes=find_changes(pair, aligned, settings, draws),
-        same_program=aligned.is_same_program,
+        changes=() if aligned is None else find_changes(pair, aligned, settings, draws),
+        same_program=None if aligned is None else aligned.is_same_program,
         stretched_runs=stretched,
         stretched_p=_stretched_p(stretched, (n_old, n_new)),
         runs=(n_old, n_new),
         noise="neighbours" if differences.from_neighbours else "runs",
         left_out=pair.left_out,
         notes=pair.notes,
-        course=_course(pair, aligned, settings.bins),
+        course=None if aligned is None else _course(pair, aligned, settings.bins),
         **described,
     )
 
@@ -181,6 +185,8 @@ def _totals(pair: Pair, weights: Floats | None, confidence: float) -> dict[str, 
     """Ratios of the totals of each counter, over the contexts in which both versions have them."""
     totals = {}
     for k, name in enumerate(pair.counters):
+        if name == WHOLE_RUN:
+            continue
         ratio = ratio_of_amounts(
             pair.columns,
             pair.old.total[..., k],

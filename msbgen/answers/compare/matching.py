@@ -10,11 +10,18 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.check import validate_profiles
+from msbgen.data.durations_only import (
+    durations_of,
+    has_time_axis,
+    with_interval,
+    without_interval,
+)
 from msbgen.data.schema import (
     check_datasets,
     clock_name,
     context_table,
     counter_names,
+    duration_array,
     file_of,
     labels_of,
     resource_names,
@@ -40,6 +47,22 @@ class Shared:
     counters: tuple[str, ...]
     old_rows: Indices
     new_rows: Indices
+
+
+def comparable(old: xr.Dataset, new: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    """Both datasets with counts over time, or with durations in one interval where one has none.
+
+    ProfileError: a dataset is not valid.
+    """
+    check_datasets(old, new)
+    if has_time_axis(old) and has_time_axis(new):
+        return old, new
+    plain = [durations_of(without_interval(dataset)) for dataset in (old, new)]
+    for dataset in plain:
+        validate_profiles(dataset, source=file_of(dataset), part=True)
+    longest = max(float(np.nanmax(duration_array(dataset))) for dataset in plain)
+    first, second = (with_interval(dataset, longest) for dataset in plain)
+    return first, second
 
 
 def match_profiles(old: xr.Dataset, new: xr.Dataset) -> Shared:

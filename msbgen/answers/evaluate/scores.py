@@ -24,7 +24,11 @@ from msbgen.core.draws import count_of, generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
-from msbgen.data.durations_only import check_time_axis, has_time_axis, with_interval
+from msbgen.data.durations_only import (
+    has_time_axis,
+    with_interval,
+    without_interval,
+)
 from msbgen.data.partial import ended_counters, held_counters
 from msbgen.data.quality import warn_of_generated
 from msbgen.data.schema import (
@@ -144,8 +148,7 @@ def score_methods(
     chosen = _chosen(methods)
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
-    _check_truth(train, truth)
-    train, truth = _with_intervals(train, truth)
+    train, truth = _checked_truth(train, truth)
     if not part:
         warn_of_generated(truth)
         _log_truth_warnings(train, truth)
@@ -172,13 +175,12 @@ def score_counters(
     count is that of the context's mean run.
     """
     chosen = _chosen(methods)
-    _check_truth(train, truth)
-    check_time_axis(truth, "scores of counters")
+    train, truth = _checked_truth(train, truth)
     true_profiles = [_running(profile) for profile in count_array(mean_profiles(truth))[:, 0]]
     names = counter_names(truth)
     scores = np.full((len(chosen), len(true_profiles), len(names)), np.nan)
     for m, (name, method) in enumerate(chosen.items()):
-        generated = method(train, context_table(truth))
+        generated = with_interval(method(train, context_table(truth)), sampling_interval(truth))
         _check_answer(generated, truth, name)
         profiles = mean_profiles(generated) if replicate_dim(generated) else generated
         counts = count_array(profiles)[:, 0]
@@ -430,24 +432,26 @@ def _chosen(
     return {name: every[name] for name in methods}
 
 
-def _check_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
-    """Raise an error for invalid files, or a truth that methods cannot be compared with."""
+def _checked_truth(train: xr.Dataset, truth: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    """Both datasets as the engine takes them.
+
+    Raises an error for invalid files, or a truth that methods cannot be compared with.
+    """
     validate_profiles(train, source="measured", part=True)
     validate_profiles(truth, source="truth", part=True)
+    train, truth = _with_intervals(train, truth)
     _check_same_labels(train, truth, "the measured file")
     _check_ends(truth)
+    return train, truth
 
 
 def _with_intervals(train: xr.Dataset, truth: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
     """Both datasets as the engine takes them, with one interval where they hold durations."""
-    if "time" in truth.dims:
+    if has_time_axis(truth):
         return train, truth
-    truth = with_interval(truth, _longest(train, truth))
-    return with_interval(train, sampling_interval(truth)), truth
-
-
-def _longest(*datasets: xr.Dataset) -> float:
-    return max(float(np.nanmax(duration_array(dataset))) for dataset in datasets)
+    train, truth = without_interval(train), without_interval(truth)
+    longest = max(float(np.nanmax(duration_array(dataset))) for dataset in (train, truth))
+    return with_interval(train, longest), with_interval(truth, longest)
 
 
 def _log_truth_warnings(train: xr.Dataset, truth: xr.Dataset) -> None:

@@ -86,8 +86,9 @@ def read_runs(path: Path, *, keep_all: bool) -> xr.Dataset:
     Errors as :func:`msbgen.data.store.read_profiles`.
     """
     from msbgen.data import schema, store
+    from msbgen.data.durations_only import with_interval
 
-    dataset = store.read_profiles(path)
+    dataset = with_interval(store.read_profiles(path))
     return schema.trusting(dataset) if keep_all else dataset
 
 
@@ -101,6 +102,7 @@ def read_measured(
     :func:`msbgen.data.store.read_profiles` and those of `model_of`.
     """
     from msbgen.data import check, schema, store
+    from msbgen.data.durations_only import with_interval
     from msbgen.engine.generate.model import is_model
 
     dataset = store.load_netcdf(path)
@@ -109,7 +111,7 @@ def read_measured(
             raise UsageError(f"{path} is a fitted model; --keep-all needs the measured profiles.")
         model = model_of(dataset)
         return model.known, model
-    measured = check.validate_profiles(dataset, source=path.name)
+    measured = with_interval(check.validate_profiles(dataset, source=path.name))
     return (schema.trusting(measured) if keep_all else measured), None
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
-from msbgen.data.durations_only import with_interval
+from msbgen.data.durations_only import has_time_axis, with_interval
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
 from msbgen.data.quality import doubt_clock, doubt_counts, warn_of_generated
 from msbgen.data.schema import (
@@ -196,6 +196,11 @@ def _fit_elapsed(
 
 def paper_problem(dataset: xr.Dataset) -> str:
     """Why the paper's preset cannot be fitted to a dataset, as a sentence; empty where it can."""
+    if not has_time_axis(dataset):
+        return (
+            "the durations have no course in time, which the paper's preset models; take the "
+            "default preset."
+        )
     if is_partial(dataset):
         return (
             "some runs lack counters or were cut; the paper's preset wants whole ones: take the "

@@ -16,7 +16,8 @@ from msbgen.answers.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.schema import context_table, replicate_dim, resource_attrs
+from msbgen.data.durations_only import with_interval
+from msbgen.data.schema import context_table, replicate_dim, resource_attrs, sampling_interval
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.bridge.solve import NotConvergedError
 from msbgen.engine.faults.findings import NOTHING, Findings
@@ -103,6 +104,7 @@ def score_held_out(
         profiles = (
             files[method](measured, context) if files else model.generate(context, kind="mean")
         )
+        profiles = with_interval(profiles, sampling_interval(truth))
         samples: xr.Dataset | Unavailable
         if replicate_dim(profiles):
             samples, profiles = profiles, mean_profiles(profiles)
@@ -194,9 +196,8 @@ def score_left_out(
 
     def shown(place: str, row: int) -> ShownContext:
         model, context = models[fold[row]], table[row : row + 1]
-        return ShownContext(
-            place, row, model.generate(context, kind="mean"), _samples(model, context, seed)
-        )
+        mean = with_interval(model.generate(context, kind="mean"), model.distribution.interval)
+        return ShownContext(place, row, mean, _samples(model, context, seed))
 
     return HeldOutScores(
         how=f"the {n} measured contexts, {size} left out at a time", truth=truth, method=MEAN,
@@ -256,7 +257,8 @@ def _has_paths(model: ProfileModel) -> bool:
 
 def _samples(model: ProfileModel, context: Floats, seed: int) -> xr.Dataset | Unavailable:
     try:
-        return model.generate(context, kind="sample", n_samples=_SAMPLES, rng=seed)
+        samples = model.generate(context, kind="sample", n_samples=_SAMPLES, rng=seed)
+        return with_interval(samples, model.distribution.interval)
     except NotConvergedError as error:
         return Unavailable(f"No random profiles: {error.reached}.")
 

@@ -23,6 +23,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data import quality, schema
 from msbgen.data.check import inspect_profiles
+from msbgen.data.durations_only import with_interval
 from msbgen.data.groups import clock_among, group_counters
 from msbgen.data.partial import doubt_total, most_at_once
 from msbgen.data.shipped import shipped_file
@@ -144,7 +145,8 @@ def collect_report_data(
     rates = (miscoverage, *(rate for rate in _RATES if rate > miscoverage))
     model = model or fit_profiles(measured)
     if not has_runs:
-        measured = model.generate(model.contexts, kind="mean")
+        means = model.generate(model.contexts, kind="mean")
+        measured = with_interval(means, model.distribution.interval)
     wanted = None if contexts is None else model.checked(contexts)
     step()
     supported = supported_rate(rates, len(model.distribution.contexts))
@@ -240,7 +242,8 @@ def _everywhere(
                 f"msbgen generate --contexts writes the others."
             )
         table = combinations_of(kept)
-    profiles = model.generate(table, kind="mean")
+    interval = model.distribution.interval
+    profiles = with_interval(model.generate(table, kind="mean"), interval)
     spread = _spread(model, table, profiles.sizes["time"], seed)
     return AllContexts(profiles, calibrated(table), spread, tuple(notes))
 
@@ -251,7 +254,9 @@ def _spread(
     """Range of a few random runs of each context, at the times of the mean profiles."""
     try:
         blocks = model.stream(table, kind="sample", n_samples=_RUNS, rng=seed)
-        ends = np.concatenate([_ends(block, times) for block in blocks], axis=1)
+        step = model.distribution.interval
+        parts = [_ends(with_interval(block, step), times) for block in blocks]
+        ends = np.concatenate(parts, axis=1)
     except NotConvergedError as error:
         return Unavailable(f"No random runs: {error.reached}.")
     return SampleSpread(_RUNS, *ends)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.contexts import LevelGrid
 from msbgen.data import schema
+from msbgen.data.durations_only import has_time_axis
 from msbgen.output.report.data import SampleSpread, Unavailable
 from msbgen.output.report.formatting import unit_of
 
@@ -179,7 +180,7 @@ def embedded(
         "beyond": "".join(map(str, numbers["beyond"])),
         "measured": "".join(map(str, measured)),
         "miscoverage": numbers["bounds"].get("miscoverage"),
-        "counters": schema.counter_names(profiles),
+        "counters": schema.counter_names(profiles) if has_time_axis(profiles) else [],
         "points": points,
         "peak": [[float(f"{x:.4g}") for x in row] for row in peak],
         "profiles": mean,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msbgen.core.conformal import share_interval
 from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.data import schema
+from msbgen.data.durations_only import WHOLE_RUN, has_time_axis
 from msbgen.data.partial import describe_partial, held_counters, partial_attrs
 from msbgen.output.report.data import Bounds, HeldOutScores, ReportData, Unavailable
 from msbgen.output.report.maps import shades_of
@@ -87,6 +88,8 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
     spread = ((most - least) / mean)[again]
     totals = {}
     for k, name in enumerate(names):
+        if name == WHOLE_RUN:
+            continue
         total = np.nansum(schema.count_array(measured[[name, "duration"]])[..., 0], axis=2)
         totals[name] = total[held[..., k] & np.isfinite(ended)]
     return {
@@ -96,6 +99,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "runs_most": int(present.sum(axis=1).max()),
         "runs_ended": int(np.isfinite(ended).sum()),
         "partial": _partial(measured) if names else [],
+        "timed": has_time_axis(measured),
         "interval": schema.sampling_interval(measured),
         "seconds": float(duration[present].sum()),
         "shortest": float(np.nanmin(ended)),
@@ -240,6 +244,7 @@ def _counters(held: HeldOutScores) -> list[dict[str, Any]]:
             **_tail(errors[k]),
         }
         for k, name in enumerate(held.counters["counter"].values)
+        if name != WHOLE_RUN
     ]
 
 
