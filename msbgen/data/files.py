@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import glob
+import gzip
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import signal
 import stat
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +61,28 @@ def check_input(path: str | os.PathLike[str]) -> Path:
         raise ProfileError(f"{path}: cannot be read ({_reason(error)}).") from None
     kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
     raise ProfileError(f"{path}: is {kind}; a regular file is wanted.")
+
+
+def read_text(path: Path, most: int = 2**30) -> str:
+    """The UTF-8 text of a file, decompressed where the name ends in ``.gz``.
+
+    ProfileError: it is no such text, cannot be decompressed, or has more than `most` bytes, which a
+    small compressed file may have.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            data = stream.read(most + 1)
+        if len(data) <= most:
+            return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProfileError(f"{path.name}: is no UTF-8 text; one is wanted.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ProfileError(
+            f"{path.name}: cannot be decompressed ({error}); copy it again."
+        ) from None
+    raise ProfileError(
+        f"{path.name}: has more than {most / 2**30:g} GiB of text; less is wanted: split it."
+    )
 
 
 def followed(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import gzip
 import os
 import resource
 import signal
@@ -15,7 +16,7 @@ from xarray.backends import NetCDF4DataStore
 
 from forks import beside
 from msbgen.core.errors import ProfileError
-from msbgen.data.files import check_input, check_output, replace_file, write_json
+from msbgen.data.files import check_input, check_output, read_text, replace_file, write_json
 from msbgen.data.store import read_profiles, write_blocks, write_profiles
 from msbgen.data.tables import read_contexts, write_table
 from needing import needs_root
@@ -267,3 +268,14 @@ def test_links_of_other_users_are_not_followed(tmp_path):
                 write_json({}, path, overwrite=True)
                 assert path.is_symlink()
                 assert victim.read_text() != "precious"
+
+
+def test_a_small_file_of_much_text_is_refused_before_it_fills_the_memory(tmp_path):
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(b"0" * 10**6))
+    assert path.stat().st_size < 10**4
+    assert read_text(path) == "0" * 10**6
+    with pytest.raises(
+        ProfileError, match=r"log\.gz: has more than .* GiB of text; less is wanted"
+    ):
+        read_text(path, most=10**5)

@@ -42,6 +42,8 @@ _FIT = {
 _BLOCK = {"rows": int, "part_bytes": int}
 # All numbers in a manifest are smaller.
 _LARGEST = 1e18
+# Digits of the number of a context, and blocks of a task, are no more.
+_MOST_DIGITS, _MOST_BLOCKS = 18, 10**7
 
 
 def _is_record(record: Any) -> bool:
@@ -65,7 +67,8 @@ def _has_facts(unit: str, facts: dict[str, Any]) -> bool:
     if unit == "fit":
         return _has(_FIT, facts) and _is_fit(facts)
     if name == "generate":
-        return len(parts) == 2 and parts[1].isdecimal() and _has(_BLOCK, facts)
+        is_number = len(parts) == 2 and parts[1].isdecimal() and len(parts[1]) <= _MOST_DIGITS
+        return is_number and _has(_BLOCK, facts)
     figures = facts.get("figures", {})
     return isinstance(figures, dict) and all(_has_type(float, x) for x in figures.values())
 
@@ -75,7 +78,9 @@ def _is_fit(facts: dict[str, Any]) -> bool:
     if not all(isinstance(one, list) and all(type(x) is str for x in one) for one in lists):
         return False
     sizes = [facts[key].get(kind) for key in ("blocks", "within") for kind in lists[0]]
-    return all(_has_type(int, size) and size > 0 for size in (*sizes, facts["contexts"]))
+    if not all(_has_type(int, size) and size > 0 for size in (*sizes, facts["contexts"])):
+        return False
+    return all(facts["contexts"] <= _MOST_BLOCKS * size for size in sizes)
 
 
 def _has(types: Mapping[str, type], values: Mapping[str, Any]) -> bool:

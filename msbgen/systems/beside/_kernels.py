@@ -18,6 +18,10 @@ _YOUNGER = 4
 _BISECTIONS, _SETTLING = 24, 8
 # Rounds until the grants of a regulator add up to its misses, to 1e-8.
 _GRANTING = 6
+# Runs of a program alone that differ by less than this share last equally long.  Of more than so
+# many before another program starts, the rest is not played: the windows that the other one meets
+# differ by what is thinned out.
+_EQUAL_RUNS, _MANY_RUNS = 1e-9, 100
 # Windows nearer to each other than this part of their lines, and these ways, are thinned out.
 _NEAR, _NEAR_WAYS = 0.05, 0.03
 
@@ -249,6 +253,8 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
     ended = np.zeros(n, np.bool_)
     n_readings = 0
     running = n
+    # begin of the present run of a program that runs alone, and what its last one took
+    began, took = 0.0, 0.0
     for i in range(n):
         lasts[i] = seconds[i, 0, n_ways - 1, 0]
     while running > 0:
@@ -364,6 +370,10 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
                             ended[i] = True
                             ends[i] = now
                             running -= 1
+                        if loop and np.isinf(interval) and live.sum() == 1:
+                            lasted = now - began
+                            now = _later_run(now, lasted, took, starts)
+                            began, took = now, lasted
         if now >= reading - 1e-12 or running == 0:
             if n_readings == readings.shape[1]:
                 return -1
@@ -375,6 +385,24 @@ def play_programs(programs, places, resources, law, interval, readings, segment_
                 readings[i, n_readings, 4] = held[i]
             n_readings += 1
     return n_readings
+
+
+@_kernel
+def _later_run(now, lasted, before, starts):
+    """End of the last run of a program that runs alone before another one starts [s].
+
+    Where a run lasted as long as the one before, so do all others until then; a few are played.
+    """
+    if before == 0.0 or abs(lasted - before) > _EQUAL_RUNS * lasted:
+        return now
+    until = np.inf
+    for start in starts:
+        if start > now:
+            until = min(until, start)
+    if until == np.inf:
+        return now
+    more = np.floor((until - now) / lasted) - 1.0
+    return now + more * lasted if more > _MANY_RUNS else now
 
 
 @_kernel

@@ -7,10 +7,8 @@ are resources.  A parameter with words, or with 0 among its values, is a part of
 
 from __future__ import annotations
 
-import gzip
 import math
 import os
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from msbgen.core.errors import ProfileError, is_number, printable, quoted
-from msbgen.data.files import check_input
+from msbgen.data.files import check_input, read_text
 from msbgen.data.json_files import json_object
 from msbgen.systems.kernels.dataset import RESERVED
 from msbgen.systems.kernels.dataset import make as make_kernels
@@ -56,15 +54,7 @@ def read_tuning(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     file = check_input(path)
     name = file.name
-    try:
-        data = file.read_bytes()
-        text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8")
-    except UnicodeDecodeError:
-        raise ProfileError(f"{name}: is not UTF-8; {_WANTED} is wanted.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise ProfileError(
-            f"{name}: cannot be decompressed ({error}); {_WANTED} is wanted."
-        ) from None
+    text = read_text(file)
     content = json_object(_closed(text), name, _WANTED)
     if isinstance(content.get("cache"), dict):
         found = list(_of_cache(content, name))

@@ -1,6 +1,7 @@
 """Manifests: what a line holds, and what is none."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -45,6 +46,33 @@ def test_a_line_that_lacks_what_is_relied_upon_is_none(tmp_path, task, key):
         stream.write(json.dumps({k: v for k, v in GOOD.items() if k != key}) + "\n")
     with pytest.raises(ProfileError, match="line 2 is no record of a batch; restore a copy"):
         open_manifest(out, [task], OPTIONS, resume=True)
+
+
+FIT = {
+    "input": "", "stat": [], "wanted": {"kinds": ["mean"], "steps": []}, "contexts": 10,
+    "blocks": {"mean": 5}, "within": {"mean": 10}, "model_bytes": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "facts"),
+    [
+        ("fit", FIT | {"contexts": 10**17}),
+        ("fit", FIT | {"contexts": 10**9, "within": {"mean": 1}}),
+        (f"generate/mean/{'9' * 5000}", {"rows": 1, "part_bytes": 1}),
+    ],
+    ids=["contexts", "within", "start"],
+)
+def test_more_blocks_than_a_batch_has_are_none(tmp_path, task, unit, facts):
+    out = tmp_path / "out"
+    open_manifest(out, [task], OPTIONS, resume=False).close()
+    head = (out / "manifest.jsonl").read_text()
+    good = GOOD | {"facts": FIT, "settings": task.digest}
+    for line, message in ((good, None), (good | {"unit": unit, "facts": facts}, "line 2 is no")):
+        (out / "manifest.jsonl").write_text(f"{head}{json.dumps(line)}\n")
+        expected = pytest.raises(ProfileError, match=message) if message else nullcontext()
+        with expected:
+            open_manifest(out, [task], OPTIONS, resume=True).close()
 
 
 def test_one_process_at_a_time_and_a_folder_that_can_be_made(tmp_path, task):

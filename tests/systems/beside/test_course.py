@@ -1,6 +1,7 @@
 """Programs that share, played from tables of each alone."""
 
 from dataclasses import replace
+from time import process_time
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from msbgen.systems.beside.course import (
     course_profiles,
     duration_bounds,
     play,
+    play_durations,
 )
 from msbgen.systems.beside.harm import find_harm
 from msbgen.systems.beside.table import (
@@ -119,6 +121,22 @@ def test_a_loop_disturbs_until_the_slowest_ends(tables):
     )
     assert loop.durations[0] > 1.05 * idle.durations[0]
     np.testing.assert_allclose(idle.counts[1, :, 0].sum(), loop.counts[1, :, 0].sum())
+
+
+def test_equal_runs_before_a_late_start_are_not_played_one_by_one(tables):
+    def late(start):
+        starts = [0.0, start]
+        return shared_by_all(2, ways=6, bandwidth=100.0, starts=starts, afterwards="loop")
+
+    # every run is played where intervals end in between
+    every = play(tables, late(20.0), interval=1e6).durations
+    few = play(tables, late(1.0), interval=1e6).durations
+    np.testing.assert_array_equal(play_durations(tables, late(1.0)), few)
+    np.testing.assert_allclose(play_durations(tables, late(20.0)), every, rtol=1e-4)
+    begin = process_time()
+    found = play_durations(tables, late(4000.0))
+    assert process_time() - begin < 5
+    np.testing.assert_allclose(found, every, rtol=0.2)
 
 
 def test_a_third_program_hurts_and_a_regulator_keeps_its_bandwidth(tables):

@@ -8,10 +8,8 @@ Source: Chapin et al., *Benchmarks and standards for the evaluation of parallel 
 JSSPP 1999, as the Parallel Workloads Archive keeps it (version 2.2).
 """
 
-import gzip
 import math
 import os
-import zlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
-from msbgen.data.files import check_input, replace_file
+from msbgen.data.files import check_input, read_text, replace_file
 from msbgen.data.variables import Schema, Variable
 from msbgen.systems.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Indices, Jobs, make_jobs
 from msbgen.systems.machines.queue.simulate import Schedule
@@ -81,11 +79,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
         No such file, no text, no jobs, or a line that is not 18 numbers, by its number.
     """
     path = check_input(path)
-    try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path.name}: cannot be read as a workload ({error}).") from None
+    text = read_text(path)
     lines = [line.strip() for line in text.splitlines()]
     comments = [line[1:].strip() for line in lines if line.startswith(";")]
     numbered = [(i, s) for i, s in enumerate(lines, start=1) if s and not s.startswith(";")]
