@@ -526,13 +526,17 @@ def _measurement_warnings(ds: xr.Dataset, *, timed: bool) -> Iterator[str]:
             )
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
-        levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
+        levels = np.unique(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
+        after = np.searchsorted(levels, values)
+        near = levels[np.clip([after - 1, after], 0, levels.size - 1)]
         violations.of(0)(
             f"resource '{name}' is none of the platform's 'levels' PLACE: correct the value or "
             f"add the level.",
-            ~same_level(values[:, None], levels).any(axis=1),
+            ~same_level(values, levels[np.clip([after - 1, after], 0, levels.size - 1)]).any(
+                axis=0
+            ),
         )
-        if np.ptp(values) == 0 and (several := np.unique(levels).size) > 1:
+        if np.ptp(values) == 0 and (several := levels.size) > 1:
             units = ds[name].attrs["units"]
             level = level_text(values[0], labels_of(ds[name].attrs))
             level += f" {units}" if units != "1" else ""

@@ -9,8 +9,10 @@ import pytest
 import xarray as xr
 
 from broken import BROKEN, ODD, UNSTORABLE, attr, in_time
+from conftest import synthetic_task
 from msbgen import kernels
 from msbgen.core.errors import ProfileError
+from msbgen.data import check, schema
 from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles, validate_profiles
 from msbgen.data.schema import (
@@ -195,3 +197,21 @@ def test_another_file_of_ours_has_one_thing_wrong():
     with pytest.raises(ProfileError) as refused:
         validate_profiles(runs.assign_attrs(schema="msbgen-model/5"))
     assert "it is a saved model: give the profiles" in refused.value.problems[1]
+
+
+def test_levels_of_many_contexts_are_compared_with_the_nearest(monkeypatch):
+    n = 3000
+    dataset = synthetic_task(np.column_stack([np.linspace(2, 8, n), np.linspace(1, 2, n)]), 1)
+    compared = []
+
+    def counted(values, others):
+        compared.append(np.broadcast(values, others).size)
+        return schema.same_level(values, others)
+
+    monkeypatch.setattr(check, "same_level", counted)
+    assert not inspect_profiles(dataset).errors
+    assert 0 < sum(compared) <= 10 * n
+    levels = np.unique(dataset["frequency"])
+    dataset["frequency"].attrs["levels"] = np.delete(levels, n // 2).tolist()
+    (warning,) = (w for w in inspect_profiles(dataset).warnings if "'frequency' is none" in w)
+    assert f"context {n // 2}" in warning

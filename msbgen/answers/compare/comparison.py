@@ -29,6 +29,8 @@ from msbgen.engine.generate.progress import uniform_knots
 Floats = NDArray[np.float64]
 
 _DEFAULT = CompareSettings()
+# Pairs, their ratio, totals, alignment, ratios of contexts, changes.
+_STAGES = 6
 
 
 @checks_arguments
@@ -60,8 +62,8 @@ def compare_profiles(
     rng : numpy.random.Generator or int
         Permutations and draws, or their seed; equal seeds give equal results.
     progress : callable, optional
-        Called with (done, total): models that are fitted, or parts of many contexts in which
-        faults are detected, of one version after the other.
+        Called with (done, total): models that are fitted; or parts of many contexts in which
+        faults are detected, of one version after the other, and then the stages of the comparison.
 
     Returns
     -------
@@ -119,17 +121,30 @@ def compare_profiles(
             **described,
         )
     pair = pair_profiles(old, new, shared, progress)
+    stages = iter(range(1, _STAGES + 1))
+
+    def step() -> None:
+        if progress:
+            progress(next(stages), _STAGES)
+
+    step()
     share = None if weights is None else _normalised(weights, old, pair.rows)
     differences = Differences.of(
         pair.columns, pair.old.duration, pair.new.duration, are_paired=pair.are_paired
     )
     time = differences.mean(share, settings.confidence)
+    step()
     totals = _totals(pair, share, settings.confidence)
+    step()
     aligned = align_pair(pair, totals) if timed else None
+    step()
     targets = pair.contexts if contexts is None else contexts
     value, low, high = ratios_everywhere(
         differences, pair.words.encode(targets), settings.confidence, draws
     )
+    step()
+    changes = () if aligned is None else find_changes(pair, aligned, settings, draws)
+    step()
     n_old, n_new = (int(np.isfinite(v.duration).sum()) for v in (pair.old, pair.new))
     stretched = pair.old.stretched, pair.new.stretched
     return Comparison(
@@ -142,7 +157,7 @@ def compare_profiles(
         value=value,
         low=low,
         high=high,
-        changes=() if aligned is None else find_changes(pair, aligned, settings, draws),
+        changes=changes,
         same_program=None if aligned is None else aligned.is_same_program,
         stretched_runs=stretched,
         stretched_p=_stretched_p(stretched, (n_old, n_new)),

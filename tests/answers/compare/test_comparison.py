@@ -192,6 +192,15 @@ def test_versions_without_a_shared_context_are_compared_through_models():
         compare_profiles(corners, middle)
 
 
+@pytest.mark.usefixtures("coarse")
+def test_stages_of_a_comparison_are_reported():
+    old = synthetic_task(GRID, 2)
+    done = []
+    compare_profiles(old, slower(old, 1.2), progress=lambda *step: done.append(step))
+    assert done == [(k, len(done)) for k in range(1, len(done) + 1)]
+    assert len(done) > 1
+
+
 def renamed(dataset):
     return dataset.rename(cache_ways="ways")
 
