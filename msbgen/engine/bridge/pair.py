@@ -30,6 +30,7 @@ _SINGLE_TOL = 1e-6  # the strictest tolerance for which that error is negligible
 _STEP = 4.0  # ratio of successive epsilons, as in `quarter_epsilon`
 _FIRST_EPSILON = 0.3  # the first epsilon, relative to the mean reduced cost
 _STEP_TOL = 1e-2  # L1 error at which the next epsilon follows
+_STRICT = 1e-9  # the same for clusters that must exchange mass before they are apart
 _UPDATES = 40  # the most Sinkhorn updates before Newton steps
 _REACH = 8.0  # first limit of a Newton step, as a change of a log dual variable
 _REACH_MAX = 160.0  # last limit: two clusters that barely exchange mass need long steps
@@ -147,6 +148,7 @@ def solve_pair(
     positive = ground
     if not (rows.all() and columns.all()):
         positive = restricted(ground, rows, columns)
+    tol = 0.9 * tol  # the error of the potentials, evaluated again, differs by rounding
     flip = columns.sum() > rows.sum()
     if flip:
         solver = _PairSolver(
@@ -228,19 +230,29 @@ class _PairSolver:
             if error <= self.wanted:
                 return *self._potentials(), error
             self._absorb()
+        first = self.epsilon
+        f, g, error = self._follow(largest, _STEP_TOL)
+        if not error <= max(self.wanted, _STRICT) and first > self.target:
+            # clusters whose masses differed by less than the step's tolerance are too far apart now
+            # to exchange the rest
+            self.epsilon, self.built = first, False
+            strict = self._follow(largest, max(self.wanted, _STRICT))
+            if strict[2] < error or not np.isfinite(error):
+                return strict
+        return f, g, error
+
+    def _follow(self, largest: float, step_tol: float) -> tuple[Array, Array, float]:
+        """As `run`, through decreasing epsilons, each but the last one solved to `step_tol`."""
         if largest > _MILD * self.epsilon:
             # hard c-transforms on both sides: every row and column of K then has an entry 1, at
             # every epsilon
             _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
             _kernels.nearest(transposed(self.ground), self.f0, self.g0)
-        while True:
-            last = self.epsilon <= self.target * (1.0 + 1e-9)
-            if last:
-                self.epsilon = self.target
-            self._solve(self.wanted if last else _STEP_TOL)
-            if last:
-                break
+        while self.epsilon > self.target * (1.0 + 1e-9):
+            self._solve(step_tol)
             self._descend()
+        self.epsilon = self.target
+        self._solve(self.wanted)
         return *self._potentials(), float(np.abs(self.v * self.t - self.b).sum())
 
     def _solve_in_single_precision(self) -> float:

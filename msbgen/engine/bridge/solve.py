@@ -338,7 +338,7 @@ def solve_bridge(
         potentials = tuple((o.f, o.g) for o in outcomes)
         error = np.array([o.error for o in outcomes])
         iterations = np.array([o.iterations for o in outcomes], dtype=np.int64)
-        exhausted = any(o.exhausted and o.error > config.tol for o in outcomes)
+        exhausted = any(o.exhausted and not o.error <= config.tol for o in outcomes)
     else:
         sizes, start = [len(cloud) for cloud in clouds], generator(rng)
         potentials, constrained, sweeps, exhausted = _solve_multimarginal(
