@@ -532,9 +532,7 @@ def _measurement_warnings(ds: xr.Dataset, *, timed: bool) -> Iterator[str]:
         violations.of(0)(
             f"resource '{name}' is none of the platform's 'levels' PLACE: correct the value or "
             f"add the level.",
-            ~same_level(values, levels[np.clip([after - 1, after], 0, levels.size - 1)]).any(
-                axis=0
-            ),
+            ~same_level(values, near).any(axis=0),
         )
         if np.ptp(values) == 0 and (several := levels.size) > 1:
             units = ds[name].attrs["units"]
