@@ -1,10 +1,24 @@
 """``msbgen bound``: execution times that a new run exceeds with a given probability."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from numpy.typing import NDArray
+
+    from msbgen.core.machine import OnProgress
+    from msbgen.engine.bounds.model import CalibratedModel
+
+# Contexts that are bounded at a time: a few seconds of work.
+_AT_ONCE = 2**16
 
 
 def add(verbs: Verbs) -> None:
@@ -44,9 +58,9 @@ def run(options: argparse.Namespace) -> None:
             model = fitting.fit_profiles(measured, progress=step)
         with Progress("calibrating") as step, shared.errors_from(options.measured.name):
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
-    with shared.errors_from(options.measured.name):
+    with Progress("bounding") as step, shared.errors_from(options.measured.name):
         rate = calibrated.supported_rate(contexts, options.miscoverage)
-        bounds = calibrated.bounds(contexts, rate)
+        bounds = _bounds(calibrated, contexts, rate, step)
     if options.model:
         calibrated.for_choices().save(options.model, overwrite=options.force)
     if not options.out:
@@ -62,3 +76,18 @@ def run(options: argparse.Namespace) -> None:
         f"{options.out}: {made}, {beyond} of them extrapolated; elsewhere a new run exceeds its "
         f"bound with probability {rate:g}"
     )
+
+
+def _bounds(
+    model: CalibratedModel, contexts: NDArray[np.float64], rate: float, progress: OnProgress
+) -> xr.Dataset:
+    """Bounds of the contexts (q, m), some of them at a time."""
+    import numpy as np
+    import xarray as xr
+
+    parts = np.array_split(model.checked(contexts), -(-len(contexts) // _AT_ONCE))
+    found = []
+    for part in parts:
+        found.append(model.bounds(part, rate))
+        progress(len(found), len(parts))
+    return xr.concat(found, "context") if len(found) > 1 else found[0]

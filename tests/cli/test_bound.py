@@ -11,7 +11,7 @@ from msbgen.data.store import write_profiles
 from msbgen.engine.bounds.model import CalibratedModel
 
 
-def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
+def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen, monkeypatch):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n8,2\n9,1\n")
     arguments = ["bound", "measured.nc", "--contexts", "c.csv", "--miscoverage", 0.2]
     done = msbgen(*arguments, "-o", "-")  # a dash is stdout, as without -o
@@ -36,6 +36,11 @@ def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
     assert done.returncode == 0, done.stderr
     assert list(csv.DictReader((folder / "b.csv").open())) == rows
     assert not (folder / "-").exists()
+    monkeypatch.setattr("msbgen.cli.bound._AT_ONCE", 2)
+    done = msbgen("bound", "model.nc", *arguments[2:], "-o", "parts.nc")
+    assert done.returncode == 0, done.stderr
+    with xr.open_dataset(folder / "b.nc") as whole, xr.open_dataset(folder / "parts.nc") as parts:
+        xr.testing.assert_identical(parts, whole)
 
 
 BOUND_ERRORS = [
