@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.engine.bounds.heldout import HeldOut
+from msbgen.engine.bounds.left_out import LeftOut
 from msbgen.engine.generate.centre import Centre
 from msbgen.engine.trend.fit import fit_trend
 
@@ -20,7 +20,7 @@ class WithStates:
         return self.states
 
 
-def held_out(contexts, durations, *, groups=None, deviation=None, weight=None, state=None):
+def left_out(contexts, durations, *, groups=None, deviation=None, weight=None, state=None):
     """Contexts left out in groups (each alone by default) and predicted to last one second.
 
     `durations` lists those of each context's runs; `state` (pairs, segments, k) stands for their
@@ -50,10 +50,10 @@ def held_out(contexts, durations, *, groups=None, deviation=None, weight=None, s
         context_residual=np.zeros((n, segments, k)),
         shrinkage=np.ones((n, k)),
     )
-    return HeldOut(
+    return LeftOut(
         centre=centre,
         context=context,
-        left_out=np.concatenate([[np.isin(np.arange(n), g)] * len(g) for g in groups]),
+        lacks=np.concatenate([[np.isin(np.arange(n), g)] * len(g) for g in groups]),
         weight=groups_of / len(groups) if weight is None else np.asarray(weight),
         deviation=np.full(len(context), 0.1)
         if deviation is None

@@ -37,7 +37,7 @@ from msbgen.data.schema import (
 )
 from msbgen.engine.faults.findings import Findings, StretchedRun
 from msbgen.engine.generate.faults import known_faults, without_faults
-from msbgen.engine.generate.words import WordColumns
+from msbgen.engine.generate.word_columns import WordColumns
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -55,7 +55,7 @@ from msbgen.data.schema import (
 )
 from msbgen.data.tables import write_table
 from msbgen.engine.generate.faults import known_faults, without_faults
-from msbgen.engine.generate.words import WordColumns
+from msbgen.engine.generate.word_columns import WordColumns
 
 Floats = NDArray[np.float64]
 

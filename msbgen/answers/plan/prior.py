@@ -26,7 +26,7 @@ from msbgen.core.contexts import are_many
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import same_level
 from msbgen.engine.generate.distribution import ProfileDistribution
-from msbgen.engine.generate.words import NUMBERS, WordColumns
+from msbgen.engine.generate.word_columns import NUMBERS, WordColumns
 from msbgen.engine.trend.covariance import prior_covariance
 from msbgen.engine.trend.fit import Trend, fit_trend
 from msbgen.engine.trend.low_rank import LowRankVariance
@@ -257,7 +257,7 @@ def _fitted_quantities(
         )  # fmt: skip
     weights = runs / runs.mean()
     importance = _importance(states, trend.offset, distribution.centre.clock)
-    squared = (np.log(trend.held_out + trend.offset) - np.log(states + trend.offset)) ** 2
+    squared = (np.log(trend.left_out_alone + trend.offset) - np.log(states + trend.offset)) ** 2
     spread = _spread(distribution, importance)
     scaled_axes, points, constant = _coordinates(trend, axes, words)
     quantities, noise = [], 0.0

@@ -32,11 +32,10 @@ from msbgen.core.conformal import (
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.engine.bounds.choices import careful_log_time
-from msbgen.engine.bounds.cliffs import cliff_errors
 from msbgen.engine.bounds.growth import level_growth
-from msbgen.engine.bounds.heldout import HeldOut
+from msbgen.engine.bounds.left_out import LeftOut
 from msbgen.engine.bounds.widths import LEAST_WIDTH, BandWidths, DurationWidths, Widths
-from msbgen.engine.generate.cliffs import Cliff, find_cliffs
+from msbgen.engine.generate.cliffs import STEEPER, Cliff, find_cliffs
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +49,10 @@ _BLOCK = 512
 # useless, but must not overflow.
 _MOST_LOG = 700.0
 
+# Share of the change across a gap between levels by which a prediction in it may be wrong: half
+# way, a sudden change has happened or has not.
+_CLIFF_SHARE = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -57,7 +60,7 @@ class Calibration:
 
     Attributes
     ----------
-    held_out : HeldOut
+    left_out : LeftOut
     quantities : tuple of str
         Quantities of bands: "duration" [s], then every counter but the progress counter [events].
     chosen : bool
@@ -66,7 +69,7 @@ class Calibration:
         falls suddenly between levels.
     """
 
-    held_out: HeldOut
+    left_out: LeftOut
     quantities: tuple[str, ...]
     chosen: bool = False
 
@@ -82,7 +85,7 @@ class Calibration:
         return self._once(self._find_total, quantity)
 
     def _find_total(self, quantity: str) -> Calibration:
-        return Calibration(self.held_out.of_total(self.quantities.index(quantity)), self.quantities)
+        return Calibration(self.left_out.of_total(self.quantities.index(quantity)), self.quantities)
 
     def duration_bound(self, contexts: ArrayLike, miscoverage: float) -> Floats:
         """Execution time [s] that a new run exceeds with probability at most `miscoverage`, (q,).
@@ -96,15 +99,15 @@ class Calibration:
     def durations(self, contexts: ArrayLike, miscoverage: float) -> tuple[Floats, Floats]:
         """Expected execution times [s], and their bounds, (q,) each; as :meth:`duration_bound`."""
         groups_needed(miscoverage)  # an error for what is no rate
-        held, query = self.held_out, numbers_of(contexts, "contexts")
-        measured = held.measured(query)
+        left_out, query = self.left_out, numbers_of(contexts, "contexts")
+        measured = left_out.measured(query)
         of_runs = self._once(self._find_bounds_of_runs, miscoverage)[0][measured]
         suffices = self.by_runs(query, miscoverage)
         if suffices.all():
-            log_times = [held.query(block).log_time for block in _blocks(query)]
+            log_times = [left_out.query(block).log_time for block in _blocks(query)]
             return np.exp(np.concatenate(log_times)), of_runs
         self.check(miscoverage)
-        if not held.n_contexts:
+        if not left_out.n_contexts:
             raise MeasurementError(
                 "one context was measured; bounds in others take 2 or more: measure more."
             )
@@ -113,14 +116,14 @@ class Calibration:
         log_time, width = map(np.concatenate, zip(*parts))
         centre = log_time
         if self.chosen:
-            centre = careful_log_time(held, query, log_time)
+            centre = careful_log_time(left_out, query, log_time)
         bound = np.exp(np.minimum(centre + offset * width, _MOST_LOG))
         bound = np.where(measured >= 0, np.maximum(bound, of_runs), bound)
         return np.exp(log_time), np.where(suffices, of_runs, bound)
 
     def by_runs(self, contexts: ArrayLike, miscoverage: float) -> NDArray[np.bool_]:
         """Contexts whose own runs, or repeated runs elsewhere, suffice for their bound, (q,)."""
-        measured = self.held_out.measured(numbers_of(contexts, "contexts"))
+        measured = self.left_out.measured(numbers_of(contexts, "contexts"))
         suffices = self._once(self._find_bounds_of_runs, miscoverage)[1]
         return suffices[measured] & (measured >= 0)
 
@@ -130,10 +133,10 @@ class Calibration:
         They suffice if the context has enough runs, or enough contexts have repeated runs.  Else
         the bound is the largest run; 0 without a complete one.
         """
-        held, needed = self.held_out, groups_needed(miscoverage)
-        log, context, n_runs = np.log(held.duration), held.run_context, held.n_runs
+        left_out, needed = self.left_out, groups_needed(miscoverage)
+        log, context, n_runs = np.log(left_out.duration), left_out.run_context, left_out.n_runs
         bounds = np.zeros(len(n_runs))
-        np.maximum.at(bounds, context, held.duration)
+        np.maximum.at(bounds, context, left_out.duration)
         repeated = n_runs > 1
         if repeated.sum() >= needed:
             mean = np.bincount(context, log, len(n_runs)) / np.maximum(n_runs, 1)
@@ -143,14 +146,14 @@ class Calibration:
             quantile = group_quantile(deviation, context[some], miscoverage)
             bounds = np.where(repeated, np.maximum(bounds, np.exp(mean + quantile)), bounds)
         for i in np.flatnonzero(n_runs >= needed):
-            runs = held.duration[context == i]
+            runs = left_out.duration[context == i]
             bounds[i] = conformal_quantile(runs, np.ones(len(runs)), len(runs), miscoverage)
         suffices = n_runs >= needed
         return bounds, suffices | (repeated & (repeated.sum() >= needed))
 
     def _expected(self, contexts: Floats) -> tuple[Floats, Floats]:
         """Log of the expected time, and the width of its error, (q,) each."""
-        query = self.held_out.query(contexts)
+        query = self.left_out.query(contexts)
         return query.log_time, self._duration_widths.at(query)[:, 0]
 
     def bands(
@@ -162,17 +165,17 @@ class Calibration:
         `progress.deconvolve` computes with the predicted ones, `Centre.amounts`, as its prior,
         summed over segments.  With probability 1 − α the band covers all segments of a run at once,
         or each segment separately, as `holds` selects.  Bands of counts are wider between levels
-        that may hide a cliff (:mod:`msbgen.engine.bounds.cliffs`).  The lower and upper limits are
-        (q, segments, k), in the order of `quantities` [s, events].  Contexts, rate and errors as
-        :meth:`duration_bound`.
+        that may hide a cliff (:mod:`msbgen.engine.generate.cliffs`).  The lower and upper limits
+        are (q, segments, k), in the order of `quantities` [s, events].  Contexts, rate and errors
+        as :meth:`duration_bound`.
         """
         if not isinstance(holds, str) or holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))
             raise ArgumentError(f"holds is {quoted(holds)}; {wanted} is wanted.")
         self.check(miscoverage)
-        if not self.held_out.n_contexts:
+        if not self.left_out.n_contexts:
             raise MeasurementError("one context was measured; bands take 2 or more: measure more.")
-        query, floor = self.held_out.query(contexts), self.held_out.floor
+        query, floor = self.left_out.query(contexts), self.left_out.floor
         centre = np.log(query.predicted + floor)
         half = np.full_like(centre, LEAST_WIDTH)  # counts of zero must not fail by rounding
         for k in range(len(self.quantities)):
@@ -180,7 +183,7 @@ class Calibration:
             width = self._once(self._find_band_widths, k).at(query)
             half[..., k] = np.maximum(half[..., k], offsets * width)
         # counts may change at an unknown place between two levels
-        half[..., 1:] = np.maximum(half, cliff_errors(self.held_out, query.contexts))[..., 1:]
+        half[..., 1:] = np.maximum(half, _cliff_errors(self.left_out, query.contexts))[..., 1:]
         lower = np.maximum(np.exp(centre - half) - floor, 0.0)
         return lower, np.exp(np.minimum(centre + half, _MOST_LOG)) - floor
 
@@ -188,18 +191,20 @@ class Calibration:
         """Contexts whose bounds are guesses: no left-out prediction reached as far, (q,).
 
         These are contexts farther from the known ones than any that was left out, and contexts at
-        new levels of a resource where no such step was tested (`HeldOut.untested`).
+        new levels of a resource where no such step was tested (`LeftOut.untested`).
         """
-        held = self.held_out
-        if not held.n_contexts:
-            return held.measured(numbers_of(contexts, "contexts")) < 0
-        return (held.query(contexts).deviation > held.deviation.max()) | held.untested(contexts)
+        left_out = self.left_out
+        if not left_out.n_contexts:
+            return left_out.measured(numbers_of(contexts, "contexts")) < 0
+        return (left_out.query(contexts).deviation > left_out.deviation.max()) | left_out.untested(
+            contexts
+        )
 
     def check(self, miscoverage: float) -> None:
         """Raise the errors of :meth:`duration_bound` for a rate that it does not take."""
-        n_runs = len(self.held_out.duration)
-        if self.held_out.n_contexts:
-            check_rate(miscoverage, self.held_out.n_contexts, n_runs)
+        n_runs = len(self.left_out.duration)
+        if self.left_out.n_contexts:
+            check_rate(miscoverage, self.left_out.n_contexts, n_runs)
         elif n_runs < (needed := groups_needed(miscoverage)):
             raise MeasurementError(
                 f"miscoverage is {miscoverage:g}; at least {needed} runs of the context are "
@@ -221,38 +226,38 @@ class Calibration:
 
     @cached_property
     def _duration_widths(self) -> Widths | DurationWidths:
-        held, durations = self.held_out, self.held_out.centre.durations
-        error = held.log_time - held.left_out_rows.log_time[held.row]
-        if durations and durations.has_line and held.bounded == 0:
-            return DurationWidths(held, durations, error[:, None])
-        return Widths(held, error[:, None], np.ones(len(error), dtype=bool))
+        left_out, durations = self.left_out, self.left_out.centre.durations
+        error = left_out.log_time - left_out.left_out_rows.log_time[left_out.row]
+        if durations and durations.has_line and left_out.bounded == 0:
+            return DurationWidths(left_out, durations, error[:, None])
+        return Widths(left_out, error[:, None], np.ones(len(error), dtype=bool))
 
     def _find_duration_offset(self, miscoverage: float) -> float:
         scores = self._duration_widths.scores
         scores = np.abs(scores) if self.chosen else scores
-        return float(self._quantiles(scores, self.held_out.share, miscoverage)[0])
+        return float(self._quantiles(scores, self.left_out.share, miscoverage)[0])
 
     def _find_band_widths(self, quantity: int) -> BandWidths:
-        held = self.held_out
-        floor, predicted = held.floor[quantity], held.predicted[..., quantity][held.row]
-        state = np.nan_to_num(held.state[..., quantity], nan=0.0)
-        missing = np.isnan(held.state[..., quantity])
+        left_out = self.left_out
+        floor, predicted = left_out.floor[quantity], left_out.predicted[..., quantity][left_out.row]
+        state = np.nan_to_num(left_out.state[..., quantity], nan=0.0)
+        missing = np.isnan(left_out.state[..., quantity])
         error = np.log((state + floor) / (predicted + floor))
         smooth = np.log(_with_neighbours(state + floor) / _with_neighbours(predicted + floor))
         # a missing count has no error
         error, smooth = (np.where(missing, 0.0, values) for values in (error, smooth))
         cliffs = self._once(self._find_cliffs)
         own = frozenset(cliff.resource for cliff in cliffs if cliff.quantity == quantity)
-        growth = self._once(level_growth, held)[quantity]
-        return BandWidths(held, error, held.measuring(quantity)[0], smooth, growth, own)
+        growth = self._once(level_growth, left_out)[quantity]
+        return BandWidths(left_out, error, left_out.measuring(quantity)[0], smooth, growth, own)
 
     def _find_cliffs(self) -> tuple[Cliff, ...]:
         """Gaps between known levels in which a count may change suddenly."""
-        held = self.held_out
-        contexts = held.trend.contexts
+        left_out = self.left_out
+        contexts = left_out.trend.contexts
 
         def totals(at: Floats) -> Floats:
-            return (held.query(at).predicted + held.floor).sum(axis=1)
+            return (left_out.query(at).predicted + left_out.floor).sum(axis=1)
 
         return find_cliffs(contexts, totals, range(contexts.shape[1]))
 
@@ -261,12 +266,12 @@ class Calibration:
         score = np.abs(self._once(self._find_band_widths, quantity).scores)
         if holds == "run":
             score = score.max(axis=1, keepdims=True)
-        rows, share = self.held_out.like_new(quantity)
+        rows, share = self.left_out.like_new(quantity)
         return self._quantiles(score[rows], share, miscoverage)
 
     def _quantiles(self, scores: Floats, share: Floats, miscoverage: float) -> Floats:
         """Conformal quantile of each column of scores (runs, parts) with weights, (parts,)."""
-        n = self.held_out.n_contexts
+        n = self.left_out.n_contexts
         return np.array([conformal_quantile(score, share, n, miscoverage) for score in scores.T])
 
 
@@ -280,3 +285,29 @@ def _with_neighbours(values: Floats) -> Floats:
 
 def _blocks(query: Floats) -> list[Floats]:
     return [query[i : i + _BLOCK] for i in range(0, max(len(query), 1), _BLOCK)]
+
+
+def _cliff_errors(left_out: LeftOut, contexts: Floats) -> Floats:
+    """Errors that sudden changes between levels may cause, (q, segments, k), in logarithms.
+
+    Half of the predicted change of amounts across the gap of a resource's level, where that is more
+    than twice the changes across the gaps beside it; the largest of the resources.  0 at measured
+    levels, and outside of them.
+    """
+    known, floor = left_out.trend.contexts, left_out.floor
+    errors = np.zeros((len(contexts), left_out.segments, left_out.predicted.shape[2]))
+    for r, new in enumerate(left_out.query(contexts).new.T):
+        levels = np.unique(known[:, r])
+        rows = np.flatnonzero(new & (contexts[:, r] > levels[0]) & (contexts[:, r] < levels[-1]))
+        if len(levels) < 3 or not len(rows):
+            continue
+        below = np.searchsorted(levels, contexts[rows, r]) - 1
+        logs = []
+        for step in (-1, 0, 1, 2):  # beyond the ends nothing changes
+            at = contexts[rows].copy()
+            at[:, r] = levels[np.clip(below + step, 0, len(levels) - 1)]
+            logs.append(np.log(left_out.query(at).predicted + floor))
+        before, change, after = np.abs(np.diff(np.stack(logs), axis=0))
+        cliff = change > STEEPER * np.maximum(before, after)
+        errors[rows] = np.maximum(errors[rows], np.where(cliff, _CLIFF_SHARE * change, 0.0))
+    return errors

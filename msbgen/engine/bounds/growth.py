@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.contexts import are_many, inner_levels
-from msbgen.engine.bounds.heldout import HeldOut, in_segments
+from msbgen.engine.bounds.left_out import LeftOut, in_segments
 from msbgen.engine.trend.deviations import level_gaps
 from msbgen.engine.trend.folds import Folds
 
@@ -40,14 +40,14 @@ class Growth:
         return float(np.clip((gaps - self.errors) / (gaps - 1.0), 0.0, 1.0))
 
 
-def level_growth(held_out: HeldOut) -> list[dict[int, Growth]]:
+def level_growth(left_out: LeftOut) -> list[dict[int, Growth]]:
     """Growth of the errors of each quantity by resource, for resources with four levels or more.
 
     Errors are those of the trend in each segment, in closed form.  Of many contexts, levels are
     close, and there is none.
     """
-    trend, segments = held_out.trend, held_out.segments
-    known, n_quantities = trend.contexts, held_out.predicted.shape[2]
+    trend, segments = left_out.trend, left_out.segments
+    known, n_quantities = trend.contexts, left_out.predicted.shape[2]
     found: list[dict[int, Growth]] = [{} for _ in range(n_quantities)]
     levels = [] if are_many(known) else inner_levels(known)
     pairs = [
@@ -60,10 +60,10 @@ def level_growth(held_out: HeldOut) -> list[dict[int, Growth]]:
     groups = [*levels, *pairs]
     folds = Folds.of_levels(groups)
     members = folds.members
-    amounts = held_out.centre.known_states()[members], trend.left_out(folds)
-    measured, predicted = (np.log(in_segments(a, segments) + held_out.floor) for a in amounts)
+    amounts = left_out.centre.known_states()[members], trend.left_out(folds)
+    measured, predicted = (np.log(in_segments(a, segments) + left_out.floor) for a in amounts)
     square = ((measured - predicted) ** 2).mean(axis=1)
-    gap = np.concatenate([_squared_gaps(held_out, r, rows) for r, rows in groups])
+    gap = np.concatenate([_squared_gaps(left_out, r, rows) for r, rows in groups])
     resource = np.repeat([r for r, _ in groups], [len(rows) for _, rows in groups])
     is_pair = np.arange(len(members)) >= folds.ends[len(levels) - 1]
     for r in {r for r, _ in pairs}:
@@ -78,10 +78,10 @@ def level_growth(held_out: HeldOut) -> list[dict[int, Growth]]:
     return found
 
 
-def _squared_gaps(held_out: HeldOut, resource: int, rows: NDArray[np.intp]) -> Floats:
+def _squared_gaps(left_out: LeftOut, resource: int, rows: NDArray[np.intp]) -> Floats:
     """Squared gaps of known contexts at levels that are left out, (rows,)."""
-    z = held_out.known
+    z = left_out.known
     new = np.zeros((len(rows), z.shape[1]), dtype=bool)
     new[:, resource] = True
     kept = np.delete(z, rows, axis=0)
-    return level_gaps(new, z[rows], kept, held_out.trend.lengths[0])[:, resource] ** 2
+    return level_gaps(new, z[rows], kept, left_out.trend.lengths[0])[:, resource] ** 2

@@ -45,7 +45,7 @@ from msbgen.data.build import array_variable
 from msbgen.data.durations_only import with_interval
 from msbgen.engine.bounds.calibration import Calibration
 from msbgen.engine.bounds.choices import RefittedLevels
-from msbgen.engine.bounds.heldout import HeldOut, leave_out
+from msbgen.engine.bounds.left_out import LeftOut, leave_out
 from msbgen.engine.generate.model import ProfileModel
 
 Floats = NDArray[np.float64]
@@ -83,20 +83,20 @@ class CalibratedModel(ProfileModel):
 
     Attributes
     ----------
-    held_out : HeldOut
+    left_out : LeftOut
         Left-out predictions of the known contexts.
     refitted : RefittedLevels or None
         Those for bounds on chosen contexts, after :meth:`for_choices`.
     """
 
-    held_out: HeldOut = field(kw_only=True)
+    left_out: LeftOut = field(kw_only=True)
     refitted: RefittedLevels | None = field(default=None, kw_only=True)
 
     @cached_property
     def calibration(self) -> Calibration:
         """Bounds and bands on arrays."""
         clock, counters = self.distribution.centre.clock, list(self.counters)
-        return Calibration(self.held_out, ("duration", *counters[: clock - 1], *counters[clock:]))
+        return Calibration(self.left_out, ("duration", *counters[: clock - 1], *counters[clock:]))
 
     def for_choices(self) -> CalibratedModel:
         """The same model with the fits that bounds on chosen contexts take, to save it with them.
@@ -105,14 +105,14 @@ class CalibratedModel(ProfileModel):
         """
         if self.refitted:
             return self
-        return replace(self, refitted=RefittedLevels.fit(self.held_out, self.distribution))
+        return replace(self, refitted=RefittedLevels.fit(self.left_out, self.distribution))
 
     @cached_property
     def _of_choices(self) -> Calibration:
         """Calibration of bounds on chosen contexts."""
-        refitted = self.refitted or RefittedLevels.fit(self.held_out, self.distribution)
-        held = refitted.replaced(self.held_out)
-        return Calibration(held, self.calibration.quantities, chosen=True)
+        refitted = self.refitted or RefittedLevels.fit(self.left_out, self.distribution)
+        left_out = refitted.replaced(self.left_out)
+        return Calibration(left_out, self.calibration.quantities, chosen=True)
 
     def duration_bound(
         self, contexts: ArrayLike, miscoverage: float = 0.05, *, chosen: bool = False
@@ -212,12 +212,12 @@ class CalibratedModel(ProfileModel):
         All measured contexts support a rate together; the runs of a measured context may support a
         smaller one there.  `contexts` as :meth:`duration_bound`.
         """
-        held = self.held_out
+        left_out = self.left_out
         if self.calibration.by_runs(self.columns(contexts), miscoverage).all():
             return miscoverage
-        n, unit = held.n_contexts, "contexts with a complete run"
+        n, unit = left_out.n_contexts, "contexts with a complete run"
         if n == 0:
-            n, unit = len(held.duration), "complete runs of the context"
+            n, unit = len(left_out.duration), "complete runs of the context"
         rate = supported_rate(miscoverage, n)
         if rate != miscoverage:
             _log.warning(
@@ -298,7 +298,7 @@ class CalibratedModel(ProfileModel):
         yield from super().problems()
         if self.refitted is None:
             return
-        if self.refitted.predicted.shape != self.held_out.predicted.shape:
+        if self.refitted.predicted.shape != self.left_out.predicted.shape:
             yield "refitted", "of other rows", "the left-out ones"
         if not (self.refitted.predicted[..., 0].sum(axis=1) > 0).all():
             yield "refitted.predicted", "0 for the time of a row", "a positive number"
@@ -307,7 +307,7 @@ class CalibratedModel(ProfileModel):
 
 
 def _is_calibrated(content: xr.Dataset) -> bool:
-    return any(str(name).startswith("held_out.") for name in content.variables)
+    return any(str(name).startswith("left_out.") for name in content.variables)
 
 
 def calibrate_model(
@@ -362,9 +362,9 @@ def calibrate_model(
             f"{', '.join(schema.counter_names(dataset))}; the one that the model was fitted to is "
             f"wanted."
         )
-    held_out = leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
+    left_out = leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
     shared = {name: getattr(model, name) for name in _SHARED}
-    return CalibratedModel(**shared, held_out=held_out)
+    return CalibratedModel(**shared, left_out=left_out)
 
 
 def check_has_runs(dataset: xr.Dataset) -> None:

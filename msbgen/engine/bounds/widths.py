@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.engine.bounds.growth import Growth
-from msbgen.engine.bounds.heldout import Features, HeldOut, LeftOut
+from msbgen.engine.bounds.left_out import Features, LeftOut, RowFeatures
 from msbgen.engine.trend.durations import Durations
 
 Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ _LEAST_NOISE = 0.01
 class Widths:
     """Widths of an error of whole runs, such as that of the execution time."""
 
-    held_out: HeldOut
+    left_out: LeftOut
     error: Floats  # (pairs, parts): log of measured over predicted amounts
     measured: NDArray[np.bool_]  # (pairs,): runs in which the quantity was measured
 
@@ -84,7 +84,7 @@ class Widths:
     @cached_property
     def scores(self) -> Floats:
         """Errors of the left-out runs in widths, (pairs, parts)."""
-        return self.error / self.at(self.held_out.left_out_rows)[self.held_out.row]
+        return self.error / self.at(self.left_out.left_out_rows)[self.left_out.row]
 
     def _noise(self, near: Floats) -> Floats:
         """Variance of runs from the mean of their context, (q, parts); 0 without repeated runs."""
@@ -97,17 +97,17 @@ class Widths:
 
     def _alone(self, near: Floats) -> Floats:
         """Mean square error of the contexts that were left out alone, (q, parts)."""
-        held, n_known = self.held_out, len(self.held_out.n_runs)
-        rows = held.alone & (self._runs > 0)
-        count = np.bincount(held.context[rows], minlength=n_known).astype(float)
-        square = _sums(held.context[rows], self._beside_noise[rows], n_known)
+        left_out, n_known = self.left_out, len(self.left_out.n_runs)
+        rows = left_out.alone & (self._runs > 0)
+        count = np.bincount(left_out.context[rows], minlength=n_known).astype(float)
+        square = _sums(left_out.context[rows], self._beside_noise[rows], n_known)
         mean = square / np.maximum(count, 1.0)[:, None]
         return self._mean_near(near, mean, count * self._prevalence)
 
     @property
     def _prevalence(self) -> Floats:
         """Number of new contexts that each known context stands for, (n_known,), relative."""
-        return np.ones(len(self.held_out.n_runs))
+        return np.ones(len(self.left_out.n_runs))
 
     def _mean_near(self, near: Floats, values: Floats, weight: Floats) -> Floats:
         """Mean of known contexts' values (n_known, parts) around each context, (q, parts).
@@ -129,25 +129,27 @@ class Widths:
     @cached_property
     def _levels(self) -> dict[int, "_Levels"]:
         """Left-out levels by resource."""
-        held, n_known = self.held_out, len(self.held_out.n_runs)
-        if not held.levels:
+        left_out, n_known = self.left_out, len(self.left_out.n_runs)
+        if not left_out.levels:
             return {}
-        gap = held.left_out_rows.gap**2
-        excess = self._beside_noise - self._alone(held.left_out_rows.near)
+        gap = left_out.left_out_rows.gap**2
+        excess = self._beside_noise - self._alone(left_out.left_out_rows.near)
         found = {}
-        for r in sorted({resource for resource, _ in held.levels}):
-            levels = [rows[self._runs[rows] > 0] for resource, rows in held.levels if resource == r]
+        for r in sorted({resource for resource, _ in left_out.levels}):
+            levels = [
+                rows[self._runs[rows] > 0] for resource, rows in left_out.levels if resource == r
+            ]
             levels = [rows for rows in levels if rows.size]
             if not levels:
                 continue
             every = np.concatenate(levels)
             found[r] = _Levels(
-                [_sums(held.context[rows], excess[rows], n_known) for rows in levels],
+                [_sums(left_out.context[rows], excess[rows], n_known) for rows in levels],
                 [
-                    np.bincount(held.context[rows], minlength=n_known).astype(float)
+                    np.bincount(left_out.context[rows], minlength=n_known).astype(float)
                     for rows in levels
                 ],
-                _sums(held.context[every], gap[every][:, [r]], n_known),
+                _sums(left_out.context[every], gap[every][:, [r]], n_known),
                 self._constant(r, levels, excess, gap[:, r]),
             )
         return found
@@ -159,8 +161,8 @@ class Widths:
     @cached_property
     def _runs(self) -> NDArray[np.int64]:
         """Number of runs of each left-out prediction that measured the quantity, (rows,)."""
-        held = self.held_out
-        return np.bincount(held.row[self.measured], minlength=len(held.context))
+        left_out = self.left_out
+        return np.bincount(left_out.row[self.measured], minlength=len(left_out.context))
 
     @cached_property
     def _mean_error(self) -> Floats:
@@ -168,26 +170,28 @@ class Widths:
 
     def _left_out_mean(self, error: Floats) -> Floats:
         """Mean error (pairs, parts) of each left-out prediction over the runs, (rows, parts)."""
-        rows = self.held_out.row[self.measured]
+        rows = self.left_out.row[self.measured]
         total = _sums(rows, error[self.measured], len(self._runs))
         return total / np.maximum(self._runs, 1)[:, None]
 
     @cached_property
     def _beside_noise(self) -> Floats:
         """Squared mean error minus the variance of the mean of noisy runs, (rows, parts)."""
-        noise = self._noise(self.held_out.left_out_rows.near)
+        noise = self._noise(self.left_out.left_out_rows.near)
         noise = noise / np.maximum(self._runs, 1)[:, None]
         return np.maximum(self._mean_error**2 - noise, 0.0)
 
     @cached_property
     def _variance(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Variance of the runs of each known context (n_known, parts), and those with several."""
-        held, n_known = self.held_out, len(self.held_out.n_runs)
-        pairs = held.alone[held.row] & self.measured
-        row = held.row[pairs]
-        square = _sums(held.context[row], (self.error[pairs] - self._mean_error[row]) ** 2, n_known)
-        more = np.where(held.alone, np.maximum(self._runs - 1, 0), 0)
-        freedom = np.bincount(held.context, more, minlength=n_known)
+        left_out, n_known = self.left_out, len(self.left_out.n_runs)
+        pairs = left_out.alone[left_out.row] & self.measured
+        row = left_out.row[pairs]
+        square = _sums(
+            left_out.context[row], (self.error[pairs] - self._mean_error[row]) ** 2, n_known
+        )
+        more = np.where(left_out.alone, np.maximum(self._runs - 1, 0), 0)
+        freedom = np.bincount(left_out.context, more, minlength=n_known)
         return square / np.maximum(freedom, 1)[:, None], freedom > 0
 
 
@@ -200,32 +204,34 @@ class DurationWidths:
     that such errors do not widen the bounds between the levels.
     """
 
-    held_out: HeldOut
+    left_out: LeftOut
     durations: Durations
     error: Floats  # (pairs, 1): log of measured over predicted durations
 
     def at(self, features: Features) -> Floats:
         """Widths at contexts, (q, 1)."""
-        if isinstance(features, LeftOut):
+        if isinstance(features, RowFeatures):
             return self._left_out[:, None]
         return self.durations.deviation(features.contexts)[:, None] + LEAST_WIDTH
 
     @cached_property
     def scores(self) -> Floats:
         """Errors of the left-out runs in widths, (pairs, 1)."""
-        return self.error / self._left_out[self.held_out.row][:, None]
+        return self.error / self._left_out[self.left_out.row][:, None]
 
     @cached_property
     def _left_out(self) -> Floats:
         """Widths of the left-out predictions, (rows,)."""
-        held, durations = self.held_out, self.durations
-        out = durations.left_out_deviation[held.context] + LEAST_WIDTH
-        for rows in held.groups:
-            left = held.left_out[rows[0]]
+        left_out, durations = self.left_out, self.durations
+        out = durations.left_out_deviation[left_out.context] + LEAST_WIDTH
+        for rows in left_out.groups:
+            left = left_out.lacks[rows[0]]
             if left.sum() > 1:
                 kept = np.flatnonzero(~left)
                 others = durations.refit(kept, durations.departure[kept])
-                out[rows] = others.deviation(durations.contexts[held.context[rows]]) + LEAST_WIDTH
+                out[rows] = (
+                    others.deviation(durations.contexts[left_out.context[rows]]) + LEAST_WIDTH
+                )
         return out
 
 
@@ -253,7 +259,7 @@ class BandWidths(Widths):
 
     @property
     def _prevalence(self) -> Floats:
-        return self.held_out.prevalence
+        return self.left_out.prevalence
 
     def _mean_near(self, near: Floats, values: Floats, weight: Floats) -> Floats:
         """See :class:`Widths`; contexts that are far from all others get the mean of all."""

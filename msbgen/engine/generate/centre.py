@@ -218,20 +218,20 @@ class Centre:
         return states
 
     @cached_property
-    def held_out(self) -> Floats:
+    def left_out_alone(self) -> Floats:
         """Centre of each known context, predicted from all others, (n_known, bins, k).
 
         The parameters of the trend are kept.  The residuals of the others are those from the full
         trend.
         """
-        fitted, weight = self.trend.held_out, _weights_of_others(self.scaled_contexts)
+        fitted, weight = self.trend.left_out_alone, _weights_of_others(self.scaled_contexts)
         states = self._with_context_residuals(fitted, weight)
         if self.durations:
             self._set_time(self.durations, states, fitted, self.durations.left_out)
         return states
 
     def left_out(self, folds: Folds) -> Floats:
-        """Centre of contexts that are left out alone and in groups, as `held_out`, for many.
+        """Centre of contexts that are left out alone and in groups, as `left_out_alone`, for many.
 
         (rows of the folds, bins, k)
         """

@@ -50,7 +50,7 @@ from msbgen.engine.faults.stretches import find_stretches, may_be_stretched, nar
 from msbgen.engine.generate.measurements import Measurements
 from msbgen.engine.generate.progress import to_progress, uniform_knots
 from msbgen.engine.generate.runs import usable_runs
-from msbgen.engine.generate.words import WordColumns
+from msbgen.engine.generate.word_columns import WordColumns
 from msbgen.engine.trend.caps import Rate, at_rates, cap_rates
 
 Floats = NDArray[np.float64]

@@ -49,7 +49,7 @@ from msbgen.engine.generate.faults import (
 from msbgen.engine.generate.measurements import Measurements
 from msbgen.engine.generate.model import FITTED_TO, ProfileModel
 from msbgen.engine.generate.progress_distribution import ProgressDistribution, ProgressSettings
-from msbgen.engine.generate.words import WordColumns
+from msbgen.engine.generate.word_columns import WordColumns
 
 Floats = NDArray[np.float64]
 

@@ -42,7 +42,7 @@ from msbgen.engine.generate.elapsed_distribution import ElapsedDistribution
 from msbgen.engine.generate.progress import resample, to_wall_time, uniform_knots
 from msbgen.engine.generate.progress_distribution import ProgressDistribution
 from msbgen.engine.generate.streams import stream_key
-from msbgen.engine.generate.words import NUMBERS, WordColumns, outside_hull
+from msbgen.engine.generate.word_columns import NUMBERS, WordColumns, outside_hull
 
 Floats = NDArray[np.float64]
 

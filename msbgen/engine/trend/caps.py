@@ -8,7 +8,7 @@ u is the time without the cap, the *free* time, which is smooth over the context
 unevenly the counter is spread within a bin.  It rounds the knee between the two times.  A measured
 t then determines u poorly; the weight of u is its share ∂ log t / ∂ log u in t.
 
-At a cap, many bins run at the same rate per level.  The error on held-out contexts decides whether
+At a cap, many bins run at the same rate per level.  The error on left-out contexts decides whether
 that is a cap, and on the width w and the smoothness of u.
 """
 
@@ -147,7 +147,7 @@ def _flat(values: Floats) -> Floats:
 def find_cap(
     problem: Problem, segments: Problem, contexts: Floats, parameters: SmoothingParameters
 ) -> tuple[Cap, ...]:
-    """The cap that best predicts the time of held-out contexts, or none.
+    """The cap that best predicts the time of left-out contexts, or none.
 
     All bins, `problem`, determine the rate; the cap is decided on `segments`, the same or sums of
     bins.  `contexts` (n, m) are levels, `parameters` those of the trend without a cap.
@@ -156,7 +156,7 @@ def find_cap(
     if not np.all(time > 0):
         return ()
     fine, coarse = (
-        _Trials(p, contexts, p.held_out(parameters), _long_bins(p)) for p in (problem, segments)
+        _Trials(p, contexts, p.left_out(parameters), _long_bins(p)) for p in (problem, segments)
     )
     weight = time / time.sum()
     least, best_starts = np.inf, []
@@ -218,14 +218,14 @@ def refit_cap(problem: Problem, contexts: Floats, cap: Cap) -> Cap:
     return _fitted(problem, contexts, _Candidate.of(cap), cap.gain)
 
 
-def held_out_time(problem: Problem, contexts: Floats, cap: Cap, held_out: Floats) -> Floats:
+def left_out_time(problem: Problem, contexts: Floats, cap: Cap, left_out: Floats) -> Floats:
     """Predicted time of each row of the folds under the cap, (rows, bins).
 
-    `held_out` (rows, bins, k) are the predicted amounts without a cap.
+    `left_out` (rows, bins, k) are the predicted amounts without a cap.
     """
     folds = problem.folds
     rows, bins = np.arange(len(folds.weight)), np.arange(problem.amounts.shape[1])
-    trials = _Trials(problem, contexts, held_out, bins)
+    trials = _Trials(problem, contexts, left_out, bins)
     return trials.predicted(_Candidate.of(cap), folds, rows)
 
 
@@ -325,13 +325,13 @@ def _fitted(problem: Problem, contexts: Floats, cap: _Candidate, gain: float) ->
 class _Trials:
     """Held-out errors of time under caps, in selected bins.
 
-    `contexts` (n, m) are levels, `held_out` (rows, bins, k) the amounts of the held-out contexts
+    `contexts` (n, m) are levels, `left_out` (rows, bins, k) the amounts of the left-out contexts
     without a cap.
     """
 
-    def __init__(self, problem: Problem, contexts: Floats, held_out: Floats, bins: Indices) -> None:
+    def __init__(self, problem: Problem, contexts: Floats, left_out: Floats, bins: Indices) -> None:
         self._problem, self._contexts, self._bins = problem, contexts, bins
-        self._held_out = held_out[:, bins]
+        self._left_out = left_out[:, bins]
         # the free time of known contexts depends neither on its smoothness nor on the folds
         self._free: dict[tuple[int, int, float, float], _Free] = {}
 
@@ -347,7 +347,7 @@ class _Trials:
         )
         logs = np.minimum(mean + centred[index] - errors, free.highest)
         level = cap.rate * self._contexts[index, cap.resource, None]
-        least = self._held_out[rows, :, cap.counter] / level
+        least = self._left_out[rows, :, cap.counter] / level
         return throttled(np.exp(logs), least, cap.width)[0]
 
     def best(self, caps: Sequence[_Candidate]) -> tuple[float, _Candidate]:
@@ -358,7 +358,7 @@ class _Trials:
         folds, rows = self._problem.folds.of_resource(caps[0].resource, singles=False)
         errors = [self._square(self.predicted(cap, folds, rows), folds) for cap in caps]
         least = int(np.argmin(errors))
-        plain = self._square(self._held_out[rows, :, 0], folds)
+        plain = self._square(self._left_out[rows, :, 0], folds)
         return errors[least] / plain if plain > 0 else np.inf, caps[least]
 
     def descend(

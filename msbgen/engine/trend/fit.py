@@ -38,7 +38,7 @@ from msbgen.core.arrays import LOGARITHMS, NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.contexts import are_many, representative_contexts
 from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.parts import Given, Sizes, stored_property
-from msbgen.engine.trend.caps import Cap, find_cap, held_out_time, refit_cap
+from msbgen.engine.trend.caps import Cap, find_cap, left_out_time, refit_cap
 from msbgen.engine.trend.coordinates import COORDINATES, Coordinates, check_names, default_names
 from msbgen.engine.trend.folds import Folds
 from msbgen.engine.trend.problem import Problem, SmoothingParameters, offsets
@@ -61,6 +61,10 @@ Indices = NDArray[np.int64]
 _CHOOSING = 300
 # The local-linear form must lower the held-out error by this factor.
 _FORM_GAIN = 0.9
+
+
+# States of left-out contexts, as a model stores them.
+_LeftOut = Annotated[Floats, Stored(("known", "bin", "quantity"), NOT_NEGATIVE)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +246,7 @@ class Trend:
         return replace(self, sums=(of_sums,), time_model=(refit_time_model(model, problem),))
 
     @stored_property
-    def held_out(self) -> Annotated[Floats, Stored(("known", "bin", "quantity"), NOT_NEGATIVE)]:
+    def left_out_alone(self) -> _LeftOut:
         """States of the known contexts, each predicted from all others, (n, bins, k).
 
         In closed form, with the parameters of the trend: the prediction of a :meth:`refit` to the
@@ -252,16 +256,16 @@ class Trend:
         return self.left_out(Folds.alone(len(self.contexts)))
 
     def left_out(self, folds: Folds) -> Floats:
-        """States of contexts that are left out in groups, as `held_out`, (rows, bins, k)."""
+        """States of contexts that are left out in groups, as `left_out_alone`, (rows, bins, k)."""
         problem = self._problem_of(folds)
-        left_out = problem.held_out(self.parameters)
+        left_out = problem.left_out(self.parameters)
         if self.time_model:
             (model,), (sums,) = self.time_model, self.sums
             _scale_sums(left_out[..., 1:], sums.left_out(folds)[..., 1:], model.summed)
             times = left_out_times(model, self._time_problem(model), folds, left_out[..., 1:])
             left_out[..., 0] = times
             return left_out
-        times = [held_out_time(problem, self.contexts, cap, left_out) for cap in self.caps]
+        times = [left_out_time(problem, self.contexts, cap, left_out) for cap in self.caps]
         for time in times:
             left_out[..., 0] = time
         for whole in self.whole_time:
@@ -401,8 +405,8 @@ def fit_trend(
             # a cap may be why the other form is better
             caps_of_other = search_cap(other)
             errors = [
-                _held_out_error(problem, known, choice.parameters, caps),
-                _held_out_error(problem, known, other.parameters, caps_of_other),
+                _left_out_error(problem, known, choice.parameters, caps),
+                _left_out_error(problem, known, other.parameters, caps_of_other),
             ]
             if errors[1] < _FORM_GAIN * errors[0]:
                 choice, caps = other, caps_of_other
@@ -442,15 +446,15 @@ def _checked(
     return known, amounts, weight / weight.mean()
 
 
-def _held_out_error(
+def _left_out_error(
     problem: Problem, known: Floats, parameters: SmoothingParameters, caps: tuple[Cap, ...]
 ) -> float:
     """Weighted mean square of log(predicted / known) on the folds, summed over the quantities."""
-    squares = problem.held_out_errors(problem.held_out_logs(parameters))
+    squares = problem.left_out_errors(problem.left_out_logs(parameters))
     for cap in caps:
-        held_out = problem.held_out(parameters)
-        time = held_out_time(problem, known, cap, held_out)[..., None]
-        squares[0] = problem.held_out_errors(np.log(np.maximum(time, 1e-300)))[0]
+        left_out = problem.left_out(parameters)
+        time = left_out_time(problem, known, cap, left_out)[..., None]
+        squares[0] = problem.left_out_errors(np.log(np.maximum(time, 1e-300)))[0]
     return float(squares.sum())
 
 

@@ -125,23 +125,23 @@ class Problem:
             np.stack(coefficients),
         )
 
-    def held_out_logs(self, parameters: SmoothingParameters) -> Floats:
+    def left_out_logs(self, parameters: SmoothingParameters) -> Floats:
         """Predicted logarithms of each row of the folds, within the limits, (rows, bins, k)."""
         smoother, index = self.smoother(parameters.form), self.folds.index
-        held_out = np.empty((len(index), *self.amounts.shape[1:]))
+        left_out = np.empty((len(index), *self.amounts.shape[1:]))
         for k, lengths in enumerate(parameters.lengths):
             values, noise = self.centred[..., k], self.noise[..., k]
             errors = smoother.left_out(
                 values, noise, lengths, float(parameters.nugget[k]), self.folds
             )
-            held_out[..., k] = self.mean[:, k] + values[index] - errors
-        return np.clip(held_out, *self.limits, out=held_out)
+            left_out[..., k] = self.mean[:, k] + values[index] - errors
+        return np.clip(left_out, *self.limits, out=left_out)
 
-    def held_out(self, parameters: SmoothingParameters) -> Floats:
+    def left_out(self, parameters: SmoothingParameters) -> Floats:
         """Predicted amounts of each row of the folds, without caps, (rows, bins, k)."""
-        return np.maximum(np.exp(self.held_out_logs(parameters)) - self.offset, 0.0)
+        return np.maximum(np.exp(self.left_out_logs(parameters)) - self.offset, 0.0)
 
-    def held_out_errors(self, logs: Floats) -> Floats:
+    def left_out_errors(self, logs: Floats) -> Floats:
         """Weighted mean square of predicted logarithms (rows, bins, j) of j quantities, (j,)."""
         j = logs.shape[2]
         squares = np.nan_to_num((logs - self.logs[self.folds.index, :, :j]) ** 2)

@@ -1,4 +1,4 @@
-"""The coordinates, length scales and nuggets that predict held-out contexts best.
+"""The coordinates, length scales and nuggets that predict left-out contexts best.
 
 Coordinate descent over grids of length scales and nuggets, per quantity, minimises the weighted
 mean square error of the folds.  Then each resource in turn tries its other coordinates.

@@ -23,7 +23,7 @@ from msbgen.engine.bridge.solve import NotConvergedError
 from msbgen.engine.faults.findings import NOTHING, Findings
 from msbgen.engine.generate.fit import fit_profiles
 from msbgen.engine.generate.model import ProfileModel
-from msbgen.engine.generate.words import WordColumns, outside_hull
+from msbgen.engine.generate.word_columns import WordColumns, outside_hull
 from msbgen.output.report.data import Bounds, HeldOutScores, ShownContext, Unavailable
 from msbgen.output.report.numbers import best_simple
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracles
 from conftest import cliff_task, synthetic_task
-from held import grid_groups, held_out
+from held import grid_groups, left_out
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import count_array, duration_array
 from msbgen.engine.bounds.calibration import Calibration
@@ -31,7 +31,7 @@ def test_bounds_with_learned_widths_cover_new_runs():
         contexts = np.linspace(1.0, 2.0, 40)[:, None]
         runs = np.exp(0.01 * rng.standard_normal((40, 1)) + 0.02 * rng.standard_normal((40, 3)))
         place = int(rng.integers(40))
-        known = held_out(np.delete(contexts, place, axis=0), np.delete(runs, place, axis=0))
+        known = left_out(np.delete(contexts, place, axis=0), np.delete(runs, place, axis=0))
         bound = bounds_of(known).duration_bound(contexts[[place]], rate)
         covered += [np.mean(runs[place] <= bound)]
     mean, slack = np.mean(covered), 4 * np.std(covered) / np.sqrt(trials)
@@ -64,7 +64,7 @@ def test_smaller_rates_never_give_smaller_bounds(calibration, between):
 
 def test_bands_cover_the_runs_of_new_contexts(calibration, between):
     truth = synthetic_task(between, n_runs=4)
-    centre = calibration.held_out.centre
+    centre = calibration.left_out.centre
     own = deconvolve(
         count_array(truth),
         duration_array(truth),
@@ -108,7 +108,7 @@ def test_bounds_do_not_depend_on_the_order_of_contexts_and_runs(seed):
     bounds, bands = [], []
     for places in (np.arange(9), order):
         own = rng.permuted(runs[places], axis=1)
-        held = held_out(contexts[places], own, groups=grid_groups(contexts[places]))
+        held = left_out(contexts[places], own, groups=grid_groups(contexts[places]))
         bounds.append(bounds_of(held).duration_bound(query, 0.2))
         bands.append(bounds_of(held).bands(query, 0.2))
     np.testing.assert_allclose(*bounds, rtol=1e-8)
@@ -124,7 +124,7 @@ def test_a_segment_of_small_errors_does_not_widen_the_band_of_the_others():
     log.reshape(n, runs, segments)[::16, :, 3] += 0.004  # little, in one context out of 16
     state = np.exp(log)[..., None] / segments
     contexts = np.linspace(1.0, 2.0, n)[:, None]
-    held = held_out(contexts, np.ones((n, runs)), state=state)
+    held = left_out(contexts, np.ones((n, runs)), state=state)
     _, upper = bounds_of(held).bands(contexts, 0.05)
     # the largest of nine errors: 2.8; widths are learned from few runs nearby
     assert np.log(upper * segments).mean() < 4.0 * 0.02
@@ -141,7 +141,7 @@ def test_equal_or_extreme_runs_give_finite_bounds_without_a_warning(seed):
     runs = [np.exp(s * rng.standard_normal(rng.integers(1, 4))) for s in noise]
     state = rng.choice([0.0, 1.0, 1e-9, 1e12], (sum(map(len, runs)), 2, 2))
     state[..., 0] = np.maximum(state[..., 0], 1e-3)
-    held = held_out(contexts, runs, deviation=rng.choice([0.0, 0.1, 1.0], n), state=state)
+    held = left_out(contexts, runs, deviation=rng.choice([0.0, 0.1, 1.0], n), state=state)
     calibration = Calibration(held, ("duration", "misses"))
     query = np.vstack([contexts, rng.uniform(0.1, 9.0, (5, 2))])
     for rate in (0.5, 1.001 / (n + 1)):
@@ -161,7 +161,7 @@ def test_known_contexts_are_no_guesses_in_any_order_of_resources(seed, m, n):
     query, order = rng.integers(0, 11, (20, m)) / 2 + 0.5, rng.permutation(m)
     beyond = []
     for columns in (np.arange(m), order):
-        held = held_out(contexts[:, columns], np.ones((len(contexts), 1)))
+        held = left_out(contexts[:, columns], np.ones((len(contexts), 1)))
         trend, z = held.trend, held.trend.scaled(held.trend.contexts)
         deviation = [
             oracles.kriging_deviation(
@@ -177,7 +177,7 @@ def test_known_contexts_are_no_guesses_in_any_order_of_resources(seed, m, n):
 
 def test_contexts_farther_than_all_left_out_ones_are_guesses():
     contexts = np.array([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
-    held = held_out(contexts, np.ones((5, 2)))
+    held = left_out(contexts, np.ones((5, 2)))
     inner = held.query([[5.6]]).deviation[0]
     for deviation, guess in ((2 * inner, False), (inner / 2, True)):
         some = dataclasses.replace(held, deviation=np.full(5, deviation))

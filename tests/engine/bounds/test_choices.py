@@ -6,7 +6,7 @@ import pytest
 from msbgen.engine.bounds import choices
 from msbgen.engine.bounds.calibration import Calibration
 from msbgen.engine.bounds.choices import RefittedLevels, careful_log_time
-from msbgen.engine.bounds.heldout import Query, in_segments
+from msbgen.engine.bounds.left_out import Query, in_segments
 from msbgen.engine.bounds.model import CalibratedModel
 from msbgen.engine.trend.fit import fit_trend
 from msbgen.engine.trend.time_model import Windows
@@ -15,7 +15,7 @@ from msbgen.engine.trend.time_model import Windows
 @pytest.mark.parametrize("alone", [True, False], ids=["each level alone", "levels together"])
 def test_levels_are_predicted_by_trends_fitted_without_them(calibrated, monkeypatch, alone):
     monkeypatch.setattr(choices, "_MOST_ALONE", 40 if alone else 0)
-    held, distribution = calibrated.calibration.held_out, calibrated.distribution
+    held, distribution = calibrated.calibration.left_out, calibrated.distribution
     refitted = RefittedLevels.fit(held, distribution)
     made, contexts, centre = refitted.replaced(held), held.trend.contexts, held.centre
     lacks = (contexts[:, 0] == 4.0) | (False if alone else contexts[:, 1] == 1.5)
@@ -42,10 +42,10 @@ def test_levels_are_predicted_by_trends_fitted_without_them(calibrated, monkeypa
 
 
 def test_errors_downwards_widen_bounds_for_choices(calibration, between):
-    held = calibration.held_out
+    held = calibration.left_out
     fast = held.log_time - np.log(1.3)  # every run was faster than predicted
     lowered = Calibration(held, calibration.quantities)
-    lowered.held_out.__dict__["log_time"] = fast
+    lowered.left_out.__dict__["log_time"] = fast
     both = Calibration(held, calibration.quantities, chosen=True)
     try:
         one, two = (each.duration_bound(between, 0.2) for each in (lowered, both))
@@ -61,7 +61,7 @@ def times(monkeypatch, held, law):
 
 
 def test_time_falls_suddenly_at_no_place_that_was_not_measured(calibration, monkeypatch):
-    held = calibration.held_out  # levels of ways from 2, 3, 4 on
+    held = calibration.left_out  # levels of ways from 2, 3, 4 on
     contexts = np.array([[2.5, 1.5], [5.0, 1.3], [4.0, 1.0], [8.0, 2.0], [2.0, 1.7]])
     slowest = times(monkeypatch, held, lambda ways, clock: np.where(ways > 2.2, 1.0, 3.0))
     # 1/2.5 is two fifths of the way from 1/3 to 1/2
@@ -78,7 +78,7 @@ def test_time_falls_suddenly_at_no_place_that_was_not_measured(calibration, monk
 def test_bounds_for_choices_are_above_the_line_between_levels(calibrated, between):
     bounds = calibrated.bounds(between, 0.5, chosen=True)
     expected, bound = (bounds[name].values for name in ("expected_duration", "duration_bound"))
-    held = calibrated.for_choices().refitted.replaced(calibrated.held_out)
+    held = calibrated.for_choices().refitted.replaced(calibrated.left_out)
     careful = np.exp(careful_log_time(held, between, np.log(expected)))
     assert (careful >= expected * (1 - 1e-12)).all()
     assert (bound >= careful * (1 - 1e-12)).all()

@@ -8,8 +8,8 @@ import pytest
 import partials
 from held import WithStates
 from msbgen.data.schema import count_array
-from msbgen.engine.bounds import heldout
-from msbgen.engine.bounds.heldout import leave_out
+from msbgen.engine.bounds import left_out
+from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.generate.fit import fit_profiles
 
 
@@ -32,7 +32,7 @@ def level(grid):
 def predicted(distribution, counts, level):
     """Counts per segment of the level's contexts, left out together, and their shares of a run."""
     held = leave_out(distribution, counts)
-    counts = held.predicted[(held.left_out == level).all(axis=1)][..., 1:]
+    counts = held.predicted[(held.lacks == level).all(axis=1)][..., 1:]
     return counts, counts / counts.sum(axis=1, keepdims=True)
 
 
@@ -83,10 +83,10 @@ def test_levels_of_few_contexts_are_not_deconvolved_again(task, distribution, mo
         left.append(len(group))
         return prior
 
-    monkeypatch.setattr(heldout.OtherLevels, "predicted", note)
+    monkeypatch.setattr(left_out.OtherLevels, "predicted", note)
     leave_out(distribution, counts)
     assert left
     assert min(left) > 0.1 * len(counts)
-    monkeypatch.setattr(heldout, "_SMALL_LEVEL", 0.99)
-    monkeypatch.setattr(heldout.OtherLevels, "of", None)  # not even prepared
+    monkeypatch.setattr(left_out, "_SMALL_LEVEL", 0.99)
+    monkeypatch.setattr(left_out.OtherLevels, "of", None)  # not even prepared
     leave_out(distribution, counts)

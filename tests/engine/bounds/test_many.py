@@ -10,7 +10,7 @@ from faulty import machine, spoilt, task
 from msbgen.core import contexts
 from msbgen.data.build import make_profiles
 from msbgen.data.schema import count_array
-from msbgen.engine.bounds.heldout import leave_out
+from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.faults.search import find_faulty_contexts
 from msbgen.engine.generate.faults import DetectionSettings, known_faults
@@ -69,12 +69,12 @@ def test_many_contexts_are_fitted_as_few(low_rank, many, exact, between, tmp_pat
 def test_some_of_many_contexts_are_scored(low_rank, many, monkeypatch):
     model, _ = low_rank
     every = leave_out(model.distribution, count_array(many))
-    monkeypatch.setattr("msbgen.engine.bounds.heldout._MOST_SCORED", 24)
+    monkeypatch.setattr("msbgen.engine.bounds.left_out._MOST_SCORED", 24)
     some = leave_out(model.distribution, count_array(many))
     assert some.n_contexts < every.n_contexts == len(MANY)
     # a prediction depends on what was left out, not on which contexts are scored
-    key = {(c, out.tobytes()): i for i, (c, out) in enumerate(zip(every.context, every.left_out))}
-    same = [key[c, out.tobytes()] for c, out in zip(some.context, some.left_out)]
+    key = {(c, out.tobytes()): i for i, (c, out) in enumerate(zip(every.context, every.lacks))}
+    same = [key[c, out.tobytes()] for c, out in zip(some.context, some.lacks)]
     np.testing.assert_allclose(some.predicted, every.predicted[same], rtol=1e-9)
     np.testing.assert_allclose(some.deviation, every.deviation[same], rtol=1e-9)
     # the scored contexts stand for all: levels keep their share of the weight

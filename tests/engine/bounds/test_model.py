@@ -18,7 +18,7 @@ from msbgen.engine.generate.fit import fit_profiles
 from msbgen.engine.generate.model import ProfileModel
 from msbgen.engine.trend.fit import Trend
 
-HELD_OUT = "distribution.centre.trend.held_out"
+LEFT_OUT = "distribution.centre.trend.left_out_alone"
 
 
 def test_bounds_carry_their_labels(calibrated, between):
@@ -94,16 +94,16 @@ def test_a_saved_calibration_gives_the_same_bounds(calibrated, model, between, t
 def test_a_saved_calibration_keeps_the_left_out_states(calibrated, model, tmp_path, monkeypatch):
     path, plain = tmp_path / "calibrated.nc", tmp_path / "plain.nc"
     calibrated.save(path)
-    wanted = calibrated.distribution.centre.trend.held_out
+    wanted = calibrated.distribution.centre.trend.left_out_alone
     replace(model, distribution=fresh(model.distribution)).save(plain)
-    assert HELD_OUT not in load_netcdf(plain)
-    anew = ProfileModel.load(plain).distribution.centre.trend.held_out
+    assert LEFT_OUT not in load_netcdf(plain)
+    anew = ProfileModel.load(plain).distribution.centre.trend.left_out_alone
     np.testing.assert_allclose(anew, wanted, rtol=1e-12)
     monkeypatch.setattr(Trend, "left_out", None)  # nothing is computed
-    again = CalibratedModel.load(path).distribution.centre.trend.held_out
+    again = CalibratedModel.load(path).distribution.centre.trend.left_out_alone
     np.testing.assert_array_equal(again, wanted)
-    forge(path, changed(HELD_OUT, -1.0))
-    with pytest.raises(ProfileError, match=f"variable '{HELD_OUT}' holds -1; numbers from 0"):
+    forge(path, changed(LEFT_OUT, -1.0))
+    with pytest.raises(ProfileError, match=f"variable '{LEFT_OUT}' holds -1; numbers from 0"):
         CalibratedModel.load(path)
 
 
@@ -127,7 +127,7 @@ def test_damaged_files_are_refused_or_give_finite_bounds(calibrated, between):
     ds, rng, refused = content(calibrated), np.random.default_rng(0), []
     for _ in range(60):
         try:
-            again = CalibratedModel.of_file(damaged(ds, rng, "held_out."))
+            again = CalibratedModel.of_file(damaged(ds, rng, "left_out."))
         except ProfileError as error:
             refused.append(str(error))
             continue

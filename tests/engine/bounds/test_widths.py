@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from held import grid_groups, held_out
+from held import grid_groups, left_out
 from msbgen.engine.bounds.growth import Growth, level_growth
 from msbgen.engine.bounds.widths import LEAST_WIDTH, BandWidths, Widths
 
@@ -25,7 +25,7 @@ def drawn(seed, *, most_runs=4, parts=1):
     levels = [np.sort(rng.uniform(1.0, 3.0, n)) for n in (4, rng.integers(2, 4))]
     contexts = np.array([(a, b) for a in levels[0] for b in levels[1]])
     runs = [np.ones(rng.integers(1, most_runs + 1)) for _ in contexts]
-    held = held_out(contexts, runs, groups=grid_groups(contexts))
+    held = left_out(contexts, runs, groups=grid_groups(contexts))
     return held, 0.2 * rng.standard_normal((len(held.row), parts))
 
 
@@ -89,7 +89,7 @@ def test_runs_without_the_quantity_do_not_enter_widths(seed, band):
 def grown(errors_of_gaps):
     """Left-out predictions on five levels, whose errors are a function of the squared gap."""
     contexts = np.array([(a, b) for a in (1.0, 1.2, 2.0, 2.9, 3.0) for b in (1.0, 2.0, 3.0)])
-    held = held_out(contexts, [[1.0, 1.0]] * 15, groups=grid_groups(contexts))
+    held = left_out(contexts, [[1.0, 1.0]] * 15, groups=grid_groups(contexts))
     square = errors_of_gaps(held.left_out_rows.gap[:, 0] ** 2)[held.row][:, None]
     noise = 1e-4 * np.random.default_rng(0).standard_normal((len(held.row), 1))
     return held, np.sqrt(square) + noise
@@ -129,7 +129,7 @@ def test_the_constant_share_of_errors_follows_from_their_growth(errors, gaps, sh
 
 def test_growth_is_that_of_contexts_left_out_with_the_level_beside():
     contexts = np.array([(a, b) for a in (1.0, 1.4, 2.0, 2.5, 3.0) for b in (1.0, 2.0, 3.0)])
-    held = held_out(contexts, [[1.0]] * 15, groups=grid_groups(contexts))
+    held = left_out(contexts, [[1.0]] * 15, groups=grid_groups(contexts))
     states = np.exp(np.sin(3.0 * contexts[:, 0]))[:, None, None]
     trend = replace(held.trend, lengths=np.full((1, 2), 0.5)).refit(states)
     residual = np.log(states / trend.predict(contexts))

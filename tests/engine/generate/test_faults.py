@@ -220,7 +220,7 @@ def slow_in_one(clean):
 def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
     slow, fitted = slow_in_one
     model = msbgen.calibrate_model(fitted, slow)
-    assert model.calibration.held_out.weight[model.calibration.held_out.context == 9].sum() == 0
+    assert model.calibration.left_out.weight[model.calibration.left_out.context == 9].sum() == 0
     model.save(tmp_path / "model.nc")
     again = msbgen.CalibratedModel.load(tmp_path / "model.nc")
     assert again.findings == model.findings

@@ -11,7 +11,7 @@ from msbgen.engine.trend.caps import (
     at_rates,
     cap_rates,
     find_cap,
-    held_out_time,
+    left_out_time,
     refit_cap,
     throttled,
     unthrottled,
@@ -186,14 +186,14 @@ def test_refitting_a_cap_keeps_its_parameters_and_follows_the_time(capped):
 def test_left_out_times_do_not_depend_on_themselves(capped):
     one, cap = capped
     alone = Problem(one.z, one.amounts, one.weights, one.offset, Folds.alone(15))
-    held_out = alone.held_out(PARAMETERS)
-    time = held_out_time(alone, KNOWN, cap, held_out)
+    left_out = alone.left_out(PARAMETERS)
+    time = left_out_time(alone, KNOWN, cap, left_out)
     near = np.abs(np.log(time / one.amounts[..., 0]))
     assert near.mean() < 0.05
     wrong = one.amounts.copy()
     wrong[6, :, 0] *= 1.2  # a context at which the cap hardly binds
     other = Problem(one.z, wrong, one.weights, one.offset, alone.folds)
-    changed = held_out_time(other, KNOWN, cap, held_out)
+    changed = left_out_time(other, KNOWN, cap, left_out)
     moved = np.abs(np.log(changed / time)).max(axis=1)
     # only through the mean of all contexts, which the line compensates
     assert moved[6] < 0.02 < moved.max()

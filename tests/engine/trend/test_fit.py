@@ -66,12 +66,12 @@ def test_a_wide_knee_is_found_with_its_width():
 
 
 def error_of(trend):
-    """Mean squared error of the logarithm of time in held-out contexts."""
+    """Mean squared error of the logarithm of time in left-out contexts."""
     share = trend.states[..., 0].mean(axis=0) / trend.states[..., 0].mean(axis=0).sum()
-    return (np.log(trend.held_out / trend.states)[..., 0] ** 2).mean(axis=0) @ share
+    return (np.log(trend.left_out_alone / trend.states)[..., 0] ** 2).mean(axis=0) @ share
 
 
-def test_the_local_form_is_taken_where_held_out_contexts_gain():
+def test_the_local_form_is_taken_where_left_out_contexts_gain():
     known = grid(np.geomspace(1.0, 16.0, 9), [1.0, 1.5, 2.0])
     # a chequerboard, which no product of smooth curves follows
     high = (known[:, :1] > 4) != (known[:, 1:] > 1.2)
@@ -122,7 +122,7 @@ def test_power_laws_are_predicted_at_unseen_contexts_of_a_scattered_design(form)
 
 
 @pytest.mark.parametrize("form", ["gaussian-process", "local-linear"])
-def test_held_out_states_are_those_of_a_trend_of_the_others(form):
+def test_left_out_states_are_those_of_a_trend_of_the_others(form):
     rng = np.random.default_rng(2)
     known = np.exp(rng.uniform(0, 2, (14, 2)))
     states = np.exp(rng.normal(0, 0.3, (14, 5, 2)) - np.log(known[:, :1, None]))
@@ -136,7 +136,7 @@ def test_held_out_states_are_those_of_a_trend_of_the_others(form):
         others = replace(trend, contexts=known[rest], sums=sums).refit(states[rest])
         predicted = others.predict(known[[i]])[0]
         # the mean over the contexts and the limits are those of the others there
-        np.testing.assert_allclose(trend.held_out[i], predicted, rtol=0.03)
+        np.testing.assert_allclose(trend.left_out_alone[i], predicted, rtol=0.03)
 
 
 def test_distances_discount_a_resource_without_effect():
@@ -202,7 +202,7 @@ def test_a_trend_survives_as_plain_arrays(cap):
     queries = grid([1.4, 5.6], [1.2, 3.0])
     back = restored(trend, trend)
     np.testing.assert_array_equal(back.predict(queries), trend.predict(queries))
-    np.testing.assert_array_equal(back.held_out, trend.held_out)
+    np.testing.assert_array_equal(back.left_out_alone, trend.left_out_alone)
     np.testing.assert_array_equal(
         back.predict(queries, slice(1, 2)), back.predict(queries)[..., 1:2]
     )
@@ -211,13 +211,13 @@ def test_a_trend_survives_as_plain_arrays(cap):
 
 def test_left_out_states_are_kept_once_they_are_computed():
     trend = fit_trend(KNOWN, roofline(KNOWN, np.inf))
-    assert "held_out" not in vars(restored(trend, trend))
-    held_out = trend.held_out
-    again = restored(trend, trend, change=lambda a, _: a.update(held_out=2 * held_out))
-    np.testing.assert_array_equal(again.held_out, 2 * held_out)
+    assert "left_out_alone" not in vars(restored(trend, trend))
+    left_out = trend.left_out_alone
+    again = restored(trend, trend, change=lambda a, _: a.update(left_out_alone=2 * left_out))
+    np.testing.assert_array_equal(again.left_out_alone, 2 * left_out)
     # a refit has others
     states = trend.states
-    np.testing.assert_allclose(again.refit(states).held_out, held_out, rtol=1e-9)
+    np.testing.assert_allclose(again.refit(states).left_out_alone, left_out, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -275,4 +275,4 @@ def test_under_a_time_model_sums_of_counters_follow_their_trend():
     # the choices are kept: twice the amounts take twice the time
     doubled = under_law.refit(2 * state).predict(unseen)
     np.testing.assert_allclose(doubled / under_law.refit(state).predict(unseen), 2.0, rtol=0.01)
-    assert np.abs(np.log(under_law.held_out / state))[..., 0].mean() < 0.06
+    assert np.abs(np.log(under_law.left_out_alone / state))[..., 0].mean() < 0.06

@@ -30,7 +30,7 @@ def problem(seed, bins=5, factor=1.0, weights=None):
 @given(SEEDS, st.floats(1e-6, 1e6))
 def test_units_do_not_matter(seed, factor):
     plain, other = problem(seed), problem(seed, factor=factor)
-    assert_allclose(other.held_out(PARAMETERS), factor * plain.held_out(PARAMETERS), rtol=1e-6)
+    assert_allclose(other.left_out(PARAMETERS), factor * plain.left_out(PARAMETERS), rtol=1e-6)
     assert_allclose(other.share, plain.share, rtol=1e-9)
 
 
@@ -40,7 +40,7 @@ def test_an_unmeasured_amount_is_predicted_from_the_others_alone(seed):
     amounts = plain.amounts.copy()
     amounts[4, 1, 0] = np.nan
     holes = Problem(plain.z, amounts, plain.weights, plain.offset, plain.folds)
-    row = holes.held_out_logs(PARAMETERS)[4, 1, 0]
+    row = holes.left_out_logs(PARAMETERS)[4, 1, 0]
     rest = np.delete(np.arange(12), 4)
     without = Problem(
         plain.z[rest], plain.amounts[rest], plain.weights[rest], plain.offset, Folds.alone(11)
@@ -70,7 +70,7 @@ def test_predictions_stay_near_measured_values():
     )  # fmt: skip
     for one in (plain, wild):
         lowest, highest = one.limits
-        logs = one.held_out_logs(PARAMETERS)
+        logs = one.left_out_logs(PARAMETERS)
         assert np.all((lowest <= logs) & (logs <= highest))
         assert np.all((lowest < one.logs.min(axis=0)) & (highest > one.logs.max(axis=0)))
 
@@ -78,14 +78,14 @@ def test_predictions_stay_near_measured_values():
 def test_the_error_is_the_weighted_mean_square_residual():
     plain = problem(6)
     known = plain.logs[plain.folds.index]
-    assert not plain.held_out_errors(known).any()
-    assert_allclose(plain.held_out_errors(known + [0.1, -0.2]), [0.01, 0.04])
-    assert_allclose(plain.held_out_errors(known[..., :1] + 0.1), [0.01])
+    assert not plain.left_out_errors(known).any()
+    assert_allclose(plain.left_out_errors(known + [0.1, -0.2]), [0.01, 0.04])
+    assert_allclose(plain.left_out_errors(known[..., :1] + 0.1), [0.01])
 
 
 def test_a_quantity_that_is_always_zero_stays_zero():
     amounts = np.stack([np.ones((12, 4)), np.zeros((12, 4))], axis=2)
     z = contexts()
     zero = Problem(z, amounts, np.ones(12), offsets(amounts, FLOOR), Folds.of(z))
-    assert not zero.held_out(PARAMETERS)[..., 1].any()
-    assert_allclose(zero.held_out(PARAMETERS)[..., 0], 1.0, rtol=1e-6)
+    assert not zero.left_out(PARAMETERS)[..., 1].any()
+    assert_allclose(zero.left_out(PARAMETERS)[..., 0], 1.0, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""The choice on held-out contexts, where the right choice is known."""
+"""The choice on left-out contexts, where the right choice is known."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_the_error_of_a_choice_is_that_of_its_parameters_and_no_worse_than_befor
     again = search.improve(choice)
     assert again.error <= choice.error
     # limits on predictions, which a search omits, only lower the error
-    exact = problem.held_out_errors(problem.held_out_logs(choice.parameters))
+    exact = problem.left_out_errors(problem.left_out_logs(choice.parameters))
     found = [point.error for point in choice.points]
     assert np.all(exact <= np.array(found) * (1 + 1e-6))
     if exact.sum() > 0.9 * choice.error:

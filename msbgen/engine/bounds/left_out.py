@@ -57,7 +57,7 @@ AMOUNTS, _DEVIATIONS = (0.0, 1e18), (0.0, 1e6)
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class LeftOut:
     """Left-out predictions beside the measured runs; made by :func:`leave_out`.
 
     Pairs are left-out predictions × runs of their contexts.
@@ -68,7 +68,7 @@ class HeldOut:
     # (rows,): known context that each left-out prediction is for
     context: Annotated[Indices, Stored(("row",), dtype="i8", below="known")]
     # (rows, n_known): the contexts that were left out with it
-    left_out: Annotated[NDArray[np.bool_], Stored(("row", "known"), dtype="bool")]
+    lacks: Annotated[NDArray[np.bool_], Stored(("row", "known"), dtype="bool")]
     # (rows,): sums to 1, in equal parts for each group that was left out as a whole
     weight: Annotated[Floats, Stored(("row",), SHARE)]
     # (rows,): of the trend's Gaussian process at the left-out context, given the rest
@@ -84,7 +84,7 @@ class HeldOut:
     state: Annotated[Floats, Stored(("pair", "segment", "quantity"), AMOUNTS, missing=True)]
     bounded: int = 0  # quantity whose total over a run is bounded: 0 for the execution time
 
-    def of_total(self, quantity: int) -> HeldOut:
+    def of_total(self, quantity: int) -> LeftOut:
         """Predictions for bounds on the total of another quantity, of the runs that hold it.
 
         MeasurementError where the total of some run, or of some prediction, is zero.
@@ -103,7 +103,7 @@ class HeldOut:
         return replace(
             self,
             context=self.context[rows],
-            left_out=self.left_out[rows],
+            lacks=self.lacks[rows],
             weight=self.weight[rows] / self.weight[rows].sum(),
             deviation=self.deviation[rows],
             predicted=self.predicted[rows],
@@ -198,7 +198,7 @@ class HeldOut:
     @cached_property
     def groups(self) -> list[Indices]:
         """Rows of each group of contexts that were left out together."""
-        _, group = np.unique(self.left_out, axis=0, return_inverse=True)
+        _, group = np.unique(self.lacks, axis=0, return_inverse=True)
         return [np.flatnonzero(group.ravel() == g) for g in range(group.max() + 1)]
 
     @cached_property
@@ -234,9 +234,9 @@ class HeldOut:
         return Query(self, numbers_of(contexts, "contexts"))
 
     @cached_property
-    def left_out_rows(self) -> LeftOut:
+    def left_out_rows(self) -> RowFeatures:
         """Features of the left-out contexts."""
-        return LeftOut(self)
+        return RowFeatures(self)
 
     @cached_property
     def known(self) -> Floats:
@@ -272,7 +272,7 @@ class HeldOut:
     @cached_property
     def _tested(self) -> tuple[NDArray[np.bool_], Floats]:
         """Resources with a left-out new level, and its largest distance outside, (n_resources,)."""
-        kept, reach = ~self.left_out, np.zeros(self.known.shape[1])
+        kept, reach = ~self.lacks, np.zeros(self.known.shape[1])
         for r, z in enumerate(self.known.T):
             lowest = np.where(kept, z, np.inf).min(axis=1)
             highest = np.where(kept, z, -np.inf).max(axis=1)
@@ -282,7 +282,7 @@ class HeldOut:
 
     def problems(self) -> Iterator[tuple[str, object, str]]:
         """What is wrong with stored predictions."""
-        rows, n = self.left_out.shape
+        rows, n = self.lacks.shape
         amounts = self.centre.segments, self.centre.n_quantities
         if n != len(self.centre.trend.contexts) or self.predicted.shape[1:] != amounts:
             yield "predicted", "of other contexts or quantities", "those of the distribution"
@@ -301,9 +301,9 @@ class HeldOut:
             yield "context", "empty", "one or more"
         if not (self.predicted[..., 0].sum(axis=1) > 0).all():
             yield "predicted", "0 for the time of a row", "a positive number"
-        own = self.left_out[np.arange(rows), self.context]
-        if not own.all() or self.left_out.all(axis=1).any():
-            yield "left_out", "all of them or not a row's own", "a context and not all"
+        own = self.lacks[np.arange(rows), self.context]
+        if not own.all() or self.lacks.all(axis=1).any():
+            yield "lacks", "all of them or not a row's own", "a context and not all"
         if not abs(self.weight.sum() - 1.0) < 1e-6:
             yield "weight", f"of sum {self.weight.sum():g}", "a sum of 1"
 
@@ -312,18 +312,18 @@ class HeldOut:
 class Query:
     """Features of contexts to be bounded (q, n_resources), each computed at its first use."""
 
-    held_out: HeldOut
+    left_out: LeftOut
     contexts: Floats
 
     @cached_property
     def _z(self) -> Floats:
-        return self.held_out.trend.scaled(self.contexts)
+        return self.left_out.trend.scaled(self.contexts)
 
     @cached_property
     def near(self) -> Floats:
         """Weights of the known contexts around each, (q, n_known)."""
-        radii = self.held_out.radii
-        steps = self._z[:, None] / radii - self.held_out.known / radii
+        radii = self.left_out.radii
+        steps = self._z[:, None] / radii - self.left_out.known / radii
         return np.exp(-0.5 * np.einsum("qnm,qnm->qn", steps, steps)) + _FAR
 
     @cached_property
@@ -333,12 +333,12 @@ class Query:
         Relative to that of its smooth part: a distance in the learned metric to all known contexts
         together.
         """
-        return np.sqrt(self.held_out.variance.at(self._z))
+        return np.sqrt(self.left_out.variance.at(self._z))
 
     @cached_property
     def new(self) -> NDArray[np.bool_]:
         """Whether the level of a resource is new to the known contexts, (q, n_resources)."""
-        return _new_levels(self.contexts, self.held_out.trend.contexts)
+        return _new_levels(self.contexts, self.left_out.trend.contexts)
 
     @cached_property
     def gap(self) -> Floats:
@@ -346,71 +346,76 @@ class Query:
 
         0 at a known level.
         """
-        return level_gaps(self.new, self._z, self.held_out.known, self.held_out.trend.lengths[0])
+        return level_gaps(self.new, self._z, self.left_out.known, self.left_out.trend.lengths[0])
 
     def _amounts(self, only: slice = slice(None)) -> Floats:
         """Predicted amounts per bin of the quantities `only`, (q, bins, k)."""
-        centre = self.held_out.centre
+        centre = self.left_out.centre
         return centre.amounts(self.contexts, centre.log_weights(self.contexts), only)
 
     @cached_property
     def log_time(self) -> Floats:
         """Log of the predicted execution time, or other total, (q,)."""
-        quantity = self.held_out.bounded
+        quantity = self.left_out.bounded
         total = self._amounts(slice(quantity, quantity + 1)).sum(axis=(1, 2))
         return np.log(np.maximum(total, np.finfo(float).tiny))
 
     @cached_property
     def predicted(self) -> Floats:
         """Predicted amounts per segment of progress, (q, segments, k)."""
-        return in_segments(self._amounts(), self.held_out.segments)
+        return in_segments(self._amounts(), self.left_out.segments)
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class RowFeatures:
     """Features of the left-out contexts, given the contexts that were kept."""
 
-    held_out: HeldOut
+    left_out: LeftOut
 
     @cached_property
     def near(self) -> Floats:
         """Weights of the known contexts around each, 0 for those left out with it, (rows, n)."""
-        held = self.held_out
-        contexts, place = np.unique(held.context, return_inverse=True)
-        near = held.query(held.trend.contexts[contexts]).near[place]
-        return np.where(held.left_out, 0.0, near)
+        left_out = self.left_out
+        contexts, place = np.unique(left_out.context, return_inverse=True)
+        near = left_out.query(left_out.trend.contexts[contexts]).near[place]
+        return np.where(left_out.lacks, 0.0, near)
 
     @property
     def deviation(self) -> Floats:
         """Deviation of the Gaussian process given the kept contexts, (rows,)."""
-        return self.held_out.deviation
+        return self.left_out.deviation
 
     @cached_property
     def new(self) -> NDArray[np.bool_]:
         """Whether the level of a resource is new to the kept contexts, (rows, n_resources)."""
-        held, contexts = self.held_out, self.held_out.trend.contexts
-        new = np.zeros((len(held.context), held.known.shape[1]), bool)
-        for rows in held.groups:
-            new[rows] = _new_levels(contexts[held.context[rows]], contexts[~held.left_out[rows[0]]])
+        left_out, contexts = self.left_out, self.left_out.trend.contexts
+        new = np.zeros((len(left_out.context), left_out.known.shape[1]), bool)
+        for rows in left_out.groups:
+            new[rows] = _new_levels(
+                contexts[left_out.context[rows]], contexts[~left_out.lacks[rows[0]]]
+            )
         return new
 
     @cached_property
     def gap(self) -> Floats:
         """Deviation given the kept levels of each resource alone, (rows, n_resources)."""
-        held, gap = self.held_out, np.zeros(self.new.shape)
-        for rows in held.groups:
-            z, kept = held.known[held.context[rows]], held.known[~held.left_out[rows[0]]]
-            gap[rows] = level_gaps(self.new[rows], z, kept, held.trend.lengths[0])
+        left_out, gap = self.left_out, np.zeros(self.new.shape)
+        for rows in left_out.groups:
+            z, kept = (
+                left_out.known[left_out.context[rows]],
+                left_out.known[~left_out.lacks[rows[0]]],
+            )
+            gap[rows] = level_gaps(self.new[rows], z, kept, left_out.trend.lengths[0])
         return gap
 
     @cached_property
     def log_time(self) -> Floats:
         """Log of the predicted execution time, or other total, (rows,)."""
-        return np.log(self.held_out.predicted[..., self.held_out.bounded].sum(axis=1))
+        return np.log(self.left_out.predicted[..., self.left_out.bounded].sum(axis=1))
 
 
 # Features that widths and bounds are computed from.
-Features = Query | LeftOut
+Features = Query | RowFeatures
 
 
 def leave_out(
@@ -420,7 +425,7 @@ def leave_out(
     folds: int | None = None,
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
-) -> HeldOut:
+) -> LeftOut:
     """Left-out predictions of the known contexts of a distribution with a trend.
 
     The distribution was fitted to `counts` (n_known, n_runs, n_times, n_counters).  The other
@@ -489,13 +494,13 @@ def leave_out(
         )
         sharp = deconvolve(*runs, prior[member], knots=knots, clock=centre.clock)
         state.append(in_segments(sharp.state, centre.segments))
-    left_out = np.repeat([np.isin(np.arange(n), g) for g in whole], [*map(len, groups)], axis=0)
+    lacks = np.repeat([np.isin(np.arange(n), g) for g in whole], [*map(len, groups)], axis=0)
     of_scored = np.concatenate([np.isin(group, scored) for group in whole])
     deviation = np.sqrt(centre.variance.left_out(whole))[of_scored]
-    return HeldOut(
+    return LeftOut(
         centre=centre,
         context=rows[kept],
-        left_out=left_out[kept],
+        lacks=lacks[kept],
         weight=weight[kept],
         deviation=deviation[kept],
         predicted=np.concatenate(predicted)[kept],
@@ -505,14 +510,14 @@ def leave_out(
     )
 
 
-def _of_single_context(distribution: ProfileDistribution) -> HeldOut:
+def _of_single_context(distribution: ProfileDistribution) -> LeftOut:
     """No left-out predictions, beside the runs of the only context."""
     centre, used = distribution.centre, _ended(distribution)
     amounts = centre.segments, len(centre.trend.offset)
-    return HeldOut(
+    return LeftOut(
         centre=centre,
         context=np.empty(0, dtype=np.int64),
-        left_out=np.empty((0, 1), dtype=bool),
+        lacks=np.empty((0, 1), dtype=bool),
         weight=np.empty(0),
         deviation=np.empty(0),
         predicted=np.empty((0, *amounts)),
@@ -541,7 +546,7 @@ def left_out_prediction(
     """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
     centre, contexts = distribution.centre, distribution.contexts
     if len(group) == 1 and not anew:
-        return centre.held_out[group]
+        return centre.left_out_alone[group]
     kept = np.setdiff1d(np.arange(len(contexts)), group)
     weights, trend = centre.trend.weights[kept], centre.trend
     if anew:

@@ -8,18 +8,18 @@ import pytest
 import oracles
 import partials
 from forged import restored
-from held import WithStates, grid_groups, held_out
+from held import WithStates, grid_groups, left_out
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import count_array
-from msbgen.engine.bounds.heldout import leave_out
+from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.elapsed_distribution import ElapsedSettings
 from msbgen.engine.generate.fit import fit_profiles
 
 
 def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
-    held = calibration.held_out
-    alone, levels = held.left_out[:25], held.left_out[25:]
+    held = calibration.left_out
+    alone, levels = held.lacks[:25], held.lacks[25:]
     np.testing.assert_array_equal(alone, np.eye(25, dtype=bool))
     assert len(levels) == 6 * 5  # three inner levels of either resource
     for context, group in zip(held.context[25:], levels):
@@ -29,7 +29,7 @@ def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
     assert held.weight.sum() == pytest.approx(1)
     np.testing.assert_allclose(held.weight[:25], 1 / 31)  # each group has one vote
     np.testing.assert_allclose(held.weight[25:], 1 / 31 / 5)
-    assert np.all(held.left_out[np.arange(55), held.context])
+    assert np.all(held.lacks[np.arange(55), held.context])
 
 
 @pytest.mark.parametrize("folds", [None, 4])
@@ -42,8 +42,8 @@ def test_predictions_do_not_depend_on_the_left_out_runs(task, model, folds):
         leave_out(WithStates(distribution, s), counts, folds=folds, rng=3) for s in (states, other)
     )
     # those left out alone are predicted by the trend, which is not fitted again
-    together = one.left_out.sum(axis=1) > 1
-    untouched = one.left_out[:, 12]
+    together = one.lacks.sum(axis=1) > 1
+    untouched = one.lacks[:, 12]
     assert (together & untouched).any()
     for row in np.flatnonzero(together):
         assert np.array_equal(one.predicted[row], two.predicted[row]) == untouched[row]
@@ -57,11 +57,11 @@ def test_a_time_model_is_fitted_without_the_left_out_contexts(task, model, grid)
     trend = model.distribution.centre.trend
     assert trend.time_model
     held = leave_out(model.distribution, count_array(task))
-    alone = held.left_out.sum(axis=1) == 1
-    wanted = model.distribution.centre.held_out.reshape(25, 5, 8, -1).sum(axis=2)
+    alone = held.lacks.sum(axis=1) == 1
+    wanted = model.distribution.centre.left_out_alone.reshape(25, 5, 8, -1).sum(axis=2)
     np.testing.assert_allclose(held.predicted[alone], wanted)
     level = grid[:, 0] == 4.0
-    (rows,) = np.nonzero((held.left_out == level).all(axis=1))
+    (rows,) = np.nonzero((held.lacks == level).all(axis=1))
     states = model.distribution.known_states()
     without = replace(
         trend,
@@ -107,12 +107,12 @@ def test_random_folds_partition_the_contexts_and_equal_seeds_give_equal_folds(ta
     counts = count_array(task)
     held = leave_out(model.distribution, counts, folds=3, rng=0)
     assert sorted(held.context) == list(range(25))
-    assert set(held.left_out.sum(axis=1)) == {8, 9}
+    assert set(held.lacks.sum(axis=1)) == {8, 9}
     again = leave_out(model.distribution, counts, folds=3, rng=np.random.default_rng(0))
-    np.testing.assert_array_equal(held.left_out, again.left_out)
+    np.testing.assert_array_equal(held.lacks, again.lacks)
     np.testing.assert_array_equal(held.predicted, again.predicted)
     other = leave_out(model.distribution, counts, folds=3, rng=1)
-    assert not np.array_equal(held.left_out, other.left_out)
+    assert not np.array_equal(held.lacks, other.lacks)
 
 
 def test_progress_counts_the_groups(task, model):
@@ -138,16 +138,16 @@ def test_laws_without_a_trend_over_contexts_are_refused(task, quick):
 
 
 def test_deviation_is_that_of_the_trend_without_the_left_out_contexts(calibration):
-    held = calibration.held_out
+    held = calibration.left_out
     z, trend = held.trend.scaled(held.trend.contexts), held.trend
     for row in (0, 7, 30, len(held.context) - 1):
-        kept, mine = ~held.left_out[row], z[held.context[row]]
+        kept, mine = ~held.lacks[row], z[held.context[row]]
         wanted = oracles.kriging_deviation(z[kept], mine, trend.lengths[0], trend.nugget[0])
         assert held.deviation[row] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
 def test_deviation_of_new_contexts_is_that_of_the_trend(calibration, between):
-    held = calibration.held_out
+    held = calibration.left_out
     z, trend = held.trend.scaled(held.trend.contexts), held.trend
     for context in between[:4]:
         (mine,) = trend.scaled(context[None])
@@ -156,7 +156,7 @@ def test_deviation_of_new_contexts_is_that_of_the_trend(calibration, between):
 
 
 def test_weights_of_neighbours_fall_with_distance_and_are_zero_when_left_out(calibration, between):
-    held, trend = calibration.held_out, calibration.held_out.trend
+    held, trend = calibration.left_out, calibration.left_out.trend
     known = trend.scaled(trend.contexts)
     metric = np.exp(np.mean([np.log(lengths) for lengths in trend.lengths], axis=0))
 
@@ -170,12 +170,12 @@ def test_weights_of_neighbours_fall_with_distance_and_are_zero_when_left_out(cal
         wanted = [np.exp(-0.5 * (distance(z, other) / radius) ** 2) + 1e-6 for other in known]
         np.testing.assert_allclose(row, wanted, rtol=1e-9)
     of_rows = held.left_out_rows.near
-    assert np.all(of_rows[held.left_out] == 0)
-    assert np.all(of_rows[~held.left_out] > 0)
+    assert np.all(of_rows[held.lacks] == 0)
+    assert np.all(of_rows[~held.lacks] > 0)
 
 
 def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid):
-    held, trend = calibration.held_out, calibration.held_out.trend
+    held, trend = calibration.left_out, calibration.left_out.trend
     query = np.array([(3.0, 1.5), (3.0, 1.35), (5.0, 1.35), (5.0, 1.0)])
     gap = held.query(query).gap
     np.testing.assert_array_equal(gap > 0, [(0, 0), (0, 1), (1, 1), (1, 0)])
@@ -191,7 +191,7 @@ def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid
 
 
 def test_levels_weigh_twice_as_much_as_contexts_alone_among_those_like_new(calibration, grid):
-    held = calibration.held_out
+    held = calibration.left_out
     measured, share = held.like_new(1)
     alone = held.alone[held.row[measured]]
     assert share[~alone].sum() == pytest.approx(2 / 3)
@@ -225,7 +225,7 @@ TESTED = [
 )
 def test_what_lies_beyond_all_that_was_left_out_is_untested(contexts, groups, tested, untested):
     runs = [np.ones(2)] * len(contexts)
-    held = held_out(contexts, runs, groups=groups or grid_groups(contexts))
+    held = left_out(contexts, runs, groups=groups or grid_groups(contexts))
     assert not held.untested(np.array(tested, dtype=float)).any()
     assert held.untested(np.array(untested, dtype=float)).all()
 
@@ -254,11 +254,11 @@ def change(name, how):
         (change("weight", lambda x: x.astype("U")), "type of variable 'weight'"),
         (change("context", lambda x: x + 0.5), "type of variable 'context'"),
         (change("context", lambda x: x[None]), r"'context' is \(1, 55\)"),
-        (change("left_out", lambda x: x[:, :20]), "'context' holds 20; 0 to 19"),
+        (change("lacks", lambda x: x[:, :20]), "'context' holds 20; 0 to 19"),
         (put("context", 3, 25), "'context' holds 25.0; 0 to 24"),
-        (put("context", 3, 4), "'left_out' is all of them or not a row's own"),
-        (put("left_out", 3, 1), "'left_out' is all of them"),
-        (put("left_out", (0, 1), 2), "'left_out' holds 2.0; 0 to 1"),
+        (put("context", 3, 4), "'lacks' is all of them or not a row's own"),
+        (put("lacks", 3, 1), "'lacks' is all of them"),
+        (put("lacks", (0, 1), 2), "'lacks' holds 2.0; 0 to 1"),
         (put("deviation", 0, np.nan), "'deviation' holds nan"),
         (put("weight", 0, 0.9), "'weight' is of sum 1.8"),
         (put("predicted", 0, 0.0), "'predicted' is 0 for the time of a row"),
@@ -267,7 +267,7 @@ def change(name, how):
     ],
 )
 def test_damaged_calibrations_are_refused_in_one_sentence(model, calibration, mutate, message):
-    held = calibration.held_out
+    held = calibration.left_out
     assert np.array_equal(restored(held, model).predicted, held.predicted)
     with pytest.raises(ProfileError, match=message) as error:
         restored(held, model, change=mutate)
@@ -293,7 +293,7 @@ def test_runs_that_were_cut_do_not_enter_bounds(task, quick, grid):
 def test_a_counter_of_some_runs_has_bounds_and_bands_from_these(task, quick, grid):
     grouped = partials.in_groups(task.copy(deep=True))
     calibrated = calibrate_model(fit_profiles(grouped, quick), grouped)
-    held = calibrated.calibration.held_out
+    held = calibrated.calibration.left_out
     holds, share = held.measuring(2)
     np.testing.assert_array_equal(holds, np.isfinite(held.state[:, 0, 2]))
     assert holds.mean() == pytest.approx(0.5)

@@ -15,7 +15,7 @@ from msbgen.data.store import load_netcdf
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.generate.faults import known_faults
 from msbgen.engine.generate.fit import PAPER, ProgressSettings, fit_profiles
-from msbgen.engine.generate.words import WordColumns, outside_hull
+from msbgen.engine.generate.word_columns import WordColumns, outside_hull
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.6, 2.0)
 CODES = (3.0, 1.0, 4.0, 2.0)  # words of the clocks, in no order
