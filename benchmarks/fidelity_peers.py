@@ -425,7 +425,7 @@ def _usable_runs(known: Measured, trend: Trend, residual: Floats) -> int:
     distance = trend.distance(known.contexts)
     np.fill_diagonal(distance, np.inf)
     errors = np.zeros(len(numbers))
-    for c, time in enumerate(trend.held_out[..., 0]):
+    for c, time in enumerate(trend.left_out_alone[..., 0]):
         measured = known.duration[known.own == c, None]
         near = np.argsort(distance[c, known.own], kind="stable")[: numbers[-1]]
         drawn = residual[near, :, 0] @ time
