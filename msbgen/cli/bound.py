@@ -86,7 +86,7 @@ def _bounds(
     import xarray as xr
 
     parts = np.array_split(model.checked(contexts), -(-len(contexts) // _AT_ONCE))
-    found = []
+    found = list[xr.Dataset]()
     for part in parts:
         found.append(model.bounds(part, rate))
         progress(len(found), len(parts))
