@@ -19,8 +19,9 @@ from tables import RESULTS, find, markdown, parser, publish, renew, stored
 from targets import Figure
 
 import msbgen
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import STARTED
-from msbgen.engine.generate.faults import known_faults
+from msbgen.engine.generate.detection import known_faults
 
 PARTS = ("errors", "noise", "faults", "bounds")
 # Splits into known and asked settings, the first and three at random.
@@ -173,7 +174,7 @@ def named_faults(table: Table, rng: np.random.Generator) -> dict[str, bool]:
 
 def named(dataset: xr.Dataset) -> set[int]:
     """Contexts of all faults that a fit reports."""
-    return {context for fault in known_faults(dataset) for context in fault.contexts}
+    return {context for fault in known_faults(Profiles.of(dataset)) for context in fault.contexts}
 
 
 def with_start_times(dataset: xr.Dataset, visits: Indices) -> xr.Dataset:

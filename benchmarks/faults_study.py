@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from tables import PROFILES, RESULTS, TASKS, cached, markdown, publish, store, stored
 
 import msbgen
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     STARTED,
     context_table,
@@ -37,7 +38,7 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.engine.faults.findings import Findings, StretchedRun, WrongCount
-from msbgen.engine.generate.faults import dataset_faults
+from msbgen.engine.generate.detection import detect_faults
 from msbgen.sources.platform.replay import replay_trace
 from msbgen.sources.platform.trace import read_trace
 
@@ -226,7 +227,7 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
         if seed not in _seeds(contexts, runs, seeds):
             continue
         _, spoilt, truth = spoilt_case(task, faults, contexts, runs, seed, scattered=scattered)
-        found = dataset_faults(spoilt, clock=1)
+        found = detect_faults(Profiles.of(spoilt), clock=1)
         whole = {
             i for f in found if f.kind not in ("stretched", "count") for i in f.contexts
         }  # fmt: skip
@@ -283,7 +284,7 @@ def without_outliers(dataset: xr.Dataset) -> xr.Dataset:
 def _fitted(dataset: xr.Dataset, *, robust: bool) -> msbgen.ProfileModel:
     if robust:
         return msbgen.fit_profiles(dataset)
-    with patch("msbgen.engine.generate.fit.dataset_faults", return_value=Findings()):
+    with patch("msbgen.engine.generate.fit.detect_faults", return_value=Findings()):
         return msbgen.fit_profiles(dataset)
 
 

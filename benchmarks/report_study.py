@@ -32,6 +32,7 @@ import msbgen
 from conftest import synthetic_task
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.output.batch import held_out
 from msbgen.output.batch.report_data import collect_report_data
 from msbgen.output.report.page import write_report
@@ -201,11 +202,11 @@ def cost() -> int:
     """Measure the cost of zstd's report beyond its fits; 1 if a limit is missed."""
     measured = msbgen.read_profiles(msbgen.shipped_file("zstd.nc"))
     truth = msbgen.read_profiles(msbgen.shipped_file("zstd-truth.nc"))
-    fits, fit = [], held_out.fit_profiles
+    fits, fit = [], held_out.fit_model
 
-    def timed(dataset: xr.Dataset) -> Any:
+    def timed(profiles: Profiles, **options: Any) -> Any:
         begun = time.perf_counter()
-        model = fit(dataset)
+        model = fit(profiles, **options)
         fits.append((begun, time.perf_counter()))
         return model
 
@@ -214,7 +215,7 @@ def cost() -> int:
         return max(end for _, end in some) - min(begun for begun, _ in some) if some else 0.0
 
     found = {}
-    held_out.fit_profiles = timed
+    held_out.fit_model = timed
     with tempfile.TemporaryDirectory() as folder:
         # the first report compiles and imports, and does not count
         write_report(
@@ -222,12 +223,12 @@ def cost() -> int:
         )
         for judged, by in (("by its truth", truth), ("by contexts left out", None)):
             fits.clear()
-            model = timed(measured)
+            model = timed(Profiles.of(measured))
             begun = time.perf_counter()
             report_inputs = collect_report_data(measured, source="zstd.nc", truth=by, model=model)
             page, _ = write_report(Path(folder, "zstd.html"), report_inputs, overwrite=True)
             found[judged] = {
-                "contexts": report_inputs.everywhere.profiles.sizes["context"],
+                "contexts": len(report_inputs.everywhere.profiles.contexts),
                 "fits": len(fits),
                 "fitting": spent(fits[:1]) + spent(fits[1:]),
                 "beyond": time.perf_counter() - begun - spent(fits[1:]),
@@ -235,7 +236,7 @@ def cost() -> int:
                 "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
             }
             print(judged, found[judged], flush=True)
-    held_out.fit_profiles = fit
+    held_out.fit_model = fit
     store(RESULTS / "report-cost.json", {"load": os.getloadavg()[0], "judged": found})
     publish(tables())
     return int(any(row["beyond"] > 10 or row["megabytes"] > 4 or row["peak_gb"] > 1

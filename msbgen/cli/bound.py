@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import store, tables
+    from msbgen.data.profiles import Profiles
     from msbgen.engine.bounds import model as calibrate
     from msbgen.engine.generate import fit as fitting
 
@@ -53,11 +54,12 @@ def run(options: argparse.Namespace) -> None:
     )
     contexts = shared.contexts_like(measured, options.contexts)
     if calibrated is None:
-        calibrate.check_has_runs(measured)
+        profiles = Profiles.of(measured)
+        calibrate.check_has_runs(profiles)
         with Progress("fitting") as step:
-            model = fitting.fit_profiles(measured, progress=step)
+            model = fitting.fit_model(profiles, progress=step)
         with Progress("calibrating") as step, shared.errors_from(options.measured.name):
-            calibrated = calibrate.calibrate_model(model, measured, progress=step)
+            calibrated = calibrate.calibrate(model, profiles, progress=step)
     with Progress("bounding") as step, shared.errors_from(options.measured.name):
         rate = calibrated.supported_rate(contexts, options.miscoverage)
         bounds = _bounds(calibrated, contexts, rate, step)

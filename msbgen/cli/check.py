@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> None:
     check_files([options.file])
 
     from msbgen.core.errors import ProfileError
-    from msbgen.data import check, partial, quality, schema, store
-    from msbgen.data.durations_only import with_interval
-    from msbgen.engine.generate import faults
+    from msbgen.data import check, partial, quality, store
+    from msbgen.data.profiles import Profiles
+    from msbgen.engine.generate import detection
     from msbgen.sources.measure import progress_counters
     from msbgen.systems.kernels import dataset as kernels
     from msbgen.systems.kernels import variability
@@ -69,21 +69,21 @@ def run(options: argparse.Namespace) -> None:
     findings = check.inspect_profiles(dataset, source=options.file.name)
     warnings, notes = list(findings.warnings), []
     if not findings.errors:
-        show(schema.describe_profiles(dataset))
-        timed = "time" in dataset.dims
-        dataset = with_interval(dataset)
+        profiles = Profiles.of(dataset)
+        show(profiles.describe())
         with Progress("looking for faults") as step:
-            found = faults.known_faults(dataset, step)
-        sound = faults.without_absurd_counts(dataset, found)  # reported below
-        show_lines(partial.describe_partial(dataset))
-        show_lines(progress_counters.describe_progress_counters(sound) if timed else ())
-        show_lines(quality.describe_late(dataset, options.deadline) if options.deadline else ())
+            found = detection.known_faults(profiles, step)
+        sound = detection.without_absurd_counts(profiles, found)  # reported below
+        show_lines(partial.describe_partial(profiles))
+        clocks = progress_counters.describe_progress_counters(sound)
+        show_lines(clocks if profiles.is_timed else ())
+        show_lines(quality.describe_late(profiles, options.deadline) if options.deadline else ())
         warnings += quality.doubt_measurements(sound, source=options.file.name)
-        named = faults.describe_faults(dataset, found)
+        named = detection.describe_faults(profiles, found)
         warnings += [f"{options.file.name}: {sentence}" for sentence in named]
         notes = [
             note for of in (quality.note_generated, quality.note_design)
-            for note in of(dataset, source=options.file.name)
+            for note in of(profiles, source=options.file.name)
         ]  # fmt: skip
     show_lines(f"warning: {sentence}" for sentence in warnings)
     show_lines(f"note: {sentence}" for sentence in notes)

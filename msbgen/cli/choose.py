@@ -221,10 +221,8 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
 
     from msbgen.answers.choose.costs import context_costs
     from msbgen.data.build import array_variable
-    from msbgen.data.schema import (
-        context_table,
-        same_contexts,
-    )
+    from msbgen.data.profiles import Profiles
+    from msbgen.data.schema import same_contexts
     from msbgen.engine.bounds import model as calibrate
     from msbgen.engine.generate import fit as fitting
 
@@ -233,16 +231,17 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     )
     contexts = shared.contexts_like(measured, options.contexts)
     context_costs(measured, options.cost)  # refuses unknown resources before a fit
+    profiles = Profiles.of(measured)
     if calibrated is None:
-        calibrate.check_has_runs(measured)
+        calibrate.check_has_runs(profiles)
         with Progress("fitting") as step:
-            model = fitting.fit_profiles(measured, progress=step)
+            model = fitting.fit_model(profiles, progress=step)
         with Progress("calibrating") as step, shared.errors_from(path.name):
-            calibrated = calibrate.calibrate_model(model, measured, progress=step)
+            calibrated = calibrate.calibrate(model, profiles, progress=step)
     with shared.errors_from(path.name):
         rate = calibrated.supported_rate(contexts, options.miscoverage)
         bounds = calibrated.bounds(contexts, rate, chosen=True)
-    found = same_contexts(contexts, context_table(measured)) >= 0
+    found = same_contexts(contexts, profiles.contexts) >= 0
     return bounds.assign(measured=array_variable("context", found))
 
 

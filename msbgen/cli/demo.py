@@ -58,6 +58,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.answers.evaluate import baselines
     from msbgen.answers.evaluate import scores as evaluate
     from msbgen.data import schema, store
+    from msbgen.data.profiles import Profiles
     from msbgen.engine.generate import ahead, distribution
     from msbgen.engine.generate import fit as fitting
     from msbgen.output.batch import report_data
@@ -66,13 +67,13 @@ def run(options: argparse.Namespace) -> None:
     trace = traces / f"{options.task}.nc"
     with Progress("measuring") as step:
         train, truth = _measured_and_held_back(trace, step)
-    unseen = schema.context_table(truth)
+    profiles, unseen = Profiles.of(train), schema.context_table(truth)
     shared.show(
         f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
         f"{len(unseen)} held back"
     )
-    with Progress("fitting") as step, ahead.paths_compiled(train, fitting.DEFAULT, "sample"):
-        model = fitting.fit_profiles(train, progress=step)
+    with Progress("fitting") as step, ahead.paths_compiled(profiles, fitting.DEFAULT, "sample"):
+        model = fitting.fit_model(profiles, progress=step)
     every = schema.all_contexts(train)
     with Progress("generating") as step:
         blocks = model.stream(every, kind="mean", progress=step)

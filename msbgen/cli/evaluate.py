@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.answers.evaluate import scores as evaluate
     from msbgen.data import store
+    from msbgen.data.profiles import Profiles
     from msbgen.engine.generate.fit import paper_problem
     from msbgen.output.report import table
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if len(set(names)) < len(names):
         raise UsageError(f"--methods names '{max(names, key=names.count)}' twice; name it once.")
     measured = shared.read_runs(options.measured, keep_all=options.keep_all)
-    if options.methods is None and (problem := paper_problem(measured)):
+    if options.methods is None and (problem := paper_problem(Profiles.of(measured))):
         names = tuple(name for name in names if not name.startswith("paper/"))
         shared.print_message(f"methods paper/… are not scored: {problem}")
     warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)

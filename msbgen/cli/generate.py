@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import partial, store
+    from msbgen.data.profiles import Profiles
     from msbgen.engine.generate import ahead
     from msbgen.engine.generate import fit as fitting
     from msbgen.engine.generate.model import ProfileModel
@@ -87,8 +88,9 @@ def run(options: argparse.Namespace) -> None:
         )
     corrected = _energy_correction(measured, options.measured.name, options.power_of)
     contexts = shared.contexts_like(measured, options.contexts)
+    profiles = Profiles.of(measured)
     size = expected_size(
-        measured,
+        profiles,
         len(contexts),
         kind=options.kind,
         times=options.interval,
@@ -96,14 +98,14 @@ def run(options: argparse.Namespace) -> None:
     )
     shared.check_disk_space(options.out, size)
     fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
-    cut = [] if model else partial.cut_throughout(measured)
+    cut = [] if model else partial.cut_throughout(profiles)
     if model is None:
         settings = fitting.PRESETS[options.preset or "default"]
         if options.epsilon:
             settings = dataclasses.replace(settings, epsilon=options.epsilon)
-        compiled = ahead.paths_compiled(measured, settings, options.kind)
+        compiled = ahead.paths_compiled(profiles, settings, options.kind)
         with Progress("fitting") as step, compiled:
-            model = fitting.fit_profiles(measured, settings, rng=fit_rng, progress=step)
+            model = fitting.fit_model(profiles, settings, rng=fit_rng, progress=step)
     preset = next(
         name for name, own in fitting.PRESETS.items()
         if isinstance(model.distribution.settings, type(own))

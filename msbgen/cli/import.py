@@ -79,8 +79,9 @@ def run(options: argparse.Namespace) -> None:
     inputs = [*options.recordings, options.manifest, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import partial, schema, store
+    from msbgen.data import partial, store
     from msbgen.data.columns import ColumnMap
+    from msbgen.data.profiles import Profiles
     from msbgen.sources.measure import imports, manifest, progress_counters, run_tables
     from msbgen.sources.measure.readers.formats import RecordingReader
 
@@ -113,6 +114,7 @@ def run(options: argparse.Namespace) -> None:
     store.write_profiles(dataset, options.out, overwrite=options.force)
     for sentence in warnings:
         shared.print_message(f"warning: {sentence}")
-    shared.show(f"{options.out}:\n{schema.describe_profiles(dataset)}")
-    shared.show_lines(partial.describe_partial(dataset))
-    shared.show_lines(progress_counters.describe_progress_counters(dataset))
+    profiles = Profiles.of(dataset)
+    shared.show(f"{options.out}:\n{profiles.describe()}")
+    shared.show_lines(partial.describe_partial(profiles))
+    shared.show_lines(progress_counters.describe_progress_counters(profiles))

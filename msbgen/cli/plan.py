@@ -180,9 +180,10 @@ def _show(planned: Plan | ComparisonPlan, options: argparse.Namespace) -> None:
 def _hint_at_groups(measured: xr.Dataset, source: str) -> None:
     """Print a hint where measured runs count groups of counters and the plan does not."""
     from msbgen.data.partial import most_at_once
-    from msbgen.data.schema import counter_names
+    from msbgen.data.profiles import Profiles
 
-    most, n = most_at_once(measured), len(counter_names(measured))
+    profiles = Profiles.of(measured)
+    most, n = most_at_once(profiles), len(profiles.counters)
     if most < n:
         shared.print_message(
             f"{source} has groups of up to {most} of {n} counters in a run; the planned runs "
@@ -193,14 +194,16 @@ def _hint_at_groups(measured: xr.Dataset, source: str) -> None:
 def _groups(options: argparse.Namespace, measured: xr.Dataset | None) -> Groups:
     """Groups of the named counters, else of the measured ones."""
     from msbgen.data.groups import clock_among, group_counters
-    from msbgen.data.schema import clock_name, counter_names
+    from msbgen.data.profiles import Profiles
 
+    wanted = options.clock
     if options.counters:  # names of perf contain commas between slashes
         named = re.findall(r"(?:/[^/]*/|[^,/])+", options.counters)
         counters = [name.strip() for name in named]
     else:
         assert measured is not None
-        counters = counter_names(measured)
-    wanted = options.clock or (None if measured is None else clock_name(measured))
+        counters = list(Profiles.of(measured).counters)
+    if measured is not None:
+        wanted = wanted or Profiles.of(measured).clock_name
     clock = clock_among(counters, wanted)
     return group_counters(counters, options.at_once, clock=clock)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data import partial
-from msbgen.data.durations_only import has_time_axis, with_interval
-from msbgen.data.gaps import interval_counts
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
+    COMPLETE,
     COUNT_UNITS,
     ENERGY_UNITS,
     KEEP_ALL,
@@ -23,12 +23,7 @@ from msbgen.data.schema import (
     SCHEMA,
     STARTED,
     check_datasets,
-    context_table,
-    counter_dims,
     counter_names,
-    describe_context,
-    duration_array,
-    is_generated,
     labels_of,
     level_text,
     one_spelling,
@@ -37,7 +32,6 @@ from msbgen.data.schema import (
     resource_names,
     role,
     same_level,
-    sampling_interval,
 )
 from msbgen.data.violations import Violations
 
@@ -83,12 +77,20 @@ def validate_profiles(
     ProfileError
         With one sentence for every problem.
     """
-    findings = inspect_profiles(dataset, source=source, part=part)
+    checked_profiles(dataset, source=source, part=part)
+    return dataset
+
+
+def checked_profiles(
+    dataset: xr.Dataset, *, source: str = "dataset", part: bool = False
+) -> Profiles:
+    """The record of a dataset; arguments, warnings and errors as :func:`validate_profiles`."""
+    findings, profiles = _inspected(dataset, source, part=part)
     for sentence in findings.warnings:
         _log.warning("%s", sentence)
-    if findings.errors:
+    if findings.errors or profiles is None:
         raise ProfileError(*findings.errors)
-    return dataset
+    return profiles
 
 
 def inspect_profiles(
@@ -100,21 +102,27 @@ def inspect_profiles(
     of measurement are left out for generated datasets and for parts; warnings
     about values are left out where values are wrong.
     """
+    return _inspected(dataset, source, part=part)[0]
+
+
+def _inspected(
+    dataset: xr.Dataset, source: str, *, part: bool
+) -> tuple[CheckReport, Profiles | None]:
+    """Problems of a dataset, and its record where the layout holds."""
     check_datasets(dataset)
-    whole = not part and not is_generated(dataset)
     wrong = list(_name_errors(dataset)) or list(_layout_errors(dataset))
-    errors = [f"{source}: {text}" for text in wrong]
-    if errors:
-        return CheckReport(errors)
-    timed = has_time_axis(dataset)
-    dataset = with_interval(dataset)
-    problems, doubts = list(_value_errors(dataset)), []
-    if whole:
+    if wrong:
+        return CheckReport([f"{source}: {text}" for text in wrong]), None
+    profiles = Profiles.of(dataset)
+    problems, doubts = list(_value_errors(profiles)), []
+    if not part and not profiles.is_generated:
         doubts = [*_layout_warnings(dataset)]
         if not problems:  # what is refused anyway may be too large to add up
-            doubts += _measurement_warnings(dataset, timed=timed)
-        problems += _measurement_errors(dataset)
-    return CheckReport([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
+            doubts += _start_warnings(dataset)
+            doubts += _measurement_warnings(profiles, says_complete=COMPLETE in dataset)
+        problems += _measurement_errors(profiles)
+    report = CheckReport([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
+    return report, profiles
 
 
 def _name_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -373,35 +381,33 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
             )
 
 
-def _value_errors(ds: xr.Dataset) -> Iterator[str]:
-    table = one_spelling(context_table(ds))
+def _value_errors(profiles: Profiles) -> Iterator[str]:
+    table = one_spelling(profiles.contexts)
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     for i, j in enumerate(first[inverse.ravel()]):
         if i != j:
             yield (
-                f"{describe_context(ds, i)} is listed again after context {j}: put its runs along "
-                f"'run' of one context, or give the resource that tells them apart its role."
+                f"{profiles.describe_context(i)} is listed again after context {j}: put its runs "
+                f"along 'run' of one context, or give the resource that tells them apart its role."
             )
             break
-    violations = Violations(ds)
-    for begin, part in _context_blocks(ds):
-        _check_values(part, violations.of(begin))
+    violations = Violations(profiles)
+    n, runs = profiles.duration.shape
+    step = max(_CHECKED_AT_ONCE // (runs * profiles.n_times), 1)
+    for begin in range(0, n, step):
+        _check_values(profiles.of_contexts(slice(begin, begin + step)), violations.of(begin))
     yield from violations.sentences()
-    yield from partial.clock_errors(ds)
+    yield from partial.clock_errors(profiles)
 
 
-def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
+def _check_values(profiles: Profiles, found: Callable[[str, Any], None]) -> None:
     """Sentences about the values of a few contexts; PLACE stands for the place."""
-    names, order = counter_names(ds), counter_dims(ds)
-    duration = duration_array(ds)
+    duration, interval = profiles.duration, profiles.interval
     present = np.isfinite(duration)
     largest = float(np.finfo(np.float32).max)
-    whole = np.minimum(interval_counts(duration, sampling_interval(ds)), ds.sizes["time"])
+    whole = np.minimum(profiles.n_intervals, profiles.n_times)
     lengths = []
-    for name in names:
-        counts = (
-            ds.variables[name].transpose(*order).values.reshape(*duration.shape, ds.sizes["time"])
-        )
+    for counts, (name, attrs) in zip(profiles.samples, profiles.counters.items()):
         high, low = np.fmax.reduce(counts, axis=None), np.fmin.reduce(counts, axis=None)
         if high > largest or low < -largest:
             found(
@@ -417,7 +423,7 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
             )
         alive = ~np.isnan(counts)
         length = _run_lengths(alive)
-        if "gaps" in ds[name].attrs:  # the last sample may be a lost one
+        if "gaps" in attrs:  # the last sample may be a lost one
             length = np.where(length > 0, np.maximum(length, whole), 0)
         else:
             found(
@@ -447,9 +453,9 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
         np.nan_to_num(duration, nan=1.0) <= 0,
     )
     with np.errstate(over="ignore"):
-        wanted = np.ceil(np.nan_to_num(duration) / sampling_interval(ds) * (1 - 1e-9))
+        wanted = np.ceil(np.nan_to_num(duration) / interval * (1 - 1e-9))
     off = longest - wanted
-    if len(order) == 2:  # a mean profile goes on until its longest run ends
+    if not profiles.replicate:  # a mean profile goes on until its longest run ends
         off = np.minimum(off, 0)
     found(
         "'duration' and counts disagree by more than one interval PLACE: counts must go on until "
@@ -459,19 +465,10 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     found("no run at all PLACE: drop the context.", ~present.any(axis=1))
 
 
-def _context_blocks(ds: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
-    """Blocks of contexts, after the number of their first, whose copies fit into the caches."""
-    n = ds.sizes["context"]
-    step = max(_CHECKED_AT_ONCE // (ds.sizes["time"] * ds.sizes.get(replicate_dim(ds), 1)), 1)
-    if n <= step:
-        return iter([(0, ds)])
-    return ((first, ds.isel(context=slice(first, first + step))) for first in range(0, n, step))
-
-
-def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
-    yield from partial.measured_errors(ds)
-    for name in counter_names(ds):
-        extremes = [f.reduce(ds.variables[name].values, axis=None) for f in (np.fmin, np.fmax)]
+def _measurement_errors(profiles: Profiles) -> Iterator[str]:
+    yield from partial.measured_errors(profiles)
+    for name, counts in zip(profiles.counters, profiles.samples):
+        extremes = [f.reduce(counts, axis=None) for f in (np.fmin, np.fmax)]
         with np.errstate(over="ignore", under="ignore"):
             stored = np.nan_to_num(extremes).astype(np.float32)  # as files hold it
         if not np.any(stored != 0) and np.isfinite(extremes).all():
@@ -510,23 +507,23 @@ def _start_warnings(ds: xr.Dataset) -> Iterator[str]:
         )
 
 
-def _measurement_warnings(ds: xr.Dataset, *, timed: bool) -> Iterator[str]:
-    if timed and np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
+def _measurement_warnings(profiles: Profiles, *, says_complete: bool) -> Iterator[str]:
+    """Sentences about values; `says_complete`: the file says which runs were cut."""
+    longest = np.fmax.reduce(profiles.duration, axis=None)
+    if profiles.is_timed and longest < 2 * profiles.interval:
         yield "no run has two whole sampling intervals: sample more often to see phases."
-    yield from _start_warnings(ds)
-    yield from partial.cut_warnings(ds)
-    yield from partial.gap_warnings(ds)
-    violations = Violations(ds)
-    for name in counter_names(ds):
-        if ds[name].attrs["units"] == ENERGY_UNITS:
-            joules = ds.variables[name].transpose(*counter_dims(ds)).values
+    if not says_complete:
+        yield from partial.cut_warnings(profiles)
+    yield from partial.gap_warnings(profiles)
+    violations = Violations(profiles)
+    for name, joules in zip(profiles.counters, profiles.samples):
+        if name in profiles.energy_counters:
             violations.of(0)(
                 f"'{name}' is 0 J PLACE: every run needs energy; measure it again or drop it.",
                 np.fmax.reduce(joules, axis=-1) == 0,
             )
-    for name in resource_names(ds):
-        values = ds[name].values.astype(float)
-        levels = np.unique(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
+    for (name, attrs), values in zip(profiles.resources.items(), profiles.contexts.T):
+        levels = np.unique(np.asarray(attrs.get("levels", values), dtype=float))
         after = np.searchsorted(levels, values)
         near = levels[np.clip([after - 1, after], 0, levels.size - 1)]
         violations.of(0)(
@@ -535,9 +532,8 @@ def _measurement_warnings(ds: xr.Dataset, *, timed: bool) -> Iterator[str]:
             ~same_level(values, near).any(axis=0),
         )
         if np.ptp(values) == 0 and (several := levels.size) > 1:
-            units = ds[name].attrs["units"]
-            level = level_text(values[0], labels_of(ds[name].attrs))
-            level += f" {units}" if units != "1" else ""
+            level = level_text(values[0], labels_of(attrs))
+            level += f" {attrs['units']}" if attrs["units"] != "1" else ""
             yield (
                 f"resource '{name}' was measured at {level} only, one of {several} levels: "
                 f"every other value of it is beyond what was measured."

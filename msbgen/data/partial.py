@@ -12,21 +12,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import quoted
-from msbgen.data.gaps import CARRIED, KINDS, interval_counts
-from msbgen.data.schema import (
-    COMPLETE,
-    CPU_TIMES,
-    clock_name,
-    complete_array,
-    count_array,
-    counter_dims,
-    counter_names,
-    describe_context,
-    duration_array,
-    replicate_dim,
-    sampling_interval,
-    span,
-)
+from msbgen.data.gaps import CARRIED, KINDS
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import COMPLETE, CPU_TIMES, counter_names, replicate_dim, span
 from msbgen.data.violations import Violations
 
 Bools = NDArray[np.bool_]
@@ -37,23 +25,12 @@ _AT_TIMEOUT, _LESS_WORK = 0.005, 0.03
 _NAMED = 3
 
 
-def held_counters(dataset: xr.Dataset) -> Bools:
-    """Which runs hold which counters, (n_contexts, n_runs, n_counters)."""
-    shape = duration_array(dataset).shape
-    dims = counter_dims(dataset)
-    largest = [
-        np.fmax.reduce(dataset.variables[name].transpose(*dims).values, axis=-1).reshape(shape)
-        for name in counter_names(dataset)
-    ]
-    return ~np.isnan(np.stack(largest, axis=-1))
-
-
-def counter_groups(dataset: xr.Dataset) -> list[tuple[tuple[str, ...], Bools]]:
+def counter_groups(profiles: Profiles) -> list[tuple[tuple[str, ...], Bools]]:
     """Sets of counters that were measured together, each with its runs, (n_contexts, n_runs).
 
     One where every run holds every counter; most runs first.
     """
-    held, names = held_counters(dataset), np.array(counter_names(dataset))
+    held, names = profiles.held, np.array(list(profiles.counters))
     patterns = np.unique(held[held.any(axis=2)], axis=0)
     found = [
         (tuple(map(str, names[pattern])), (held == pattern).all(axis=2)) for pattern in patterns
@@ -61,24 +38,24 @@ def counter_groups(dataset: xr.Dataset) -> list[tuple[tuple[str, ...], Bools]]:
     return sorted(found, key=lambda group: -int(group[1].sum()))
 
 
-def most_at_once(dataset: xr.Dataset) -> int:
+def most_at_once(profiles: Profiles) -> int:
     """Largest number of counters in one run."""
-    return max(len(names) for names, _ in counter_groups(dataset))
+    return max(len(names) for names, _ in counter_groups(profiles))
 
 
-def is_partial(dataset: xr.Dataset) -> bool:
+def is_partial(profiles: Profiles) -> bool:
     """Whether some run lacks a counter, or was cut."""
-    there = np.isfinite(duration_array(dataset))
-    return not (held_counters(dataset)[there].all() and complete_array(dataset)[there].all())
+    there = np.isfinite(profiles.duration)
+    return not (profiles.held[there].all() and profiles.complete[there].all())
 
 
-def describe_partial(dataset: xr.Dataset) -> list[str]:
+def describe_partial(profiles: Profiles) -> list[str]:
     """Lines about counters in runs, cut runs and lost samples."""
-    lines = [*_group_lines(dataset), *_cut_lines(dataset)]
-    for name, share, lower in _missing(dataset):
+    lines = [*_group_lines(profiles), *_cut_lines(profiles)]
+    for name, share, lower in _missing(profiles):
         then = (
             "the next count holds what was missed"
-            if dataset[name].attrs["gaps"] == CARRIED
+            if profiles.counters[name]["gaps"] == CARRIED
             else f"lost, which lowers its totals by {lower:.2g} %; a model fills them in from what "
             f"all runs say happens there"
         )
@@ -86,11 +63,11 @@ def describe_partial(dataset: xr.Dataset) -> list[str]:
     return lines
 
 
-def _group_lines(ds: xr.Dataset) -> Iterator[str]:
-    groups = counter_groups(ds)
+def _group_lines(profiles: Profiles) -> Iterator[str]:
+    groups = counter_groups(profiles)
     if len(groups) < 2:
         return
-    shared = [n for n in counter_names(ds) if all(n in names for names, _ in groups)]
+    shared = [n for n in profiles.counters if all(n in names for names, _ in groups)]
     if shared:
         yield f"groups    {len(groups)}, with {', '.join(shared)} in every run"
     else:
@@ -102,41 +79,41 @@ def _group_lines(ds: xr.Dataset) -> Iterator[str]:
         lacking = np.flatnonzero(each == 0)
         where = ""
         if len(lacking):
-            first, s = describe_context(ds, int(lacking[0])), "s" if len(lacking) > 1 else ""
+            first, s = profiles.describe_context(int(lacking[0])), "s" if len(lacking) > 1 else ""
             where = f", in {len(lacking)} context{s} none, as in {first}"
         yield f"{text} a context{where}"
 
 
-def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
-    there = np.isfinite(duration_array(ds))
-    cut = there & ~complete_array(ds)
+def _cut_lines(profiles: Profiles) -> Iterator[str]:
+    there = np.isfinite(profiles.duration)
+    cut = there & ~profiles.complete
     if not cut.any():
         return
     yield (
         f"cut       {int(cut.sum())} of {int(there.sum())} runs were ended early, in "
         f"{int(cut.any(axis=1).sum())} contexts: their counts until then are used"
     )
-    for sentence in cut_throughout(ds):
+    for sentence in cut_throughout(profiles):
         yield f"cut       {sentence}"
 
 
-def ended_counters(dataset: xr.Dataset) -> Bools:
+def ended_counters(profiles: Profiles) -> Bools:
     """Which counters a complete run of each context holds, (n_contexts, n_counters)."""
-    ended = held_counters(dataset) & complete_array(dataset)[..., None]
+    ended = profiles.held & profiles.complete[..., None]
     return np.asarray(np.any(ended, axis=1))
 
 
-def cut_throughout(dataset: xr.Dataset, named: int | None = _NAMED) -> list[str]:
+def cut_throughout(profiles: Profiles, named: int | None = _NAMED) -> list[str]:
     """Contexts in which every run, or every run with a counter, was cut; some of them by name."""
-    ended, held = ended_counters(dataset), np.asarray(held_counters(dataset).any(axis=1))
+    ended, held = ended_counters(profiles), np.asarray(profiles.held.any(axis=1))
     every = np.asarray(held.any(axis=1) & ~ended.any(axis=1))
     found = {"every run": every}
-    for k, name in enumerate(counter_names(dataset)):
+    for k, name in enumerate(profiles.counters):
         found[f"every run that holds {name}"] = held[:, k] & ~ended[:, k] & ~every
     sentences = []
     for what, contexts in found.items():
         rows = np.flatnonzero(contexts)
-        some = ", ".join(describe_context(dataset, int(i)) for i in rows[:named])
+        some = ", ".join(profiles.describe_context(int(i)) for i in rows[:named])
         more = f" and {len(rows) - named} more" if named and len(rows) > named else ""
         if len(rows):
             sentences.append(
@@ -145,43 +122,38 @@ def cut_throughout(dataset: xr.Dataset, named: int | None = _NAMED) -> list[str]
     return sentences
 
 
-def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
+def _missing(profiles: Profiles) -> Iterator[tuple[str, float, float]]:
     """Counters with gaps, and the missing shares of their samples and counts [%]."""
-    inside = interval_counts(duration_array(ds), sampling_interval(ds))
-    held = held_counters(ds)
-    for k, name in enumerate(counter_names(ds)):
-        wanted, values = int(inside[held[..., k]].sum()), ds[name].to_numpy()
+    held = profiles.held
+    for k, (name, attrs) in enumerate(profiles.counters.items()):
+        wanted, values = int(profiles.n_intervals[held[..., k]].sum()), profiles.samples[k]
         got = np.count_nonzero(~np.isnan(values))
-        if "gaps" in ds[name].attrs and got < wanted:
+        if "gaps" in attrs and got < wanted:
             counted = float(np.nansum(values, dtype=float))
-            filled = float(np.nansum(count_array(ds[[name, "duration"]])))
+            filled = float(np.nansum(profiles.counts[..., k]))
             yield name, 100.0 * (wanted - got) / wanted, 100.0 * (1.0 - counted / filled)
 
 
-def clock_gaps(dataset: xr.Dataset) -> NDArray[np.int64]:
+def clock_gaps(profiles: Profiles) -> NDArray[np.int64]:
     """Samples of the progress counter that each run lacks, (n_contexts, n_runs)."""
-    clock, inside = (
-        clock_name(dataset),
-        interval_counts(duration_array(dataset), sampling_interval(dataset)),
-    )
-    if clock not in counter_names(dataset) or "gaps" not in dataset[clock].attrs:
+    clock, inside = profiles.clock, profiles.n_intervals
+    if not clock or "gaps" not in profiles.counters[profiles.clock_name]:
         return np.zeros(inside.shape, dtype=np.int64)
-    known = dataset[clock].notnull().sum("time").transpose("context", ...).values
-    return np.maximum(inside - known.reshape(inside.shape), 0)
+    known = (~np.isnan(profiles.samples[clock - 1])).sum(axis=2)
+    return np.maximum(inside - known, 0)
 
 
-def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it is left out") -> str:
+def doubt_total(profiles: Profiles, context: int, run: int, then: str = "; it is left out") -> str:
     """End of a sentence about a run with an unusual total of the progress counter, and its gaps."""
-    gaps, clock = int(clock_gaps(dataset)[context, run]), clock_name(dataset)
+    gaps, clock = int(clock_gaps(profiles)[context, run]), profiles.clock_name
     if not gaps and clock in CPU_TIMES:
         return f"was disturbed: its CPU time departs from the others'{then}."
     if not gaps:
         return f"lost counts: its total departs from the others'{then}."
-    end = duration_array(dataset)[context, run]
-    of = int(interval_counts(end, sampling_interval(dataset)))
+    of = int(profiles.n_intervals[context, run])
     remedy = (
         "are they 'lost' rather than 'carried'?"
-        if dataset[clock].attrs["gaps"] == CARRIED
+        if profiles.counters[clock]["gaps"] == CARRIED
         else "drop it, or measure it again."
     )
     return (
@@ -190,38 +162,38 @@ def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it i
     )
 
 
-def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[str, str]:
-    """Attributes about partial runs for datasets derived from this one.
+def partial_attrs(profiles: Profiles, *, interpolated: bool = False) -> dict[str, str]:
+    """Attributes about partial runs for datasets derived from these profiles.
 
     Lost samples are `interpolated` from the rates around them; otherwise the model fills them in.
     """
     attrs = {}
-    apart = _never_together(dataset)
+    apart = _never_together(profiles)
     if apart:
-        groups = counter_groups(dataset)
-        shared = [n for n in counter_names(dataset) if all(n in names for names, _ in groups)]
-        known = ", ".join(dict.fromkeys([clock_name(dataset), *shared, "time", "context"]))
+        groups = counter_groups(profiles)
+        shared = [n for n in profiles.counters if all(n in names for names, _ in groups)]
+        known = ", ".join(dict.fromkeys([profiles.clock_name, *shared, "time", "context"]))
         attrs["coupled"] = (
             f"never measured in one run: {apart}. How these depend is not measured: they depend "
             f"here through {known} only."
         )
-    there = np.isfinite(duration_array(dataset))
-    cut = there & ~complete_array(dataset)
+    there = np.isfinite(profiles.duration)
+    cut = there & ~profiles.complete
     if cut.any():
         counted = f"{int(cut.sum())} of {int(there.sum())} runs were cut"
-        attrs["cut"] = "; ".join([counted, *cut_throughout(dataset, named=None)])
+        attrs["cut"] = "; ".join([counted, *cut_throughout(profiles, named=None)])
     lost = "interpolated" if interpolated else "filled in by the model"
     gaps = [
         f"{name}: {share:.2g} % of the samples were missing, "
-        + ("held by the next" if dataset[name].attrs["gaps"] == CARRIED else lost)
-        for name, share, _ in _missing(dataset)
+        + ("held by the next" if profiles.counters[name]["gaps"] == CARRIED else lost)
+        for name, share, _ in _missing(profiles)
     ]
     return attrs | ({"gaps": "; ".join(gaps)} if gaps else {})
 
 
-def _never_together(ds: xr.Dataset) -> str:
+def _never_together(profiles: Profiles) -> str:
     """Counters never measured together, as "a, b with c, d; c with d"; empty where none."""
-    names, groups = counter_names(ds), [set(names) for names, _ in counter_groups(ds)]
+    names, groups = list(profiles.counters), [set(names) for names, _ in counter_groups(profiles)]
     found: dict[tuple[str, ...], list[str]] = {}
     for i, name in enumerate(names):
         others = [o for o in names[i + 1 :] if not any({name, o} <= group for group in groups)]
@@ -269,58 +241,55 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
         )
 
 
-def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
+def gap_warnings(profiles: Profiles) -> Iterator[str]:
     """Sentences about carried gaps at the end of a run, after which no count follows."""
-    violations, length = Violations(ds), interval_counts(duration_array(ds), sampling_interval(ds))
-    final = np.clip(length, 1, ds.sizes["time"]) - 1
-    dims = counter_dims(ds)
-    for name in counter_names(ds):
-        if ds[name].attrs.get("gaps") != CARRIED:
+    violations = Violations(profiles)
+    final = np.clip(profiles.n_intervals, 1, profiles.n_times) - 1
+    for k, (name, attrs) in enumerate(profiles.counters.items()):
+        if attrs.get("gaps") != CARRIED:
             continue
-        counts = ds[name].transpose(*dims).values.reshape(*final.shape, -1)
-        last = np.take_along_axis(counts, final[..., None], axis=2)[..., 0]
+        last = np.take_along_axis(profiles.samples[k], final[..., None], axis=2)[..., 0]
         violations.of(0)(
             f"counter '{name}' is NaN in the last interval PLACE: its gaps are 'carried', but no "
             f"count comes after that holds what was missed; it is taken to go on as before: cut "
             f"the run there (its 'duration', and 0 in 'complete'), or measure it again.",
-            np.isnan(last) & ~np.isnan(counts).all(axis=2),
+            np.isnan(last) & profiles.held[..., k],
         )
     yield from violations.sentences()
 
 
-def clock_errors(ds: xr.Dataset) -> Iterator[str]:
+def clock_errors(profiles: Profiles) -> Iterator[str]:
     """Sentences about runs in which the clock was not measured, whose progress is unknown."""
-    clock, violations = clock_name(ds), Violations(ds)
-    if clock in counter_names(ds):
-        held = held_counters(ds)
+    clock, held, violations = profiles.clock, profiles.held, Violations(profiles)
+    if clock:
         violations.of(0)(
-            f"counter '{clock}', the progress counter, was not measured PLACE: measure it in "
-            f"every run, or name another counter in attribute 'progress'.",
-            held.any(axis=2) & ~held[..., counter_names(ds).index(clock)],
+            f"counter '{profiles.clock_name}', the progress counter, was not measured PLACE: "
+            f"measure it in every run, or name another counter in attribute 'progress'.",
+            held.any(axis=2) & ~held[..., clock - 1],
         )
     yield from violations.sentences()
 
 
-def measured_errors(ds: xr.Dataset) -> Iterator[str]:
+def measured_errors(profiles: Profiles) -> Iterator[str]:
     """Sentences about counters that were never measured, and about no complete run at all."""
-    held = held_counters(ds)
-    missing = [name for k, name in enumerate(counter_names(ds)) if not held[..., k].any()]
+    held = profiles.held
+    missing = [name for k, name in enumerate(profiles.counters) if not held[..., k].any()]
     for name in missing:
         yield f"counter '{name}' is NaN in every run: none holds it; drop it, or measure it."
     if not missing:
-        yield from unended_counters(ds)
+        yield from unended_counters(profiles)
 
 
-def unended_counters(ds: xr.Dataset) -> Iterator[str]:
+def unended_counters(profiles: Profiles) -> Iterator[str]:
     """Counters without a complete run; all of them in one sentence where no run is complete."""
-    held, ended = held_counters(ds), ended_counters(ds)
+    held, ended = profiles.held, ended_counters(profiles)
     if held.any() and not ended.any():
         yield (
             "no run went on to its end, 'complete' is 0 throughout: how long the task takes is "
             "not known; measure one run without a timeout."
         )
         return
-    for k, name in enumerate(counter_names(ds)):
+    for k, name in enumerate(profiles.counters):
         if held[..., k].any() and not ended[:, k].any():
             yield (
                 f"counter '{name}' is in no run that went on to its end: measure it in one "
@@ -328,13 +297,13 @@ def unended_counters(ds: xr.Dataset) -> Iterator[str]:
             )
 
 
-def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
+def cut_warnings(profiles: Profiles) -> Iterator[str]:
     """Sentences about runs that look cut by a timeout: as long as the longest, with less work."""
-    clock, duration = clock_name(ds), duration_array(ds)
-    if COMPLETE in ds or clock not in counter_names(ds) or "run" not in ds.dims:
+    clock, duration = profiles.clock, profiles.duration
+    if not clock or profiles.replicate != "run":
         return
-    counts = ds[clock].transpose("context", "run", "time").values
-    total = np.array([np.nansum(runs, axis=1, dtype=float) for runs in counts])
+    counts = profiles.samples[clock - 1]
+    total = np.array([np.nansum(runs, axis=1, dtype=float) for runs in counts])  # little memory
     longest = np.fmax.reduce(duration, axis=None)
     at_end = duration >= (1.0 - _AT_TIMEOUT) * longest
     others = total[np.isfinite(duration) & ~at_end]
@@ -343,11 +312,11 @@ def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
     cut = at_end & (total < (1.0 - _LESS_WORK) * np.median(others))
     if cut.sum() < 2:  # a single run is always the longest
         return
-    violations = Violations(ds)
+    violations = Violations(profiles)
     violations.of(0)(
         f"a run PLACE ends with the longest at {longest:.4g} s, having counted less of "
-        f"'{clock}' than shorter ones: a timeout? Say so in 'complete' (context, run), 0 "
-        f"for runs that were cut.",
+        f"'{profiles.clock_name}' than shorter ones: a timeout? Say so in 'complete' (context, "
+        f"run), 0 for runs that were cut.",
         cut,
     )
     yield from violations.sentences()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.errors import printable
+from msbgen.core.words import number_of
 from msbgen.data import schema
+from msbgen.data.durations_only import WHOLE_RUN, with_interval
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 Floats = NDArray[np.float64]
@@ -25,9 +28,9 @@ _INHERITED = ("task", "platform", "progress")
 class Profiles:
     """Runs of a task: n contexts of m resources, r runs each, t intervals, k counters.
 
-    Profiles without a dimension ``run`` or ``sample`` have one run per context.  Without counters,
-    `raw` has the shape (n, r, t, 0); without a time axis t is 0, and `interval` NaN.  The arrays
-    are shared by everything that reads the record: copy them before a change.
+    Profiles without a dimension ``run`` or ``sample`` have one run per context.  Without counters t
+    is 0.  The arrays are shared with the dataset, and by all that read the record: copy them before
+    a change.
 
     Attributes
     ----------
@@ -39,9 +42,9 @@ class Profiles:
         Attributes of each resource and counter, in the order of the columns.
     contexts : (n, m)
         Levels, each column in its resource's unit.
-    raw : (n, r, t, k)
-        Events per interval as in the file: NaN in gaps, after the end of a run or its cut, and
-        throughout where the counter was not measured.
+    samples : tuple of k arrays, (n, r, t)
+        Events per interval of each counter as in the file: NaN in gaps, after the end of a run or
+        its cut, and throughout where the counter was not measured.
     duration : (n, r)
         Execution time [s], until the cut of a run that was cut; NaN where a run is missing.
     complete : (n, r)
@@ -61,7 +64,7 @@ class Profiles:
     resources: dict[str, dict[str, Any]]
     counters: dict[str, dict[str, Any]]
     contexts: Floats
-    raw: Floats
+    samples: tuple[NDArray[Any], ...]
     duration: Floats
     complete: Bools
     started: Floats
@@ -70,14 +73,18 @@ class Profiles:
     run_details: dict[str, Floats]
 
     @classmethod
-    def of(cls, dataset: xr.Dataset) -> Profiles:
-        """The record of a dataset whose layout is valid; its values may be wrong."""
+    def of(cls, dataset: xr.Dataset, interval: float | None = None) -> Profiles:
+        """The record of a dataset whose layout is valid; its values may be wrong.
+
+        Durations without a time axis get one event per run, in intervals of a length [s]
+        (:mod:`msbgen.data.durations_only`).
+        """
+        schema.check_datasets(dataset)
+        dataset = with_interval(dataset, interval)
         names, replicate = schema.counter_names(dataset), schema.replicate_dim(dataset) or ""
         duration = schema.duration_array(dataset)
-        raw = np.empty((*duration.shape, dataset.sizes.get("time", 0), len(names)))
         dims = schema.counter_dims(dataset)
-        for k, name in enumerate(names):
-            raw[..., k] = dataset.variables[name].transpose(*dims).values.reshape(raw.shape[:3])
+        samples = (dataset.variables[name].transpose(*dims).values for name in names)
         resources = schema.resource_attrs(dataset)
         used = {*resources, *names, "duration", schema.COMPLETE, schema.STARTED}
         others = {str(n): v for n, v in dataset.variables.items() if n not in used}
@@ -87,11 +94,11 @@ class Profiles:
             resources=resources,
             counters={name: dict(dataset.variables[name].attrs) for name in names},
             contexts=schema.context_table(dataset),
-            raw=raw,
+            samples=tuple(each.reshape(*duration.shape, -1) for each in samples),
             duration=duration,
             complete=schema.complete_array(dataset),
             started=schema.started_array(dataset),
-            interval=schema.sampling_interval(dataset) if "time" in dataset.variables else np.nan,
+            interval=schema.sampling_interval(dataset),
             replicate=replicate,
             run_details={
                 name: variable.transpose("context", replicate).values.astype(float)
@@ -103,15 +110,45 @@ class Profiles:
     def of_contexts(self, rows: ArrayLike | slice) -> Profiles:
         """The profiles of some contexts: indices, a mask or a slice."""
         rows = rows if isinstance(rows, slice) else np.asarray(rows)
-        names = ("contexts", "raw", "duration", "complete", "started")
+        names = ("contexts", "duration", "complete", "started")
         parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        samples = tuple(each[rows] for each in self.samples)
         details = {name: values[rows] for name, values in self.run_details.items()}
-        return replace(self, **parts, run_details=details)
+        return replace(self, **parts, samples=samples, run_details=details)
+
+    def of_counters(self, names: Sequence[str]) -> Profiles:
+        """The profiles with some of their counters."""
+        every = dict(zip(self.counters, self.samples))
+        samples = tuple(every[name] for name in names)
+        counters = {name: self.counters[name] for name in names}
+        return replace(self, samples=samples, counters=counters)
+
+    def filled(self) -> Profiles:
+        """The profiles with gaps filled, as in `counts`."""
+        return replace(self.with_counts(self.counts), counters=self.counter_attrs)
+
+    def with_counts(self, counts: Floats) -> Profiles:
+        """The profiles with other counts, (n, r, t, k)."""
+        return replace(self, samples=tuple(np.moveaxis(counts, 3, 0)))
+
+    def of_runs(self, kept: Bools) -> Profiles:
+        """The profiles with all but some runs (n, r) missing."""
+        samples = tuple(np.where(kept[..., None], each, np.nan) for each in self.samples)
+        return replace(self, samples=samples, duration=np.where(kept, self.duration, np.nan))
+
+    def trusted(self) -> Profiles:
+        """The profiles with the attribute by which all of their runs are trusted."""
+        return replace(self, attrs={**self.attrs, schema.KEEP_ALL: 1})
 
     @property
     def task(self) -> str:
         """Name of the task; empty where there is none."""
         return str(self.attrs.get("task", ""))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether counters were measured over time; else durations, and totals of runs."""
+        return self.attrs.get("progress") != WHOLE_RUN
 
     @property
     def is_generated(self) -> bool:
@@ -127,6 +164,14 @@ class Profiles:
     def inherited_attrs(self) -> dict[str, Any]:
         """Global attributes that datasets derived from these profiles keep."""
         return {name: value for name, value in self.attrs.items() if name in _INHERITED}
+
+    @property
+    def counter_attrs(self) -> dict[str, dict[str, Any]]:
+        """Attributes of each counter for datasets made from `counts`, which have no gaps."""
+        return {
+            name: {key: value for key, value in attrs.items() if key != "gaps"}
+            for name, attrs in self.counters.items()
+        }
 
     @property
     def clock_name(self) -> str:
@@ -149,20 +194,27 @@ class Profiles:
     @cached_property
     def counts(self) -> Floats:
         """Events per interval with gaps filled (:mod:`msbgen.data.gaps`), (n, r, t, k)."""
-        kinds = {k: a["gaps"] for k, a in enumerate(self.counters.values()) if "gaps" in a}
-        if not kinds:
-            return self.raw
-        counts = self.raw.copy()
-        for k, kind in kinds.items():
-            counts[..., k] = fill_gaps(
-                counts[..., k], self.duration, self.interval, carried=kind == CARRIED
-            )
+        counts = np.empty((*self.duration.shape, self.n_times, len(self.samples)))
+        for k, (each, attrs) in enumerate(zip(self.samples, self.counters.values())):
+            counts[..., k] = each
+            if "gaps" in attrs:
+                counts[..., k] = fill_gaps(
+                    counts[..., k], self.duration, self.interval, carried=attrs["gaps"] == CARRIED
+                )
         return counts
+
+    @property
+    def n_times(self) -> int:
+        """Sampling intervals of the counters, t."""
+        return self.samples[0].shape[2] if self.samples else 0
 
     @cached_property
     def held(self) -> Bools:
         """Counters that each run holds, (n, r, k)."""
-        return ~np.isnan(self.raw).all(axis=2)
+        held = np.empty((*self.duration.shape, len(self.samples)), dtype=bool)
+        for k, each in enumerate(self.samples):
+            held[..., k] = ~np.isnan(np.fmax.reduce(each, axis=2))
+        return held
 
     @cached_property
     def n_intervals(self) -> NDArray[np.int64]:
@@ -171,12 +223,11 @@ class Profiles:
 
     def missing_samples(self, kinds: Collection[str] = (CARRIED, LOST)) -> Bools:
         """Samples in gaps of some kinds, which are filled in `counts`, (n, r, t, k)."""
-        missing = np.zeros(self.raw.shape, dtype=bool)
-        inside = np.arange(self.raw.shape[2]) < self.n_intervals[..., None]
-        for k, attrs in enumerate(self.counters.values()):
+        missing = np.zeros((*self.duration.shape, self.n_times, len(self.samples)), dtype=bool)
+        inside = np.arange(self.n_times) < self.n_intervals[..., None]
+        for k, (each, attrs) in enumerate(zip(self.samples, self.counters.values())):
             if attrs.get("gaps") in kinds:
-                absent = np.isnan(self.raw[..., k])
-                missing[..., k] = absent & inside & self.held[..., k, None]
+                missing[..., k] = np.isnan(each) & inside & self.held[..., k, None]
         return missing
 
     @cached_property
@@ -203,3 +254,33 @@ class Profiles:
     def describe_levels(self, values: Iterable[float]) -> str:
         """A level of each resource in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
         return schema.describe_levels(self.resources, values)
+
+    def describe(self) -> str:
+        """A summary in a few lines."""
+        runs, ended = np.isfinite(self.duration).sum(axis=1), np.isfinite(self.ended)
+        each = "one profile"
+        if self.replicate:
+            each = f"{schema.span(runs)} {self.replicate}{'s' if runs.max() > 1 else ''}"
+        lines = [
+            f"task      {self.attrs.get('task', '(not named)')}",
+            f"contexts  {len(self.contexts)}, {each} each",
+            f"duration  {schema.span(self.ended[ended])} s"
+            + (f", sampled every {self.interval:g} s" if self.is_timed else ""),
+        ]
+        for (name, attrs), column in zip(self.resources.items(), self.contexts.T):
+            values, labels = np.unique(column), schema.labels_of(attrs)
+            of = f" of {np.size(attrs['levels'])} levels" if "levels" in attrs else ""
+            which = schema.span(values)
+            if labels:
+                which = ", ".join(schema.level_text(value, labels) for value in values)
+            what = f"resource  {name} [{attrs['units']}]"
+            lines.append(f"{what}: {which}, {number_of(len(values), 'value')}{of}")
+        kind = "counter" if self.is_timed else "total  "
+        for k, (name, attrs) in enumerate(self.counters.items()):
+            if name == WHOLE_RUN:
+                continue
+            total = np.nansum(self.samples[k], axis=2, dtype=float)[self.held[..., k] & ended]
+            energy = attrs.get("units") == schema.ENERGY_UNITS
+            what = schema.ENERGY_UNITS if energy else attrs.get("event_units", "events")
+            lines.append(f"{kind}   {name}: {schema.span(total)} {what} a run")
+        return "\n".join(map(printable, lines))

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import share_interval
@@ -29,7 +28,8 @@ from msbgen.data import schema
 from msbgen.data.groups import counts_interruptions
 from msbgen.data.other_work import OTHER_WORK, find_other_work
 from msbgen.data.partial import clock_gaps, doubt_total
-from msbgen.data.totals import APART, FAR, FEW, NORMAL, by_context, run_totals
+from msbgen.data.profiles import Profiles
+from msbgen.data.totals import APART, FAR, FEW, NORMAL, by_context
 from msbgen.data.units import KNOWN, is_known_unit
 from msbgen.data.violations import Violations
 
@@ -61,7 +61,7 @@ _SILENT = 0.5
 _NAMED = 3
 
 
-def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
+def doubt_measurements(profiles: Profiles, *, source: str = "dataset") -> list[str]:
     """Sentences about valid, measured profiles that look wrong; none is refused.
 
     They are about unknown units, time as the measure of progress, counters that wrapped or were
@@ -70,38 +70,38 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     resources without an effect, and contexts that look as if not set.  Generated profiles are not
     checked, and of profiles without runs only units and counts that are parts of others.
     """
-    if schema.is_generated(dataset):
+    if profiles.is_generated:
         return []
-    if "run" not in dataset.dims:
-        sentences = [*_unknown_units(dataset), *doubt_counts(dataset)]
+    if profiles.replicate != "run":
+        sentences = [*_unknown_units(profiles), *doubt_counts(profiles)]
         return [f"{source}: {text}" for text in sentences]
-    breaches = Violations(dataset)
-    totals = run_totals(dataset)
-    _wrapped(dataset, breaches)
-    _recording(dataset, breaches)
-    _empty_ends(dataset, breaches)
-    _settings(dataset, breaches)
-    _spreads(dataset, totals, breaches)
-    _twice(dataset, totals, breaches)
+    breaches = Violations(profiles)
+    totals = profiles.totals
+    _wrapped(profiles, breaches)
+    _recording(profiles, breaches)
+    _empty_ends(profiles, breaches)
+    _settings(profiles, breaches)
+    _spreads(profiles, totals, breaches)
+    _twice(profiles, totals, breaches)
     sentences = [
-        *_unknown_units(dataset), *breaches.sentences(), *_without_effect(dataset, totals),
-        *_not_set(dataset), *doubt_clock(dataset), *doubt_counts(dataset),
+        *_unknown_units(profiles), *breaches.sentences(), *_without_effect(profiles, totals),
+        *_not_set(profiles), *doubt_clock(profiles), *doubt_counts(profiles),
     ]  # fmt: skip
     return [f"{source}: {text}" for text in sentences]
 
 
-def doubt_clock(dataset: xr.Dataset) -> list[str]:
+def doubt_clock(profiles: Profiles) -> list[str]:
     """Sentence about time that measures progress by default, where counters of work exist.
 
     None about generated profiles.
     """
-    named = "progress" in dataset.attrs or schema.clock_name(dataset) != "time"
+    named = "progress" in profiles.attrs or profiles.clock_name != "time"
     counters = [
         name
-        for name in schema.counter_names(dataset)
-        if not counts_interruptions(name) and dataset[name].attrs.get("units") == schema.COUNT_UNITS
+        for name, attrs in profiles.counters.items()
+        if not counts_interruptions(name) and attrs.get("units") == schema.COUNT_UNITS
     ]
-    if named or not counters or schema.is_generated(dataset) or "run" not in dataset.dims:
+    if named or not counters or profiles.is_generated or profiles.replicate != "run":
         return []
     listed = ", ".join(counters[:_NAMED]) + (", …" if len(counters) > _NAMED else "")
     return [
@@ -111,25 +111,25 @@ def doubt_clock(dataset: xr.Dataset) -> list[str]:
     ]
 
 
-def doubt_counts(dataset: xr.Dataset) -> list[str]:
+def doubt_counts(profiles: Profiles) -> list[str]:
     """Sentences about counts that a fit takes as they are: parts above the whole, other work.
 
     None about generated profiles.
     """
-    if schema.is_generated(dataset):
+    if profiles.is_generated:
         return []
-    return [*_parts_above_the_whole(dataset), *_other_work(dataset)]
+    return [*_parts_above_the_whole(profiles), *_other_work(profiles)]
 
 
-def _parts_above_the_whole(ds: xr.Dataset) -> list[str]:
+def _parts_above_the_whole(profiles: Profiles) -> list[str]:
     """Sentences about counters of which one counts a part of the other, and is larger."""
-    violations = Violations(ds)
-    for parts, whole in _subset_pairs(schema.counter_names(ds)):
-        more, most = (ds[n].transpose("context", ..., "time").values for n in (parts, whole))
-        bad = more > most * (1 + _ROUNDING) + 1
+    violations = Violations(profiles)
+    samples = dict(zip(profiles.counters, profiles.samples))
+    for parts, whole in _subset_pairs(list(samples)):
+        more, most = samples[parts], samples[whole]
         violations.of(0)(
             f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
-            bad if bad.ndim == 3 else bad[:, None],
+            more > most * (1 + _ROUNDING) + 1,
         )
     return list(violations.sentences())
 
@@ -144,62 +144,58 @@ def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
                     yield name, f"{stem}_{whole}"
 
 
-def _other_work(dataset: xr.Dataset) -> list[str]:
+def _other_work(profiles: Profiles) -> list[str]:
     """Sentence about single contexts whose runs do much more or less work than all others."""
-    other, share = find_other_work(dataset)
+    other, share = find_other_work(profiles)
     if not other.any():
         return []
     worst = float(share[other][np.argmax(np.abs(share[other] - 1.0))])
-    breaches = Violations(dataset)
+    breaches = Violations(profiles)
     breaches.of(0)(
-        f"the total of '{schema.clock_name(dataset)}' is {worst:.3g} times that of the other "
+        f"the total of '{profiles.clock_name}' is {worst:.3g} times that of the other "
         f"contexts PLACE: {OTHER_WORK}.",
         other,
     )
     return list(breaches.sentences())
 
 
-def note_generated(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
+def note_generated(profiles: Profiles, *, source: str = "dataset") -> list[str]:
     """Sentence about generated profiles where measured ones are wanted."""
-    if not schema.is_generated(dataset):
+    if not profiles.is_generated:
         return []
-    kind = quoted(dataset.attrs["kind"])
+    kind = quoted(profiles.attrs["kind"])
     return [
         f"{source}: holds generated profiles (kind {kind}), no measured runs: what is fitted to "
         f"them, or scored on them, describes their model, not the program; give the measured file."
     ]
 
 
-def warn_of_generated(dataset: xr.Dataset) -> None:
+def warn_of_generated(profiles: Profiles) -> None:
     """Log the sentence of :func:`note_generated`."""
-    for sentence in note_generated(dataset, source=schema.file_of(dataset)):
+    for sentence in note_generated(profiles, source=profiles.source):
         _log.warning("%s", sentence)
 
 
-def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
+def note_design(profiles: Profiles, *, source: str = "dataset") -> list[str]:
     """Sentence about corners of the platform that were not measured, which are extrapolated.
 
     The corners are the products of each resource's smallest and largest level, or measured value
     where the levels are not listed.
     """
-    names = schema.resource_names(dataset)
-    if schema.is_generated(dataset) or not names or len(names) > 6:
+    names = profiles.resources
+    if profiles.is_generated or len(names) > 6:
         return []
     ends = []
-    for name in names:
-        values = dataset[name].values.astype(float)
-        levels = np.atleast_1d(np.asarray(dataset[name].attrs.get("levels", values), dtype=float))
+    for attrs, values in zip(names.values(), profiles.contexts.T):
+        levels = np.atleast_1d(np.asarray(attrs.get("levels", values), dtype=float))
         both = np.append(levels, values)
         ends.append(np.unique([both.min(), both.max()]))
     corners = combinations_of(ends)
-    there = schema.context_table(dataset)
+    there = profiles.contexts
     missing = [c for c in corners if not schema.same_level(there, c).all(axis=1).any()]
     if not missing:
         return []
-    texts = [
-        f"({schema.describe_levels(schema.resource_attrs(dataset), corner)})"
-        for corner in missing[:_NAMED]
-    ]
+    texts = [f"({profiles.describe_levels(corner)})" for corner in missing[:_NAMED]]
     listed = ", ".join(texts) + (", …" if len(missing) > _NAMED else "")
     return [
         f"{source}: {len(missing)} of the platform's {len(corners)} corners were not measured: "
@@ -207,9 +203,9 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     ]
 
 
-def _unknown_units(ds: xr.Dataset) -> Iterator[str]:
+def _unknown_units(profiles: Profiles) -> Iterator[str]:
     """Sentences about resources in units that are not known."""
-    for name, attrs in schema.resource_attrs(ds).items():
+    for name, attrs in profiles.resources.items():
         if not schema.labels_of(attrs) and not is_known_unit(str(attrs["units"])):
             yield (
                 f"resource '{name}' is in {quoted(attrs['units'])}, an unknown unit: known are "
@@ -217,9 +213,8 @@ def _unknown_units(ds: xr.Dataset) -> Iterator[str]:
             )
 
 
-def _wrapped(ds: xr.Dataset, breaches: Violations) -> None:
-    for name in schema.counter_names(ds):
-        counts = ds[name].transpose("context", "run", "time").values
+def _wrapped(profiles: Profiles, breaches: Violations) -> None:
+    for name, counts in zip(profiles.counters, profiles.samples):
         largest = float(np.fmax.reduce(counts, axis=None))
         usual = float(np.nanmedian(counts))
         for bits in _WIDTHS:
@@ -233,11 +228,11 @@ def _wrapped(ds: xr.Dataset, breaches: Violations) -> None:
             )
 
 
-def _recording(ds: xr.Dataset, breaches: Violations) -> None:
+def _recording(profiles: Profiles, breaches: Violations) -> None:
     """Sentences about the recordings."""
     found = breaches.of(0)
-    late = _of_runs(ds, "late_share")
-    longest = _of_runs(ds, "longest_bin")
+    late = _of_runs(profiles, "late_share")
+    longest = _of_runs(profiles, "longest_bin")
     if np.isfinite(longest).any():
         worst = float(np.nanmax(np.where(late > _LATE, longest, 0.0)))
         found(
@@ -246,39 +241,35 @@ def _recording(ds: xr.Dataset, breaches: Violations) -> None:
             f"interval is wanted.",
             late > _LATE,
         )
-    for name in schema.counter_names(ds):
+    for name in profiles.counters:
         found(
             f"counter '{name}' was counted for less than {_COUNTED:.0%} of its time PLACE: its "
             f"counts are estimates; measure fewer events at once.",
-            _of_runs(ds, f"{name}_counted_share") < _COUNTED,
+            _of_runs(profiles, f"{name}_counted_share") < _COUNTED,
         )
     found(
         f"'load' is above {_LOAD:g} PLACE: other tasks wanted to run; measure on an idle machine.",
-        _of_runs(ds, "load") > _LOAD,
+        _of_runs(profiles, "load") > _LOAD,
     )
     found(
         f"'steal' is above {_STOLEN:.0%} PLACE: other machines took the CPU; measure again, or on "
         f"a machine of its own.",
-        _of_runs(ds, "steal") > _STOLEN,
+        _of_runs(profiles, "steal") > _STOLEN,
     )
 
 
-def _of_runs(ds: xr.Dataset, name: str) -> Floats:
+def _of_runs(profiles: Profiles, name: str) -> Floats:
     """A variable over (context, run), NaN where there is none or it is no number."""
-    nothing = np.full((ds.sizes["context"], ds.sizes["run"]), np.nan)
-    if name not in ds or set(ds[name].dims) != {"context", "run"}:
-        return nothing
-    values = ds[name].transpose("context", "run").values
-    return values.astype(float) if values.dtype.kind in "iuf" else nothing
+    return profiles.run_details.get(name, np.full(profiles.duration.shape, np.nan))
 
 
-def _empty_ends(ds: xr.Dataset, breaches: Violations) -> None:
+def _empty_ends(profiles: Profiles, breaches: Violations) -> None:
     """Sentence about runs in the second half of which nothing was counted."""
-    counts, duration = schema.count_array(ds), schema.duration_array(ds)
+    counts, duration = profiles.counts, profiles.duration
     number = np.arange(1, counts.shape[2] + 1)
     last = np.where((counts > 0).any(axis=3), number, 0).max(axis=2)  # interval with a count
     held = np.where((counts == 0).any(axis=3), number, 0).max(axis=2)  # a lost end is no zero
-    silent = 1.0 - schema.sampling_interval(ds) * last / duration
+    silent = 1.0 - profiles.interval * last / duration
     bad = (silent > _SILENT) & (last > 0) & (last < held)  # not where the duration is NaN
     if bad.any():
         part = schema.span(100 * silent[bad])
@@ -289,15 +280,14 @@ def _empty_ends(ds: xr.Dataset, breaches: Violations) -> None:
         )
 
 
-def _settings(ds: xr.Dataset, breaches: Violations) -> None:
+def _settings(profiles: Profiles, breaches: Violations) -> None:
     """Sentences about resources that were not achieved as set."""
-    for name in schema.resource_names(ds):
-        wanted = ds[name].values.astype(float)
-        had = _of_runs(ds, f"{name}_achieved")
+    for (name, attrs), wanted in zip(profiles.resources.items(), profiles.contexts.T):
+        had = _of_runs(profiles, f"{name}_achieved")
         off = np.abs(had - wanted[:, None])
         missed = off > _MISSED * np.abs(wanted).max()
         if missed.any():
-            units = str(ds[name].attrs["units"])
+            units = str(attrs["units"])
             unit = "" if units == "1" else f" {units}"
             breaches.of(0)(
                 f"resource '{name}' was {float(off[missed].max()):.3g}{unit} or less from the "
@@ -306,13 +296,13 @@ def _settings(ds: xr.Dataset, breaches: Violations) -> None:
             )
 
 
-def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
+def _spreads(profiles: Profiles, totals: Floats, breaches: Violations) -> None:
     """Sentences about contexts whose runs spread, and about outlying runs."""
-    found, duration = breaches.of(0), schema.ended_durations(ds)
-    clock = str(ds.attrs.get("progress", "instructions"))
-    if clock in schema.counter_names(ds):
-        own = totals[..., schema.counter_names(ds).index(clock)]
-        own = np.where(_blamed_on_gaps(ds, own, found), np.nan, own)
+    found, duration = breaches.of(0), profiles.ended
+    clock = str(profiles.attrs.get("progress", "instructions"))
+    if clock in profiles.counters:
+        own = totals[..., list(profiles.counters).index(clock)]
+        own = np.where(_blamed_on_gaps(profiles, own, found), np.nan, own)
         remedy = (
             "other tasks slowed the program down, or its input differed; measure on an idle machine"
             if clock in schema.CPU_TIMES
@@ -341,9 +331,9 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
         )
 
 
-def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], None]) -> Any:
+def _blamed_on_gaps(profiles: Profiles, own: Floats, found: Callable[[str, Any], None]) -> Any:
     """Runs with gaps whose totals depart from those of other runs, (context, run)."""
-    gaps = clock_gaps(ds) > 0
+    gaps = clock_gaps(profiles) > 0
     whole = np.where(gaps, np.nan, own)
     unlike = _spread(whole) > _PROGRESS_SPREADS  # the gaps are not the cause
     known = np.isfinite(whole).any(axis=1, keepdims=True)
@@ -351,7 +341,7 @@ def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], Non
     blamed = gaps & ~unlike[:, None] & (np.abs(own - usual) > 0.5 * _PROGRESS_SPREADS * usual)
     if blamed.any():
         first = np.argwhere(blamed)[0]
-        found(f"a run PLACE {doubt_total(ds, *map(int, first), then='')}", blamed)
+        found(f"a run PLACE {doubt_total(profiles, *map(int, first), then='')}", blamed)
     return blamed
 
 
@@ -361,9 +351,9 @@ def _spread(values: Floats) -> Floats:
     return by_context(np.ptp, values) / np.where(mean > 0, mean, 1.0)
 
 
-def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
+def _twice(profiles: Profiles, totals: Floats, breaches: Violations) -> None:
     """Sentences about runs that are one recording twice."""
-    duration = schema.ended_durations(ds)
+    duration = profiles.ended
     seen: set[tuple[float | None, ...]] = set()
     again = np.zeros(duration.shape, dtype=bool)
     for c, r in np.argwhere(np.isfinite(duration)):
@@ -378,11 +368,11 @@ def _twice(ds: xr.Dataset, totals: Floats, breaches: Violations) -> None:
     )
 
 
-def _without_effect(ds: xr.Dataset, totals: Floats) -> Iterator[str]:
+def _without_effect(profiles: Profiles, totals: Floats) -> Iterator[str]:
     """Sentences about resources whose levels change neither durations nor totals significantly."""
-    figures = np.concatenate([schema.ended_durations(ds)[..., None], totals], axis=-1)
-    table = schema.context_table(ds)
-    for column, name in enumerate(schema.resource_names(ds)):
+    figures = np.concatenate([profiles.ended[..., None], totals], axis=-1)
+    table = profiles.contexts
+    for column, name in enumerate(profiles.resources):
         groups = _others_equal(table, column)
         if groups and not any(_differs(f, groups) for f in np.moveaxis(figures, -1, 0)):
             yield (
@@ -425,15 +415,15 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
     return between / free_between > limit * within / free_within
 
 
-def _not_set(ds: xr.Dataset) -> Iterator[str]:
+def _not_set(profiles: Profiles) -> Iterator[str]:
     """Sentences about contexts that look as if a resource had its largest level."""
-    duration, table = schema.ended_durations(ds), schema.context_table(ds)
-    mean, names = by_context(np.mean, duration), schema.resource_names(ds)
+    duration, table = profiles.ended, profiles.contexts
+    mean = by_context(np.mean, duration)
     error = by_context(np.std, duration)
-    for column, name in enumerate(names):
+    for column, (name, attrs) in enumerate(profiles.resources.items()):
         for rows in _others_equal(table, column):
             rows = rows[np.isfinite(mean[rows])]
-            if len(rows) < 3 or schema.labels_of(ds[name].attrs):
+            if len(rows) < 3 or schema.labels_of(attrs):
                 continue
             rows = rows[np.argsort(table[rows, column])]
             most = rows[-1]
@@ -443,27 +433,27 @@ def _not_set(ds: xr.Dataset) -> Iterator[str]:
                 slower = between > max(APART * noise, FAR * mean[most])
                 if abs(mean[low] - mean[most]) <= 2 * noise and slower.all():
                     yield (
-                        f"{schema.describe_context(ds, int(low))} runs as with {name}="
+                        f"{profiles.describe_context(int(low))} runs as with {name}="
                         f"{table[most, column]:g}, while what lies between is slower: see that it "
                         f"was set, and measure it again."
                     )
 
 
-def describe_late(dataset: xr.Dataset, deadline: float) -> Iterator[str]:
+def describe_late(profiles: Profiles, deadline: float) -> Iterator[str]:
     """Lines that count the runs longer than a deadline [s]: all, and those of each context.
 
     The contexts with most late runs come first, and only the first 20.  Runs that were cut before
     the deadline are not counted.
     """
-    duration = schema.duration_array(dataset)
+    duration = profiles.duration
     late = duration > deadline
-    runs = (late | (np.isfinite(duration) & schema.complete_array(dataset))).sum(axis=1)
-    over, contexts = late.sum(axis=1), schema.context_table(dataset)
+    runs = (late | (np.isfinite(duration) & profiles.complete)).sum(axis=1)
+    over, contexts = late.sum(axis=1), profiles.contexts
     rows = [row for row in np.argsort(-over / np.maximum(runs, 1), kind="stable") if runs[row]]
     counts = [("all contexts", int(over.sum()), int(runs.sum()))] if len(rows) > 1 else []
     counts += [
         (
-            schema.describe_levels(schema.resource_attrs(dataset), contexts[row]),
+            profiles.describe_levels(contexts[row]),
             int(over[row]),
             int(runs[row]),
         )

@@ -43,8 +43,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import combinations_of, to_unit_range
 from msbgen.core.draws import numbers_of
-from msbgen.core.errors import ArgumentError, ProfileError, printable, quoted
-from msbgen.core.words import number_of
+from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 SCHEMA = "msbgen-profile/1"
@@ -399,41 +398,6 @@ def describe_levels(resources: Mapping[str, Mapping[str, Any]], values: Iterable
         text = level_text(value, labels) if labels else f"{value:g}"
         parts.append(f"{name}={text}" + ("" if units in ("", "1") else f" {units}"))
     return ", ".join(parts)
-
-
-def describe_profiles(dataset: xr.Dataset) -> str:
-    """A summary of a valid dataset, in a few lines."""
-    dim = replicate_dim(dataset)
-    duration = duration_array(dataset)
-    runs = np.isfinite(duration).sum(axis=1)
-    ended = np.isfinite(duration) & complete_array(dataset)
-    timed = "time" in dataset.dims
-    sampled = f", sampled every {sampling_interval(dataset):g} s" if timed else ""
-    lines = [
-        f"task      {dataset.attrs.get('task', '(not named)')}",
-        f"contexts  {dataset.sizes['context']}, "
-        + (
-            f"{span(runs)} {dim}{'s' if runs.max() > 1 else ''} each" if dim else "one profile each"
-        ),
-        f"duration  {span(duration[ended])} s" + sampled,
-    ]
-    for name in resource_names(dataset):
-        values = np.unique(dataset[name].values)
-        levels = dataset[name].attrs.get("levels")
-        of = f" of {np.size(levels)} levels" if levels is not None else ""
-        labels = labels_of(dataset[name].attrs)
-        which = ", ".join(level_text(value, labels) for value in values) if labels else span(values)
-        units = dataset[name].attrs["units"]
-        lines.append(f"resource  {name} [{units}]: {which}, {number_of(len(values), 'value')}{of}")
-    for name in counter_names(dataset):
-        variable = dataset.variables[name].transpose(*counter_dims(dataset))
-        counts = variable.values.reshape(*duration.shape, -1)
-        held = ~np.isnan(counts).all(axis=2)
-        total = np.nansum(counts, axis=2, dtype=float)[held & ended]
-        energy = variable.attrs.get("units") == ENERGY_UNITS
-        what = ENERGY_UNITS if energy else variable.attrs.get("event_units", "events")
-        lines.append(f"{'counter' if timed else 'total  '}   {name}: {span(total)} {what} a run")
-    return "\n".join(map(printable, lines))
 
 
 def span(values: NDArray[Any]) -> str:

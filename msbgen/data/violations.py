@@ -4,17 +4,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.schema import describe_context, replicate_dim
+from msbgen.data.profiles import Profiles
 
 
 class Violations:
     """Violations over (context[, run[, time]]), collected block by block: one sentence per kind."""
 
-    def __init__(self, ds: xr.Dataset):
-        self._ds = ds
+    def __init__(self, profiles: Profiles):
+        self._profiles = profiles
         self._met: dict[str, tuple[str, int]] = {}
 
     def of(self, first: int) -> Callable[[str, Any], None]:
@@ -37,10 +36,10 @@ class Violations:
 
     def _place(self, first: int, mask: NDArray[np.bool_]) -> str:
         index = np.unravel_index(int(np.argmax(mask)), mask.shape)
-        text = f"in {describe_context(self._ds, first + int(index[0]))}"
-        dim = replicate_dim(self._ds)
-        if dim and len(index) > 1:
-            text += f", {dim} {index[1]}"
+        text = f"in {self._profiles.describe_context(first + int(index[0]))}"
+        replicate = self._profiles.replicate
+        if replicate and len(index) > 1:
+            text += f", {replicate} {index[1]}"
         if len(index) > 2:
-            text += f", interval {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
+            text += f", interval {index[2]} ({self._profiles.interval * (index[2] + 1):g} s)"
         return text

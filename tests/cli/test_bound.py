@@ -118,7 +118,7 @@ def test_a_saved_model_answers_as_the_measurements_do_without_a_fit(folder, msbg
             assert done.returncode == 0, done.stderr
             answer = (folder / f"{source}-{out}").read_bytes()
             assert found.setdefault(out, answer) == answer, out
-        monkeypatch.setattr("msbgen.engine.generate.fit.fit_profiles", None)
+        monkeypatch.setattr("msbgen.engine.generate.fit.fit_model", None)
 
 
 def test_a_model_is_refused_where_it_cannot_answer(folder, msbgen, refused):

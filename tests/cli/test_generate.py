@@ -64,7 +64,7 @@ def test_contexts_that_are_none_of_this_task_are_bad_data(
     (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
     (folder / "zero.csv").write_text("cache_ways,frequency\n3,1.5\n0,1.5\n")
     write_profiles(truth.rename(cache_ways="ways"), folder / "other.nc")
-    monkeypatch.setattr("msbgen.engine.generate.fit.fit_profiles", None)  # refused before the fit
+    monkeypatch.setattr("msbgen.engine.generate.fit.fit_model", None)  # refused before the fit
     refused(3, sentence, *GENERATE, source)
 
 

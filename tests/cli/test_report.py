@@ -55,8 +55,8 @@ def test_a_saved_model_is_reported_without_a_fit(
     assert msbgen(*bounding, "--model", "m.nc").returncode == 0
     fitting = ("generate", "task.nc", "--contexts", "grid:2x2", "--kind", "mean", "-o", "g.nc")
     assert msbgen(*fitting, "--model", "f.nc").returncode == 0
-    monkeypatch.setattr("msbgen.output.batch.report_data.fit_profiles", None)
-    monkeypatch.setattr("msbgen.output.batch.held_out.calibrate_model", None)
+    monkeypatch.setattr("msbgen.output.batch.report_data.fit_model", None)
+    monkeypatch.setattr("msbgen.output.batch.held_out.calibrate", None)
     numbers = {}
     for name in ("m", "f"):
         done = msbgen("report", f"{name}.nc", "--contexts", "grid:2x2", "--miscoverage", 0.2,

@@ -10,7 +10,8 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles
 from msbgen.data.durations_only import WHOLE_RUN, has_time_axis, with_interval, without_interval
-from msbgen.data.schema import count_array, describe_profiles, sampling_interval
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import count_array, sampling_interval
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.fit import fit_profiles
 
@@ -53,7 +54,7 @@ def test_durations_alone_are_a_profile_file(tmp_path):
     msbgen.write_profiles(dataset, tmp_path / "d.nc")
     again = msbgen.read_profiles(tmp_path / "d.nc")
     assert again.identical(dataset)
-    assert "sampled" not in describe_profiles(again)
+    assert "sampled" not in Profiles.of(again).describe()
 
 
 @pytest.mark.parametrize("make", [made, with_energy])

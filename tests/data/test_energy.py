@@ -15,7 +15,7 @@ from msbgen.data.energy import (
     scale_energy,
     total_energy,
 )
-from msbgen.data.schema import describe_profiles
+from msbgen.data.profiles import Profiles
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_energy_is_power_times_the_time_that_the_run_lasted(profiles):
     )
     np.testing.assert_allclose(power_over_time(made).values, profiles["meter"].values, rtol=1e-6)
     assert power_over_time(made).attrs["units"] == "W"
-    assert "energy: 17.6 to 20 J a run" in describe_profiles(made)
+    assert "energy: 17.6 to 20 J a run" in Profiles.of(made).describe()
 
 
 def test_scaled_energy_keeps_its_course_and_the_ratios_of_runs(profiles):

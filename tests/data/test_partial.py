@@ -14,17 +14,16 @@ from msbgen.data.partial import (
     cut_throughout,
     describe_partial,
     doubt_total,
-    held_counters,
     is_partial,
     partial_attrs,
 )
+from msbgen.data.profiles import Profiles
 from msbgen.data.quality import doubt_measurements
 from msbgen.data.schema import (
     COMPLETE,
     complete_array,
     count_array,
     counter_names,
-    describe_profiles,
     mean_duration,
 )
 from msbgen.data.store import read_profiles, write_profiles
@@ -36,11 +35,11 @@ def profiles():
 
 
 def test_whole_profiles_have_one_group_and_nothing_to_say(profiles):
-    assert describe_partial(profiles) == []
-    assert partial_attrs(profiles) == {}
-    assert not is_partial(profiles)
+    assert describe_partial(Profiles.of(profiles)) == []
+    assert partial_attrs(Profiles.of(profiles)) == {}
+    assert not is_partial(Profiles.of(profiles))
     assert complete_array(profiles).all()
-    ((names, runs),) = counter_groups(profiles)
+    ((names, runs),) = counter_groups(Profiles.of(profiles))
     assert names == tuple(counter_names(profiles))
     assert runs.all()
 
@@ -48,19 +47,19 @@ def test_whole_profiles_have_one_group_and_nothing_to_say(profiles):
 def test_groups_are_told_with_what_all_runs_share(profiles):
     grouped = partials.in_groups(profiles)
     assert inspect_profiles(grouped).errors == []
-    assert is_partial(grouped)
-    message = describe_partial(grouped)
+    assert is_partial(Profiles.of(grouped))
+    message = describe_partial(Profiles.of(grouped))
     assert message[0] == "groups    2, with instructions in every run"
     assert sorted(line.partition("   ")[2] for line in message[1:]) == [
         "cache_misses: 2 runs a context",
         "cache_requests: 2 runs a context",
     ]
-    assert partial_attrs(grouped)["coupled"] == (
+    assert partial_attrs(Profiles.of(grouped))["coupled"] == (
         "never measured in one run: cache_requests with cache_misses. How these depend is not "
         "measured: they depend here through instructions, time, context only."
     )
-    assert held_counters(grouped)[:, :, 1].tolist() == [[True, False] * 2] * 9
-    assert "cache_misses" in describe_profiles(grouped)
+    assert Profiles.of(grouped).held[:, :, 1].tolist() == [[True, False] * 2] * 9
+    assert "cache_misses" in Profiles.of(grouped).describe()
 
 
 def test_a_group_may_be_missing_in_some_contexts(profiles):
@@ -71,7 +70,7 @@ def test_a_group_may_be_missing_in_some_contexts(profiles):
             grouped[name][4, run] = np.nan
     assert inspect_profiles(grouped).errors == []
     missing = "in 1 context none, as in context 4 (cache_ways=4, frequency=1.5 GHz)"
-    assert any(line.endswith(missing) for line in describe_partial(grouped))
+    assert any(line.endswith(missing) for line in describe_partial(Profiles.of(grouped)))
 
 
 def test_nobody_needs_to_know_whether_a_missing_run_was_cut(profiles):
@@ -80,17 +79,17 @@ def test_nobody_needs_to_know_whether_a_missing_run_was_cut(profiles):
     for name in ("duration", COMPLETE, *counter_names(spoilt)):
         spoilt[name][4, 1] = np.nan
     assert inspect_profiles(spoilt).errors == []
-    assert describe_partial(spoilt)[0].startswith("cut       1 of 35 runs")
+    assert describe_partial(Profiles.of(spoilt))[0].startswith("cut       1 of 35 runs")
 
 
 def test_only_counters_that_no_run_holds_together_are_coupled(profiles):
     profiles["cache_misses"][:, 1:] = np.nan  # the others go without it, but never with another
-    assert len(describe_partial(profiles)) == 3
-    assert "coupled" not in partial_attrs(profiles)
+    assert len(describe_partial(Profiles.of(profiles))) == 3
+    assert "coupled" not in partial_attrs(Profiles.of(profiles))
     for name, runs in (("a", [0]), ("b", [1]), ("cache_misses", [1, 2])):
         held = xr.DataArray(np.isin(np.arange(4), runs), dims="run")
         profiles[name] = profiles["cache_requests"].where(held)
-    message = partial_attrs(profiles)["coupled"].partition(". ")[0]
+    message = partial_attrs(Profiles.of(profiles))["coupled"].partition(". ")[0]
     assert message == "never measured in one run: cache_misses with a; a with b"
 
 
@@ -98,23 +97,23 @@ def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
     before = mean_duration(profiles)
     spoilt = partials.cut(profiles, [(0, 0), (0, 1), *((3, r) for r in range(4))])
     assert inspect_profiles(spoilt).errors == []
-    first, second = describe_partial(spoilt)
+    first, second = describe_partial(Profiles.of(spoilt))
     assert "6 of 36 runs were ended early, in 2 contexts" in first
     reported = "every run in context 3 (cache_ways=4, frequency=1 GHz): what comes after is taken"
     assert reported in second
-    assert reported in partial_attrs(spoilt)["cut"]
+    assert reported in partial_attrs(Profiles.of(spoilt))["cut"]
     after = mean_duration(spoilt)
     assert np.isnan(after[3])
     assert after[0] == pytest.approx(before[0], rel=0.05)
-    assert doubt_measurements(spoilt) == []
+    assert doubt_measurements(Profiles.of(spoilt)) == []
 
 
 def test_a_counter_whose_every_run_in_a_context_was_cut_is_named_with_it(profiles):
     spoilt = partials.cut(partials.in_groups(profiles), [(5, 1), (5, 3), (7, 0)])
-    (reported,) = cut_throughout(spoilt)
+    (reported,) = cut_throughout(Profiles.of(spoilt))
     assert reported.startswith("every run that holds cache_misses in context 5 (")
-    assert f"cut       {reported}" in describe_partial(spoilt)
-    assert partial_attrs(spoilt)["cut"] == f"3 of 36 runs were cut; {reported}"
+    assert f"cut       {reported}" in describe_partial(Profiles.of(spoilt))
+    assert partial_attrs(Profiles.of(spoilt))["cut"] == f"3 of 36 runs were cut; {reported}"
 
 
 @pytest.mark.parametrize("kind", ["carried", "lost"])
@@ -123,12 +122,17 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
     spoilt = partials.with_gaps(profiles, kind)
     assert inspect_profiles(spoilt).errors == []
     words = {"carried": "holds what was missed", "lost": "lost, which lowers its totals by"}[kind]
-    assert [words in line for line in describe_partial(spoilt)] == [True] * 3
+    assert [words in line for line in describe_partial(Profiles.of(spoilt))] == [True] * 3
     made = {"carried": "held by the next", "lost": "filled in by the model"}[kind]
-    assert partial_attrs(spoilt)["gaps"].count(f"of the samples were missing, {made}") == 3
+    assert (
+        partial_attrs(Profiles.of(spoilt))["gaps"].count(f"of the samples were missing, {made}")
+        == 3
+    )
     if kind == "lost":
-        assert partial_attrs(spoilt, interpolated=True)["gaps"].endswith("missing, interpolated")
-        assert "a model fills them in" in describe_partial(spoilt)[0]
+        assert partial_attrs(Profiles.of(spoilt), interpolated=True)["gaps"].endswith(
+            "missing, interpolated"
+        )
+        assert "a model fills them in" in describe_partial(Profiles.of(spoilt))[0]
     write_profiles(spoilt, tmp_path / "gaps.nc")
     filled = count_array(read_profiles(tmp_path / "gaps.nc"))
     np.testing.assert_array_equal(np.isnan(filled), np.isnan(counts))
@@ -137,13 +141,15 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
 
 
 def test_a_total_that_departs_is_told_with_the_gaps_of_its_run(profiles):
-    assert doubt_total(profiles, 2, 1).startswith("lost counts: its total departs from the others'")
+    assert doubt_total(Profiles.of(profiles), 2, 1).startswith(
+        "lost counts: its total departs from the others'"
+    )
     timed = profiles.rename(instructions="task_clock").assign_attrs(progress="task_clock")
-    assert doubt_total(timed, 2, 1, "").endswith(
+    assert doubt_total(Profiles.of(timed), 2, 1, "").endswith(
         "disturbed: its CPU time departs from the others'."
     )
     spoilt = partials.with_gaps(profiles, "carried")
-    message = doubt_total(spoilt, 2, 1)
+    message = doubt_total(Profiles.of(spoilt), 2, 1)
     assert re.match(r"lacks 1 of 16 samples of 'instructions', and its total departs", message)
     assert message.endswith("it is left out: are they 'lost' rather than 'carried'?")
 
@@ -168,7 +174,9 @@ def test_a_counter_that_a_run_does_not_hold_has_no_gap_there(profiles):
     many = int(grouped["cache_requests"].notnull().sum(["context", "time"])[0])
     held = int(grouped["cache_misses"].notnull().sum()) + 1
     assert held < 0.6 * 4 * many
-    assert partial_attrs(grouped)["gaps"].startswith(f"cache_misses: {100 / held:.2g} % of")
+    assert partial_attrs(Profiles.of(grouped))["gaps"].startswith(
+        f"cache_misses: {100 / held:.2g} % of"
+    )
 
 
 EVERY = list(np.ndindex(9, 4))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.build import make_profiles
+from msbgen.data.durations_only import WHOLE_RUN
 from msbgen.data.profiles import Profiles
 from partials import cut, in_groups, whole, with_gaps
 
@@ -30,8 +31,9 @@ def test_a_record_holds_arrays_and_names_in_the_files_order():
     )
     assert (list(found.resources), list(found.counters)) == (["ways"], ["requests"])
     assert found.contexts.tolist() == [[1.0], [2.0], [4.0]]
-    assert found.raw.shape == (3, 2, 2, 1)
-    assert found.raw[2, 1, :, 0].tolist() == [11.0, 12.0]
+    assert [each.shape for each in found.samples] == [(3, 2, 2)]
+    assert found.samples[0][2, 1].tolist() == [11.0, 12.0]
+    assert found.counts[2, 1, :, 0].tolist() == [11.0, 12.0]
     assert found.held[..., 0].tolist() == [[True, False], [True, True], [True, True]]
     assert found.totals[1, :, 0].tolist() == [11.0, 15.0]
     assert np.isnan(found.totals[0, 1, 0])
@@ -43,14 +45,14 @@ def test_a_record_holds_arrays_and_names_in_the_files_order():
 
 def test_the_order_of_dimensions_in_the_file_does_not_matter():
     one, two = Profiles.of(profiles()), Profiles.of(profiles().transpose("time", "run", "context"))
-    for name in ("raw", "duration", "complete", "started"):
+    for name in ("counts", "duration", "complete", "started"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
 def test_one_profile_per_context_is_one_run():
     found = Profiles.of(profiles().isel(run=0))
     assert found.replicate == ""
-    assert found.raw.shape == (3, 1, 2, 1)
+    assert found.samples[0].shape == (3, 1, 2)
     assert found.duration.tolist() == [[0.2], [0.15], [0.2]]
     assert found.complete.all()
 
@@ -83,9 +85,10 @@ def test_gaps_are_filled_in_the_counts_only(kind):
     found = Profiles.of(measured)
     missing = found.missing_samples()
     assert missing.any()
-    assert np.isnan(found.raw[missing]).all()
+    raw = np.stack(found.samples, axis=-1)
+    assert np.isnan(raw[missing]).all()
     assert np.isfinite(found.counts[missing]).all()
-    np.testing.assert_array_equal(np.isfinite(found.raw) | missing, np.isfinite(found.counts))
+    np.testing.assert_array_equal(np.isfinite(raw) | missing, np.isfinite(found.counts))
     assert found.missing_samples(["lost"]).any() == (kind == "lost")
     if kind == "carried":  # the next count holds what was missed
         np.testing.assert_allclose(found.totals, Profiles.of(whole()).totals, rtol=1e-6)
@@ -94,16 +97,26 @@ def test_gaps_are_filled_in_the_counts_only(kind):
 def test_some_contexts_are_those_of_the_dataset_of_some_contexts():
     measured = cut(whole(), [(2, 1)]).assign(load=(("context", "run"), np.eye(9, 4)))
     one, two = Profiles.of(measured).of_contexts([2, 5]), Profiles.of(measured.isel(context=[2, 5]))
-    for name in ("contexts", "raw", "duration", "complete", "started", "ended", "totals"):
+    for name in ("contexts", "counts", "duration", "complete", "started", "ended", "totals"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     np.testing.assert_array_equal(one.run_details["load"], two.run_details["load"])
 
 
-def test_durations_alone_have_no_counter_and_no_interval():
-    found = Profiles.of(profiles().drop_dims("time"))
-    assert found.raw.shape == (3, 2, 0, 0) == found.counts.shape
-    assert found.held.shape == (3, 2, 0)
-    assert found.totals.shape == (3, 2, 0)
-    assert np.isnan(found.interval)
-    assert found.clock_name == "time"
+def test_durations_alone_have_one_event_a_run():
+    plain = profiles().drop_dims("time")
+    del plain.attrs["interval"]
+    found, fine = Profiles.of(plain), Profiles.of(plain, 0.05)
+    assert list(found.counters) == [WHOLE_RUN]
+    assert not found.is_timed
+    assert (found.interval, fine.interval) == (0.2, 0.05)
+    assert (found.n_times, fine.n_times) == (1, 4)
+    for one in (found, fine):
+        np.testing.assert_allclose(one.totals[..., 0], [[1, np.nan], [1, 1], [1, 1]])
+        assert one.mean_duration.tolist() == pytest.approx([0.2, 0.175, 0.2])
+
+
+def test_profiles_without_their_counters_keep_the_durations():
+    found = Profiles.of(profiles()).of_counters([])
+    assert found.counts.shape == (3, 2, 0, 0)
+    assert found.held.shape == (3, 2, 0) == found.totals.shape
     assert found.mean_duration.tolist() == pytest.approx([0.2, 0.175, 0.2])

@@ -9,6 +9,7 @@ import partials
 from conftest import MEASURED, synthetic_task
 from faulty import spoilt
 from msbgen.data.check import inspect_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.quality import (
     doubt_clock,
     doubt_counts,
@@ -30,7 +31,7 @@ def many():
 
 def message(dataset):
     assert inspect_profiles(dataset).errors == []
-    return doubt_measurements(dataset, source="task.nc")
+    return doubt_measurements(Profiles.of(dataset), source="task.nc")
 
 
 def of_runs(dataset, name, value, units="1"):
@@ -43,16 +44,21 @@ def of_runs(dataset, name, value, units="1"):
 @pytest.mark.parametrize("name", ["bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd"])
 def test_nothing_is_said_of_measurements_that_ship(name):
     for file in (f"{name}.nc", f"{name}-truth.nc"):
-        assert doubt_measurements(read_profiles(shipped_file(file)).isel(context=slice(90))) == []
-    assert note_design(read_profiles(shipped_file(f"{name}.nc"))) == []
+        assert (
+            doubt_measurements(
+                Profiles.of(read_profiles(shipped_file(file)).isel(context=slice(90)))
+            )
+            == []
+        )
+    assert note_design(Profiles.of(read_profiles(shipped_file(f"{name}.nc")))) == []
 
 
 def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
     assert message(many) == []
     bad = of_runs(many, "steal", 0.9)
-    assert doubt_measurements(bad.assign_attrs(kind="sample")) == []
-    assert doubt_measurements(many.isel(run=0)) == []
-    assert note_design(many.isel(context=[0]).assign_attrs(kind="mean")) == []
+    assert doubt_measurements(Profiles.of(bad.assign_attrs(kind="sample"))) == []
+    assert doubt_measurements(Profiles.of(many.isel(run=0))) == []
+    assert note_design(Profiles.of(many.isel(context=[0]).assign_attrs(kind="mean"))) == []
 
 
 def test_a_part_above_its_whole_is_named(many):
@@ -61,7 +67,7 @@ def test_a_part_above_its_whole_is_named(many):
         (sentence,) = message(profiles)
         assert "counter 'cache_misses' is above 'cache_requests' in context 0 (" in sentence
         assert "interval 3" in sentence
-        assert doubt_counts(profiles.assign_attrs(kind="mean")) == []
+        assert doubt_counts(Profiles.of(profiles.assign_attrs(kind="mean"))) == []
 
 
 def test_unknown_units_of_resources_are_named(many):
@@ -71,16 +77,16 @@ def test_unknown_units_of_resources_are_named(many):
         (sentence,) = message(profiles)
         assert "task.nc: resource 'cache_ways' is in 'parsec', an unknown unit" in sentence
         assert "'MB s-1', 'GiB' or 'GHz'" in sentence
-    assert doubt_measurements(many.assign_attrs(kind="sample")) == []
+    assert doubt_measurements(Profiles.of(many.assign_attrs(kind="sample"))) == []
     words = [f"{level:g}" for level in range(1, 9)]
     many["cache_ways"].attrs["labels"] = words  # levels that are words have no unit
     assert message(many) == []
 
 
 def test_generated_profiles_are_named_with_their_kind(many):
-    assert note_generated(many) == []
-    assert note_generated(many.isel(run=0)) == []  # measured, one run of each context
-    (sentence,) = note_generated(many.assign_attrs(kind="sample"), source="task.nc")
+    assert note_generated(Profiles.of(many)) == []
+    assert note_generated(Profiles.of(many.isel(run=0))) == []  # measured, one run of each context
+    (sentence,) = note_generated(Profiles.of(many.assign_attrs(kind="sample")), source="task.nc")
     assert sentence.startswith("task.nc: holds generated profiles (kind 'sample'), no measured")
     assert sentence.endswith("give the measured file.")
 
@@ -132,7 +138,7 @@ def test_totals_that_depart_for_gaps_are_not_blamed_on_the_task(kind, remedy):
         profiles[name].attrs["gaps"] = kind
         profiles[name][2, 1, 1:9] = np.nan
     profiles["instructions"][2, 1, [0, 9]] *= 3 if kind == "lost" else 1
-    (doubt,) = doubt_measurements(profiles)
+    (doubt,) = doubt_measurements(Profiles.of(profiles))
     assert "in context 2 " in doubt
     assert "run 1 lacks 8 of " in doubt
     assert remedy in doubt
@@ -199,16 +205,18 @@ def test_long_ends_without_a_count_are_doubted(many):
     lost = many.copy(deep=True)
     for name in counter_names(lost):
         lost[name].values[1, 2, 3:] = np.nan
-    assert not any("no counter counts" in text for text in doubt_measurements(lost))
+    assert not any("no counter counts" in text for text in doubt_measurements(Profiles.of(lost)))
 
 
 def test_time_as_the_progress_of_own_counters_is_a_warning(caplog):
     own = synthetic_task(MEASURED, n_runs=1).drop_vars("instructions")
     sentence = "time measures progress, as no counter was chosen from cache_requests, cache_misses:"
-    assert [sentence in text for text in doubt_clock(own)] == [True]
-    assert doubt_clock(own.assign_attrs(progress="time")) == []
-    assert doubt_clock(own.rename(cache_requests="page_faults", cache_misses="cs")) == []
-    assert any(sentence in text for text in doubt_measurements(own))
+    assert [sentence in text for text in doubt_clock(Profiles.of(own))] == [True]
+    assert doubt_clock(Profiles.of(own.assign_attrs(progress="time"))) == []
+    assert (
+        doubt_clock(Profiles.of(own.rename(cache_requests="page_faults", cache_misses="cs"))) == []
+    )
+    assert any(sentence in text for text in doubt_measurements(Profiles.of(own)))
     with caplog.at_level("WARNING", logger="msbgen"):
         fit_profiles(own)
         fit_profiles(own, replace(DEFAULT, clock="time"))
@@ -250,13 +258,15 @@ def test_a_context_that_was_not_set():
 def test_corners_that_are_missing_are_noted(many):
     listed = {**many["frequency"].attrs, "levels": [1.0, 2.0]}
     full = many.assign_coords(frequency=("context", many["frequency"].values, listed))
-    assert note_design(full) == []
-    (found,) = note_design(full.isel(context=slice(1, 6)), source="task.nc")
+    assert note_design(Profiles.of(full)) == []
+    (found,) = note_design(Profiles.of(full.isel(context=slice(1, 6))), source="task.nc")
     assert found == (
         "task.nc: 1 of the platform's 4 corners were not measured: (cache_ways=2, "
         "frequency=1 GHz); contexts towards them are extrapolated."
     )
     wider = {**listed, "levels": [0.5, 1.0, 2.0]}
-    (found,) = note_design(full.assign_coords(frequency=("context", MEASURED[:, 1], wider)))
+    (found,) = note_design(
+        Profiles.of(full.assign_coords(frequency=("context", MEASURED[:, 1], wider)))
+    )
     assert "2 of the platform's 4 corners" in found
     assert "(cache_ways=8, frequency=0.5 GHz)" in found

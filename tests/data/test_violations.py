@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from msbgen.data.profiles import Profiles
 from msbgen.data.violations import Violations
 
 
 def test_a_sentence_is_said_once_with_its_first_place_and_how_many_more(measured):
-    breaches = Violations(measured)
+    breaches = Violations(Profiles.of(measured))
     mask = np.zeros((2, 3), dtype=bool)
     breaches.of(0)("nothing PLACE.", mask)
     mask[1, 2] = True

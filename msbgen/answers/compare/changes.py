@@ -20,6 +20,7 @@ from msbgen.answers.compare.stretches import (
     find_stretches,
     mean_run,
 )
+from msbgen.answers.compare.versions import amounts_of
 from msbgen.engine.generate.progress import uniform_knots
 
 Floats = NDArray[np.float64]
@@ -57,8 +58,8 @@ def _stretches(
 ) -> list[Change]:
     """Stretches of matching work that changed."""
     knots = uniform_knots(settings.bins)
-    old = pair.old.amounts(knots, pair.clock)
-    new = pair.new.amounts(aligned.to_new(knots), pair.clock)
+    old = amounts_of(pair.old, knots)
+    new = amounts_of(pair.new, aligned.to_new(knots))
     runs = Labelled.of(old, new, pair.reach, are_paired=pair.are_paired)
     if aligned.gaps:
         # shifted work meets the sampling intervals in another phase, in all runs of a context

@@ -11,19 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.answers.compare.alignment import Alignment
 from msbgen.answers.compare.band import ratios_everywhere
 from msbgen.answers.compare.changes import find_changes
-from msbgen.answers.compare.matching import comparable, match_profiles
+from msbgen.answers.compare.matching import match_profiles, versions_of
 from msbgen.answers.compare.models import compare_models
 from msbgen.answers.compare.pairs import Pair, pair_profiles
 from msbgen.answers.compare.rates import align_pair
 from msbgen.answers.compare.ratio import Differences, Ratio, ratio_of_amounts
 from msbgen.answers.compare.results import CompareSettings, Comparison, Course, Verdict
 from msbgen.answers.compare.stretches import mean_run
+from msbgen.answers.compare.versions import amounts_of
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.data.durations_only import WHOLE_RUN, has_time_axis
-from msbgen.data.schema import checked_contexts, file_of, level_labels, resource_names
+from msbgen.data.durations_only import WHOLE_RUN
+from msbgen.data.schema import checked_contexts, labels_of
 from msbgen.engine.generate.progress import uniform_knots
 
 Floats = NDArray[np.float64]
@@ -78,26 +79,25 @@ def compare_profiles(
     ArgumentError
         Weights or contexts of another shape.
     """
-    old, new = comparable(old, new)
-    timed = has_time_axis(old)
-    shared = match_profiles(old, new)
+    first, second = versions_of(old, new)
+    shared = match_profiles(first, second)
     draws = generator(rng)
-    names = resource_names(old)
+    names = list(first.resources)
     if contexts is not None:
         contexts = checked_contexts(contexts, names)
     described: dict[str, Any] = {
-        "files": (file_of(old), file_of(new)),
-        "task": str(new.attrs.get("task") or file_of(new)),
+        "files": (first.source, second.source),
+        "task": second.task or second.source,
         "resources": tuple(names),
-        "units": tuple(str(old[name].attrs.get("units", "1")) for name in names),
-        "labels": level_labels(old),
+        "units": tuple(str(attrs.get("units", "1")) for attrs in first.resources.values()),
+        "labels": {name: labels_of(attrs) for name, attrs in first.resources.items()},
         "settings": settings,
     }
     if not len(shared.old_rows):
-        rows = np.arange(old.sizes["context"])
-        given = None if weights is None else _normalised(weights, old, rows)
+        rows = np.arange(len(first.contexts))
+        given = None if weights is None else _normalised(weights, rows, len(rows))
         modelled = compare_models(
-            (old, new), given, contexts, settings.confidence, draws, progress=progress
+            (first, second), given, contexts, settings.confidence, draws, progress=progress
         )
         return Comparison(
             verdict=_verdict(modelled.time, settings.tolerance),
@@ -120,7 +120,7 @@ def compare_profiles(
             course=None,
             **described,
         )
-    pair = pair_profiles(old, new, shared, progress)
+    pair = pair_profiles(first, second, shared, progress)
     stages = iter(range(1, _STAGES + 1))
 
     def step() -> None:
@@ -128,7 +128,7 @@ def compare_profiles(
             progress(next(stages), _STAGES)
 
     step()
-    share = None if weights is None else _normalised(weights, old, pair.rows)
+    share = None if weights is None else _normalised(weights, pair.rows, len(first.contexts))
     differences = Differences.of(
         pair.columns, pair.old.duration, pair.new.duration, are_paired=pair.are_paired
     )
@@ -136,7 +136,7 @@ def compare_profiles(
     step()
     totals = _totals(pair, share, settings.confidence)
     step()
-    aligned = align_pair(pair, totals) if timed else None
+    aligned = align_pair(pair, totals) if first.is_timed else None
     step()
     targets = pair.contexts if contexts is None else contexts
     value, low, high = ratios_everywhere(
@@ -146,7 +146,7 @@ def compare_profiles(
     changes = () if aligned is None else find_changes(pair, aligned, settings, draws)
     step()
     n_old, n_new = (int(np.isfinite(v.duration).sum()) for v in (pair.old, pair.new))
-    stretched = pair.old.stretched, pair.new.stretched
+    stretched = pair.stretched
     return Comparison(
         verdict=_verdict(time, settings.tolerance),
         time=time,
@@ -179,13 +179,13 @@ def _stretched_p(stretched: tuple[int, int], kept: tuple[int, int]) -> float:
     return float(np.asarray(fisher_exact([*zip(stretched, kept)]))[1])
 
 
-def _normalised(weights: ArrayLike, old: xr.Dataset, rows: NDArray[np.int64]) -> Floats:
-    """Weights of the compared contexts, rows of the old version, which sum to 1."""
+def _normalised(weights: ArrayLike, rows: NDArray[np.int64], n: int) -> Floats:
+    """Weights of the compared contexts, rows of n of the old version, which sum to 1."""
     given = np.asarray(weights, dtype=float)
-    if given.shape != (old.sizes["context"],) or not np.all((given >= 0) & (given < np.inf)):
+    if given.shape != (n,) or not np.all((given >= 0) & (given < np.inf)):
         raise ArgumentError(
             f"weights have shape {given.shape}; one finite number ≥ 0 for each of the "
-            f"{old.sizes['context']} contexts of the old version is wanted."
+            f"{n} contexts of the old version is wanted."
         )
     used = given[rows]
     if used.sum() <= 0:
@@ -204,8 +204,8 @@ def _totals(pair: Pair, weights: Floats | None, confidence: float) -> dict[str, 
             continue
         ratio = ratio_of_amounts(
             pair.columns,
-            pair.old.total[..., k],
-            pair.new.total[..., k],
+            pair.old.totals[..., k],
+            pair.new.totals[..., k],
             weights=weights,
             confidence=confidence,
             are_paired=pair.are_paired,
@@ -221,9 +221,7 @@ def _course(pair: Pair, aligned: Alignment, bins: int) -> Course:
     lengths = np.maximum(np.diff(aligned.old), np.diff(aligned.new))
     common = np.append(0.0, np.cumsum(lengths)) / lengths.sum()
     edges = [np.interp(knots, places, common) for places in (aligned.old, aligned.new)]
-    versions = (
-        mean_run(version.amounts(knots, pair.clock))[:, 0] for version in (pair.old, pair.new)
-    )
+    versions = (mean_run(amounts_of(version, knots))[:, 0] for version in (pair.old, pair.new))
     old, new = (np.nan_to_num(np.nanmean(version, axis=0)) for version in versions)
     return Course(pair.quantities, edges[0], edges[1], old, new)
 

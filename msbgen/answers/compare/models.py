@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 from scipy import special
 
@@ -20,18 +19,10 @@ from msbgen.answers.compare.pooled import equal_weights
 from msbgen.answers.compare.ratio import Ratio
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import (
-    context_table,
-    ended_durations,
-    file_of,
-    level_labels,
-    level_text,
-    mean_duration,
-    resource_names,
-    same_level,
-)
-from msbgen.engine.generate.faults import describe_faults, known_faults, without_faults
-from msbgen.engine.generate.fit import fit_profiles
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import labels_of, level_text, same_level
+from msbgen.engine.generate.detection import describe_faults, known_faults, without_faults
+from msbgen.engine.generate.fit import fit_model
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +46,7 @@ class ModelledRatio:
 
 
 def compare_models(
-    versions: tuple[xr.Dataset, xr.Dataset],
+    versions: tuple[Profiles, Profiles],
     weights: Floats | None,
     contexts: Floats | None,
     confidence: float,
@@ -63,11 +54,11 @@ def compare_models(
     *,
     progress: OnProgress | None = None,
 ) -> ModelledRatio:
-    """Ratio of the execution times that models of two valid datasets predict.
+    """Ratio of the execution times that models of two versions predict.
 
     Parameters
     ----------
-    versions : (Dataset, Dataset)
+    versions : (Profiles, Profiles)
         Measured profiles of the old and the new version.
     weights : (n,)
         Weights of the contexts of the old version, which sum to 1; default: those of either version
@@ -80,8 +71,8 @@ def compare_models(
     MeasurementError
         A version has too few contexts for folds or for a model, or too few levels of a resource.
     """
-    names = resource_names(versions[0])
-    tables = [context_table(v)[:, [resource_names(v).index(n) for n in names]] for v in versions]
+    names = list(versions[0].resources)
+    tables = [v.contexts[:, [list(v.resources).index(n) for n in names]] for v in versions]
     overall = tables[0] if weights is not None else np.concatenate(tables)
     weights = equal_weights(len(overall)) if weights is None else weights
     # weight of the contexts that each version was not measured in
@@ -90,33 +81,33 @@ def compare_models(
     targets = np.concatenate(tables) if contexts is None else contexts
     asked = np.concatenate([overall, targets])
     logs, variance, spread, free, n_runs = [], 0.0, 0.0, 0, []
-    files = " and ".join(map(file_of, versions))
+    files = " and ".join(version.source for version in versions)
     notes = [
         f"{files} share no context: fitted models of both are compared, and stretches of the work "
         f"are not; measure both in the same contexts."
     ]
     for i, version in enumerate(versions):
         found = known_faults(version)
-        notes += [f"{file_of(version)}: {sentence}" for sentence in describe_faults(version, found)]
+        notes += [f"{version.source}: {sentence}" for sentence in describe_faults(version, found)]
         clean = without_faults(version, found)
-        usable = np.isfinite(mean_duration(clean))
+        usable = np.isfinite(clean.mean_duration)
         if usable.sum() < _FEWEST:
             raise MeasurementError(
-                f"{file_of(version)}: {usable.sum()} contexts with complete runs are too few to "
+                f"{version.source}: {usable.sum()} contexts with complete runs are too few to "
                 f"compare versions without a shared context; measure {_FEWEST}, or the same "
                 f"contexts in both versions."
             )
-        clean = clean.isel(context=usable)
-        order = [names.index(n) for n in resource_names(version)]
+        clean = clean.of_contexts(usable)
+        order = [names.index(n) for n in version.resources]
         _check_levels(clean, asked[:, order])
-        n_runs.append(int(np.isfinite(ended_durations(clean)).sum()))
-        log_measured = np.log(mean_duration(clean))
+        n_runs.append(int(np.isfinite(clean.ended).sum()))
+        log_measured = np.log(clean.mean_duration)
         error = np.empty(len(log_measured))
         parts = np.array_split(rng.permutation(len(error)), _FOLDS)
         for f, part in enumerate(parts):
             kept = np.setdiff1d(np.arange(len(error)), part)
-            left_out = context_table(clean)[part]
-            error[part] = _log_durations(clean.isel(context=kept), left_out) - log_measured[part]
+            left_out = clean.contexts[part]
+            error[part] = _log_durations(clean.of_contexts(kept), left_out) - log_measured[part]
             if progress:
                 progress(i * (_FOLDS + 1) + f + 1, 2 * (_FOLDS + 1))
         logs.append(_log_durations(clean, asked[:, order]))
@@ -134,21 +125,21 @@ def compare_models(
     return ModelledRatio(time, targets, value, low, high, (n_runs[0], n_runs[1]), tuple(notes))
 
 
-def _check_levels(version: xr.Dataset, asked: Floats) -> None:
+def _check_levels(version: Profiles, asked: Floats) -> None:
     """Raise where a model would have to guess how a resource acts between two levels, or beyond."""
-    labels = level_labels(version)
-    for r, name in enumerate(resource_names(version)):
-        levels = np.unique(context_table(version)[:, r])
+    for r, (name, attrs) in enumerate(version.resources.items()):
+        levels = np.unique(version.contexts[:, r])
         known = np.asarray(same_level(asked[:, r, None], levels[None])).any(axis=1)
         if len(levels) < _LEVELS and not known.all():
-            level = level_text(float(asked[:, r][~known][0]), labels[name])
+            level = level_text(float(asked[:, r][~known][0]), labels_of(attrs))
             raise MeasurementError(
-                f"{file_of(version)}: {len(levels)} levels of '{name}' do not show what happens at "
+                f"{version.source}: {len(levels)} levels of '{name}' do not show what happens at "
                 f"{level}, where the other version was measured; measure a third level, or the "
                 f"same contexts in both versions."
             )
 
 
-def _log_durations(measured: xr.Dataset, contexts: Floats) -> Floats:
+def _log_durations(measured: Profiles, contexts: Floats) -> Floats:
     """Logarithms of the mean durations that a model predicts, (n,)."""
-    return np.log(mean_duration(fit_profiles(measured).generate(contexts, kind="mean")))
+    generated = fit_model(measured).generate(contexts, kind="mean")
+    return np.log(Profiles.of(generated).mean_duration)

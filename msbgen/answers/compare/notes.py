@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.answers.compare.matching import Shared, is_one_sweep
@@ -14,18 +13,7 @@ from msbgen.answers.compare.versions import common_interval
 from msbgen.core.errors import quoted
 from msbgen.core.words import number_of
 from msbgen.data.other_work import OTHER_WORK
-from msbgen.data.schema import (
-    clock_name,
-    complete_array,
-    count_array,
-    counter_names,
-    describe_context,
-    duration_array,
-    file_of,
-    resource_names,
-    sampling_interval,
-    started_array,
-)
+from msbgen.data.profiles import Profiles
 from msbgen.engine.faults.findings import (
     Fault,
     Findings,
@@ -40,15 +28,15 @@ Floats = NDArray[np.float64]
 _VARIED = 0.2
 
 
-def fault_notes(dataset: xr.Dataset, found: Findings) -> list[str]:
+def fault_notes(version: Profiles, found: Findings) -> list[str]:
     """What is done about the faults of a version, a sentence for each kind of them."""
-    name, out = file_of(dataset), []
+    name, out = version.source, []
 
     def places(kinds: tuple[type[Fault], ...]) -> list[int]:
         return sorted({i for f in found if isinstance(f, kinds) for i in f.contexts})
 
     if whole := places(FAULTS_OF_CONTEXTS):
-        listed = ", ".join(describe_context(dataset, i) for i in whole)
+        listed = ", ".join(version.describe_context(i) for i in whole)
         out.append(
             f"{name}: the times of {listed} do not fit those of the others, and are left out of "
             f"both: measure them again."
@@ -68,25 +56,25 @@ def fault_notes(dataset: xr.Dataset, found: Findings) -> list[str]:
     return out
 
 
-def lone_fault_notes(dataset: xr.Dataset, contexts: NDArray[np.int64]) -> list[str]:
+def lone_fault_notes(version: Profiles, contexts: NDArray[np.int64]) -> list[str]:
     """What it means that contexts do not fit the others in one version alone."""
     if not len(contexts):
         return []
-    listed = ", ".join(describe_context(dataset, int(i)) for i in contexts)
+    listed = ", ".join(version.describe_context(int(i)) for i in contexts)
     return [
-        f"{file_of(dataset)}: only this version has times that do not fit the others in {listed}, "
+        f"{version.source}: only this version has times that do not fit the others in {listed}, "
         f"which the change itself may cause: --keep-all if the version does that; else measure "
         f"them again in both versions."
     ]
 
 
-def cut_notes(dataset: xr.Dataset, contexts: NDArray[np.int64]) -> list[str]:
+def cut_notes(version: Profiles, contexts: NDArray[np.int64]) -> list[str]:
     """What is done about contexts in which one version alone looks cut short."""
     if not len(contexts):
         return []
-    listed = ", ".join(describe_context(dataset, int(i)) for i in contexts)
+    listed = ", ".join(version.describe_context(int(i)) for i in contexts)
     return [
-        f"{file_of(dataset)}: less of '{clock_name(dataset)}' and less time than in the other "
+        f"{version.source}: less of '{version.clock_name}' and less time than in the other "
         f"version, and left out of both: {listed}. The change itself may cause this: --keep-all if "
         f"the version does that; {OTHER_WORK}, and compare again."
     ]
@@ -106,24 +94,23 @@ def varied_work_notes(clock: str, old: Floats, new: Floats) -> list[str]:
 
 
 def difference_notes(
-    old: xr.Dataset,
-    new: xr.Dataset,
+    old: Profiles,
+    new: Profiles,
     shared: Shared,
     findings: tuple[Findings, Findings],
 ) -> Iterator[str]:
     """What else differs between the files, and what that means for the answer."""
-    first, second = file_of(old), file_of(new)
-    tasks = [str(dataset.attrs.get("task", "")) for dataset in (old, new)]
-    if tasks[0] != tasks[1]:
-        yield f"the files name different tasks, {quoted(tasks[0])} and {quoted(tasks[1])}."
-    platforms = [str(dataset.attrs.get("platform", "")) for dataset in (old, new)]
+    first, second = old.source, new.source
+    if old.task != new.task:
+        yield f"the files name different tasks, {quoted(old.task)} and {quoted(new.task)}."
+    platforms = [str(version.attrs.get("platform", "")) for version in (old, new)]
     if platforms[0] != platforms[1]:
         yield (
             f"the files name different platforms, {quoted(platforms[0])} and "
             f"{quoted(platforms[1])}: the machine may make the difference."
         )
-    for name in resource_names(old):
-        means = [str(dataset[name].attrs.get("mechanism", "")) for dataset in (old, new)]
+    for name in old.resources:
+        means = [str(version.resources[name].get("mechanism", "")) for version in (old, new)]
         if all(means) and means[0] != means[1]:
             yield (
                 f"'{name}' is set by {quoted(means[0])} in {first} and by {quoted(means[1])} in "
@@ -131,22 +118,20 @@ def difference_notes(
             )
     if _are_equal(old, new):
         yield "both files hold the same runs, to the last digit: one may be a copy of the other."
-    for dataset, other, rows in ((old, new, shared.old_rows), (new, old, shared.new_rows)):
-        n_cut = int(
-            (~complete_array(dataset)[rows] & np.isfinite(duration_array(dataset)[rows])).sum()
-        )
+    for version, other, rows in ((old, new, shared.old_rows), (new, old, shared.new_rows)):
+        n_cut = int((~version.complete[rows] & np.isfinite(version.duration[rows])).sum())
         if n_cut:
-            yield f"{file_of(dataset)}: cut, and not compared: {number_of(n_cut, 'run')}."
-        alone = [name for name in counter_names(dataset) if name not in shared.counters]
+            yield f"{version.source}: cut, and not compared: {number_of(n_cut, 'run')}."
+        alone = [name for name in version.counters if name not in shared.counters]
         if alone:
-            yield f"{', '.join(alone)}: only in {file_of(dataset)}, and not compared."
-        missing = dataset.sizes["context"] - len(rows)
+            yield f"{', '.join(alone)}: only in {version.source}, and not compared."
+        missing = len(version.contexts) - len(rows)
         if missing:
             yield (
-                f"{file_of(dataset)}: not in {file_of(other)}, and not compared: "
+                f"{version.source}: not in {other.source}, and not compared: "
                 f"{number_of(missing, 'context')}."
             )
-    intervals = sampling_interval(old), sampling_interval(new)
+    intervals = old.interval, new.interval
     if not np.isclose(*intervals):
         yield (
             f"the sampling intervals are {intervals[0]:g} s and {intervals[1]:g} s; the work is "
@@ -154,13 +139,13 @@ def difference_notes(
         )
     if is_one_sweep(old, new):
         return  # a drift affects partners alike
-    for dataset, found in zip((old, new), findings):
+    for version, found in zip((old, new), findings):
         if any(isinstance(f, MachineDrift) for f in found):
             yield (
-                f"{file_of(dataset)}: the machine drifted while it was measured, and times are "
+                f"{version.source}: the machine drifted while it was measured, and times are "
                 f"compared as measured: measure both versions as variants of one sweep."
             )
-    started = started_array(old)[shared.old_rows], started_array(new)[shared.new_rows]
+    started = old.started[shared.old_rows], new.started[shared.new_rows]
     if any(np.isnan(times).all() for times in started):
         yield (
             "the files do not say when each run started, so that a drift of the machine cannot be "
@@ -175,7 +160,7 @@ def difference_notes(
         )
 
 
-def _are_equal(old: xr.Dataset, new: xr.Dataset) -> bool:
+def _are_equal(old: Profiles, new: Profiles) -> bool:
     """Whether the measured times and counts of both are the same."""
-    pairs = [(duration_array(old), duration_array(new)), (count_array(old), count_array(new))]
+    pairs = [(old.duration, new.duration), (old.counts, new.counts)]
     return all(np.array_equal(first, second, equal_nan=True) for first, second in pairs)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.answers.compare.matching import Shared, is_one_sweep
@@ -17,26 +17,14 @@ from msbgen.answers.compare.notes import (
     varied_work_notes,
 )
 from msbgen.answers.compare.suspects import cut_contexts, faulty_contexts
-from msbgen.answers.compare.versions import VersionRuns, common_interval
+from msbgen.answers.compare.versions import common_interval, in_columns, sampled_every
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.core.words import number_of
-from msbgen.data.schema import (
-    CPU_TIMES,
-    clock_name,
-    complete_array,
-    context_table,
-    count_array,
-    counter_names,
-    describe_context,
-    duration_array,
-    file_of,
-    resource_attrs,
-    sampling_interval,
-    started_array,
-)
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import CPU_TIMES
 from msbgen.engine.faults.findings import Findings, StretchedRun
-from msbgen.engine.generate.faults import known_faults, without_faults
+from msbgen.engine.generate.detection import known_faults, without_faults
 from msbgen.engine.generate.word_columns import WordColumns
 
 Floats = NDArray[np.float64]
@@ -55,9 +43,12 @@ class Pair:
     words : WordColumns
         Columns of contexts whose levels are words.
     rows : (n,)
-        Rows of `contexts` in the old dataset.
-    old, new : VersionRuns
-        Their runs.
+        Rows of `contexts` in the old version.
+    old, new : Profiles
+        Their runs there, with the shared counters and one sampling interval; faulty and cut ones
+        are missing.
+    stretched : (int, int)
+        Runs of either that were left out because a part of them was slowed down.
     counters : tuple of str
         Counters that both versions have.
     clock : int
@@ -73,8 +64,9 @@ class Pair:
     contexts: Floats
     words: WordColumns
     rows: Indices
-    old: VersionRuns
-    new: VersionRuns
+    old: Profiles
+    new: Profiles
+    stretched: tuple[int, int]
     counters: tuple[str, ...]
     clock: int
     are_paired: bool
@@ -100,9 +92,9 @@ class Pair:
 
 
 def pair_profiles(
-    old: xr.Dataset, new: xr.Dataset, shared: Shared, progress: OnProgress | None = None
+    old: Profiles, new: Profiles, shared: Shared, progress: OnProgress | None = None
 ) -> Pair:
-    """The runs of two datasets in the contexts and counters that they share.
+    """The runs of two versions in the contexts and counters that they share.
 
     Faults in a version are left out of both; `progress` is that of their detection in each.
 
@@ -115,24 +107,22 @@ def pair_profiles(
     findings = known_faults(old, progress), known_faults(new, progress)
     cut = cut_contexts((old, new), findings, rows)
     faulty = [faulty_contexts(found, part) for found, part in zip(findings, rows)]
+    common, whole = common_interval(old.interval, new.interval), ~(cut[0] | cut[1])
     versions = [
-        _version(dataset, found, part, shared.counters).without(cut[0] | cut[1])
-        for dataset, found, part in zip((old, new), findings, rows)
+        sampled_every(_comparable(version, found, part, whole, shared.counters), common)
+        for version, found, part in zip((old, new), findings, rows)
     ]
-    common = common_interval(*(version.interval for version in versions))
-    versions = [version.sampled_every(common) for version in versions]
     unlike = faulty[0] != faulty[1]
     notes = []
-    for dataset, found, part, bad, short in zip((old, new), findings, rows, faulty, cut):
-        notes += fault_notes(dataset, found)
-        notes += lone_fault_notes(dataset, part[bad & unlike])
-        notes += cut_notes(dataset, part[short])
+    for version, found, part, bad, short in zip((old, new), findings, rows, faulty, cut):
+        notes += fault_notes(version, found)
+        notes += lone_fault_notes(version, part[bad & unlike])
+        notes += cut_notes(version, part[short])
     notes += difference_notes(old, new, shared, findings)
     are_paired = is_one_sweep(old, new)
     if are_paired:
         n_before = [int(np.isfinite(v.duration).sum()) for v in versions]
-        started = [started_array(dataset)[part] for dataset, part in zip((old, new), rows)]
-        partners = _partners(versions, started)
+        partners = _partners(versions)
         single = sum(n_before) - sum(int(np.isfinite(v.duration).sum()) for v in partners)
         are_paired = single <= sum(n_before) / 2
         versions = partners if are_paired else versions
@@ -149,55 +139,54 @@ def pair_profiles(
     kept = np.all([np.isfinite(v.duration).any(axis=1) for v in versions], axis=0)
     if not kept.any():
         raise MeasurementError(
-            f"no context of {file_of(old)} and {file_of(new)} has complete runs without faults in "
+            f"no context of {old.source} and {new.source} has complete runs without faults in "
             f"both: measure them again."
         )
     unnamed = ~np.any([kept, *cut, *faulty], axis=0)
     if unnamed.any():
-        listed = ", ".join(describe_context(old, int(i)) for i in rows[0][unnamed])
+        listed = ", ".join(old.describe_context(int(i)) for i in rows[0][unnamed])
         notes.append(
             f"shared contexts without usable runs in both versions are left out: {listed}."
         )
-    clock = clock_name(old)
-    if clock in shared.counters and clock not in CPU_TIMES:
-        k = shared.counters.index(clock)
-        works = (np.where(np.isfinite(v.duration), v.total[..., k], np.nan)[kept] for v in versions)
-        notes += varied_work_notes(clock, *works)
-    contexts = context_table(old)[rows[0]]
+    clock, contexts = versions[0].clock, old.contexts[rows[0]]
+    if clock and old.clock_name not in CPU_TIMES:
+        works = (v.totals[..., clock - 1][kept] for v in versions)
+        notes += varied_work_notes(old.clock_name, *works)
     alone = cut[0] | cut[1] | unlike
     return Pair(
         contexts[kept],
-        WordColumns.of(resource_attrs(old), contexts[kept]),
+        WordColumns.of(old.resources, contexts[kept]),
         rows[0][kept],
-        versions[0].in_contexts(kept),
-        versions[1].in_contexts(kept),
+        versions[0].of_contexts(kept),
+        versions[1].of_contexts(kept),
+        (_stretched(findings[0], rows[0]), _stretched(findings[1], rows[1])),
         shared.counters,
-        0 if clock == "time" else 1 + shared.counters.index(clock),
+        clock,
         are_paired,
         contexts[alone],
         tuple(notes),
     )
 
 
-def _version(
-    dataset: xr.Dataset, found: Findings, rows: Indices, counters: tuple[str, ...]
-) -> VersionRuns:
-    clean = without_faults(dataset, found)
-    names = counter_names(clean)
-    counts = count_array(clean)[rows][..., [names.index(name) for name in counters]]
-    ended = complete_array(dataset)[rows]
-    duration = np.where(ended, duration_array(clean)[rows], np.nan)
-    held = np.isfinite(counts).any(axis=2)
-    total = np.where(held & np.isfinite(duration)[..., None], np.nansum(counts, axis=2), np.nan)
-    stretched = sum(isinstance(f, StretchedRun) and f.contexts[0] in rows for f in found)
-    return VersionRuns(counts, duration, sampling_interval(dataset), total, stretched)
+def _comparable(
+    version: Profiles, found: Findings, rows: Indices, whole: Bools, counters: Sequence[str]
+) -> Profiles:
+    """Runs of some contexts that are complete and without faults, of the `whole` contexts alone."""
+    clean = without_faults(version, found).of_contexts(rows).of_counters(counters).filled()
+    return clean.of_runs(np.isfinite(clean.ended) & whole[:, None])
 
 
-def _partners(versions: list[VersionRuns], started: list[Floats]) -> list[VersionRuns]:
+def _stretched(found: Findings, rows: Indices) -> int:
+    """Number of runs of some contexts that were slowed down in a part."""
+    return sum(isinstance(f, StretchedRun) and f.contexts[0] in rows for f in found)
+
+
+def _partners(versions: Sequence[Profiles]) -> list[Profiles]:
     """Runs of both versions in columns of partners: neighbours in time, of one context.
 
-    `started` is the start of each run (n, runs) [s].  Runs without a partner are missing.
+    Runs without a partner are missing.
     """
+    started = [version.started for version in versions]
     held = [np.isfinite(v.duration) & np.isfinite(s) for v, s in zip(versions, started)]
     sides, rows, runs, times = [], [], [], []
     for side, (mask, begin) in enumerate(zip(held, started)):
@@ -220,4 +209,4 @@ def _partners(versions: list[VersionRuns], started: list[Floats]) -> list[Versio
     index = np.full((2, len(columns), n_columns), -1)
     for c, found in enumerate(columns):
         index[:, c, : len(found)] = np.array(found, dtype=np.int64).reshape(-1, 2).T
-    return [version.in_columns(runs) for version, runs in zip(versions, index)]
+    return [in_columns(version, runs) for version, runs in zip(versions, index)]

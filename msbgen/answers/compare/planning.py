@@ -40,21 +40,11 @@ from msbgen.answers.plan.plan import platform_axes
 from msbgen.answers.plan.prior import UNTIMED, all_points, nearest_index, prior_of_levels
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.words import number_of
+from msbgen.data.profiles import Profiles
 from msbgen.data.quality import warn_of_generated
-from msbgen.data.schema import (
-    DETECTABLE_COLUMN,
-    complete_array,
-    context_table,
-    duration_array,
-    file_of,
-    labels_of,
-    level_text,
-    resource_attrs,
-    resource_names,
-    started_array,
-)
+from msbgen.data.schema import DETECTABLE_COLUMN, labels_of, level_text
 from msbgen.data.tables import write_table
-from msbgen.engine.generate.faults import known_faults, without_faults
+from msbgen.engine.generate.detection import known_faults, without_faults
 from msbgen.engine.generate.word_columns import WordColumns
 
 Floats = NDArray[np.float64]
@@ -295,11 +285,11 @@ def plan_comparison(
         raise ArgumentError(f"most_contexts is {most_contexts}; 1 or more is wanted.")
     notes: tuple[str, ...] = ()
     if isinstance(source, xr.Dataset):
-        warn_of_generated(source)
-        names = resource_names(source)
-        resources = {name: labels_of(source[name].attrs) for name in names}
-        contexts, cost, found = _measured(source)
-        axes = platform_axes(dict(zip(names, contexts.T)), names)
+        profiles = Profiles.of(source)
+        warn_of_generated(profiles)
+        resources = {name: labels_of(attrs) for name, attrs in profiles.resources.items()}
+        contexts, cost, found = _measured(profiles)
+        axes = platform_axes(dict(zip(resources, contexts.T)), list(resources))
         place = np.array([nearest_index(axes, row) for row in contexts])
     else:
         resources = dict.fromkeys(source, ())
@@ -407,22 +397,21 @@ def _share_without_drift(deviations: Floats, runs: float) -> float:
     return float(np.clip(share, _LEAST_SHARE, 1.0))
 
 
-def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, RunNoise | None]:
+def _measured(profiles: Profiles) -> tuple[Floats, Floats, RunNoise | None]:
     """Contexts, mean times [s] and the noise of runs; None if none has a sibling."""
-    clean = without_faults(dataset, known_faults(dataset))
-    duration = np.where(complete_array(dataset), duration_array(clean), np.nan)
+    duration = without_faults(profiles, known_faults(profiles)).ended
     used = np.isfinite(duration).any(axis=1)
     if not used.any():
         raise MeasurementError(
-            f"no run of {file_of(dataset)} is complete and free of faults; measure it again."
+            f"no run of {profiles.source} is complete and free of faults; measure it again."
         )
-    duration, contexts = duration[used], context_table(dataset)[used]
+    duration, contexts = duration[used], profiles.contexts[used]
     mean = trimmed_mean(duration)
     if (np.isfinite(duration).sum(axis=1) < 2).all():
         return contexts, mean, None
-    columns = WordColumns.of(resource_attrs(dataset), contexts).encode(contexts)
+    columns = WordColumns.of(profiles.resources, contexts).encode(contexts)
     # variants of a sweep run in turn, and are compared in pairs
-    started = started_array(dataset)[used]
-    if "sweep" not in dataset.attrs:
+    started = profiles.started[used]
+    if "sweep" not in profiles.attrs:
         started = np.full_like(duration, np.nan)
     return contexts, mean, RunNoise.measured(columns, duration, started)

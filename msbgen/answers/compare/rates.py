@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from msbgen.answers.compare.alignment import BLOCKS, Alignment, align
 from msbgen.answers.compare.pairs import Pair
 from msbgen.answers.compare.ratio import Ratio
-from msbgen.answers.compare.versions import VersionRuns
+from msbgen.answers.compare.versions import amounts_of
+from msbgen.data.profiles import Profiles
 from msbgen.engine.generate.progress import uniform_knots
 
 Floats = NDArray[np.float64]
@@ -30,7 +31,7 @@ _WORK_ERRORS, _WORK_SHARE = 4.0, 0.002
 def align_pair(pair: Pair, totals: Mapping[str, Ratio]) -> Alignment:
     """Alignment of both versions' work, with the ratios of the counters' totals."""
     knots = uniform_knots(BLOCKS)
-    found = [_rates(version, knots, pair.clock) for version in (pair.old, pair.new)]
+    found = [_rates(version, knots) for version in (pair.old, pair.new)]
     (old, old_noise), (new, new_noise) = found
     groups = _alike(pair.contexts, old + new)
     grouped = [np.stack([np.nanmean(part[rows], axis=0) for rows in groups]) for part in (old, new)]
@@ -53,15 +54,15 @@ def align_pair(pair: Pair, totals: Mapping[str, Ratio]) -> Alignment:
     )
 
 
-def _rates(version: VersionRuns, knots: Floats, clock: int) -> tuple[Floats, Floats]:
+def _rates(version: Profiles, knots: Floats) -> tuple[Floats, Floats]:
     """Logarithms of the amounts per unit of work in blocks of progress, and their variances.
 
     Both are (n, blocks, k).  The variance is that of the mean over the runs of a context; for
     contexts of one run it is the mean one of the others, or 0 where all are of one run.
     """
-    amounts = version.amounts(knots, clock)  # (n, runs, blocks, q)
+    amounts, clock = amounts_of(version, knots), version.clock  # (n, runs, blocks, q)
     mean = np.nanmean(amounts, axis=1)
-    work = version.total[..., clock - 1] if clock else version.duration
+    work = version.totals[..., clock - 1] if clock else version.duration
     above = mean + _FLOOR * mean.mean(axis=1, keepdims=True) + 1e-300
     number = np.isfinite(amounts).sum(axis=1)
     squares = np.nansum(((amounts - mean[:, None]) / above[:, None]) ** 2, axis=1)

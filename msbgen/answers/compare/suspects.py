@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.other_work import find_other_work
-from msbgen.data.schema import ended_durations
+from msbgen.data.profiles import Profiles
 from msbgen.data.totals import FAR, by_context
 from msbgen.engine.faults.findings import BadContext, ExchangedContexts, Findings, SlowContext
-from msbgen.engine.generate.faults import without_absurd_counts, without_faults
+from msbgen.engine.generate.detection import without_absurd_counts, without_faults
 
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
@@ -22,13 +21,13 @@ FAULTS_OF_CONTEXTS = (SlowContext, BadContext, ExchangedContexts)
 
 
 def faulty_contexts(found: Findings, rows: Indices) -> Bools:
-    """Which rows of a dataset are contexts whose times do not fit those of the others."""
+    """Which rows of a version are contexts whose times do not fit those of the others."""
     faulty = [i for f in found.corrected if isinstance(f, FAULTS_OF_CONTEXTS) for i in f.contexts]
     return np.isin(rows, faulty)
 
 
 def cut_contexts(
-    datasets: Sequence[xr.Dataset], findings: Sequence[Findings], rows: Sequence[Indices]
+    versions: Sequence[Profiles], findings: Sequence[Findings], rows: Sequence[Indices]
 ) -> tuple[Bools, Bools]:
     """Contexts (n,) in which the old, and the new version alone look cut short.
 
@@ -36,11 +35,11 @@ def cut_contexts(
     end earlier.  What takes longer, or does more work, was not cut: that may be the change.
     """
     less, share, time = [], [], []
-    for dataset, found, part in zip(datasets, findings, rows):
-        other, work = find_other_work(without_absurd_counts(dataset, found))
+    for version, found, part in zip(versions, findings, rows):
+        other, work = find_other_work(without_absurd_counts(version, found))
         less.append((other & (work < 1.0))[part])
         share.append(work[part])
-        duration = ended_durations(without_faults(dataset, found))
+        duration = without_faults(version, found).ended
         time.append(by_context(np.median, duration)[part])
     ratio = time[1] / time[0]
     if not np.isfinite(ratio).any():

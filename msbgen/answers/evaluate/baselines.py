@@ -27,7 +27,8 @@ from msbgen.core.contexts import (
 from msbgen.core.errors import MeasurementError
 from msbgen.data import schema
 from msbgen.data.build import join_profiles, make_profiles
-from msbgen.data.partial import held_counters
+from msbgen.data.partial import ended_counters
+from msbgen.data.profiles import Profiles
 
 Floats = NDArray[np.float64]
 Baseline = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
@@ -40,23 +41,27 @@ _PARTS = 200
 _LEAST_LOG = -30.0
 
 
-def _within_words(method: Baseline) -> Baseline:
-    """The method among the known contexts with the words of a query: words have no order."""
+def _baseline(method: Callable[[Profiles, Floats], xr.Dataset]) -> Baseline:
+    """The method on datasets, among the known contexts with the words of a query.
+
+    Words have no order.
+    """
 
     @wraps(method)
     def interpolate(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
-        labels = schema.level_labels(train)
-        named = [i for i, name in enumerate(labels) if labels[name]]
+        profiles = Profiles.of(train)
+        query = schema.checked_contexts(contexts, list(profiles.resources))
+        named = [i for i, a in enumerate(profiles.resources.values()) if schema.labels_of(a)]
         if not named:
-            return method(train, contexts)
-        query = schema.checked_contexts(contexts, list(labels))
-        known = schema.context_table(train)
+            return method(profiles, query)
         parts, rows = [], []
         for words in np.unique(query[:, named], axis=0):
-            own, alike = ((table[:, named] == words).all(axis=1) for table in (query, known))
+            own, alike = (
+                (table[:, named] == words).all(axis=1) for table in (query, profiles.contexts)
+            )
             rows.append(np.flatnonzero(own))
             # without such a context, the one of other words that it is compared with is undefined
-            part = method(train.isel(context=alike if alike.any() else slice(1)), query[own])
+            part = method(profiles.of_contexts(alike if alike.any() else [0]), query[own])
             parts.append(part if alike.any() else part.where(part["duration"] < 0))
         return join_profiles(parts).isel(context=np.argsort(np.concatenate(rows)))
 
@@ -70,52 +75,60 @@ def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
     counts zero.  ``duration`` is the mean duration.  Each counter's mean is over the runs that hold
     it, and over runs that were cut until their cut; NaN where there is none.
     """
-    counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
+    profiles = Profiles.of(dataset)
+    return _labelled(mean_counts(profiles), profiles.mean_duration, profiles.contexts, profiles)
+
+
+def mean_counts(profiles: Profiles) -> Floats:
+    """Counts of :func:`mean_profiles`, (n, t, k); the profile where there is one per context."""
+    if not profiles.replicate:
+        return profiles.counts[:, 0]
+    counts = profiles.counts
     running = np.isfinite(counts)
-    ended = (schema.complete_array(dataset) & np.isfinite(duration))[:, :, None, None]
+    ended = np.isfinite(profiles.ended)[:, :, None, None]
     known = running | (ended & running.any(axis=2, keepdims=True))
     with np.errstate(invalid="ignore"):
         mean = np.nan_to_num(counts).sum(axis=1) / known.sum(axis=1)
     mean[~running.any(axis=(1, 3))] = np.nan
-    return _labelled(mean, schema.mean_duration(dataset), schema.context_table(dataset), dataset)
+    return mean.astype(np.float32).astype(float)  # as files hold it
 
 
-@_within_words
-def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+@_baseline
+def bracketing(train: Profiles, query: Floats) -> xr.Dataset:
     """Mean of the two known contexts that bracket each context most tightly (the paper's).
 
     β⁻ ≤ β ≤ β⁺ in every resource (Section IV-B, footnote 5).  The tightest ones have the least sum
     of distances in the resources, each divided by its known range.
     """
-    return _interpolate(train, contexts, _bracketing_weights)
+    return _interpolate(train, query, _bracketing_weights)
 
 
-@_within_words
-def nearest_context(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+@_baseline
+def nearest_context(train: Profiles, query: Floats) -> xr.Dataset:
     """Mean profile of the nearest known context, each resource divided by its known range."""
-    return _interpolate(train, contexts, _nearest_weights)
+    return _interpolate(train, query, _nearest_weights)
 
 
-@_within_words
-def multilinear(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+@_baseline
+def multilinear(train: Profiles, query: Floats) -> xr.Dataset:
     """Multilinear interpolation on a full grid of known contexts, else barycentric (Delaunay).
 
     A context outside a grid is moved to the nearest point of the grid's box; outside the hull of
     scattered contexts the nearest known context is taken.
     """
-    return _interpolate(train, contexts, _multilinear_weights)
+    return _interpolate(train, query, _multilinear_weights)
 
 
-@_within_words
-def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+@_baseline
+def kernel_mean(train: Profiles, query: Floats) -> xr.Dataset:
     """Nadaraya-Watson mean over the known contexts with a Gaussian kernel.
 
     The bandwidth is Scott's times a factor of 1/4, 1/2, 1 or 2: the one with the least squared
     error of mean profiles of known contexts, each left out in turn.
     """
     train = _fully_measured(train)
-    known = to_unit_range(schema.context_table(train), schema.context_table(train))
-    profiles = np.nan_to_num(_mean_counts(train))
+    known = to_unit_range(train.contexts, train.contexts)
+    profiles = np.nan_to_num(mean_counts(train))
     largest = profiles.max(axis=(0, 1))
     # a counter may be zero in all of a few contexts
     flat = (profiles / np.where(largest > 0, largest, 1.0)).reshape(len(profiles), -1)
@@ -124,11 +137,11 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
         weights = _gaussian_weights(known, known, factor, leave_self_out=len(known) > 1)
         errors[factor] = float(((weights @ flat - flat) ** 2).sum())
     best = min(errors, key=errors.__getitem__)
-    return _interpolate(train, contexts, lambda x, q: _gaussian_weights(x, q, best))
+    return _interpolate(train, query, lambda x, q: _gaussian_weights(x, q, best))
 
 
-@_within_words
-def log_log(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+@_baseline
+def log_log(train: Profiles, query: Floats) -> xr.Dataset:
     """Multilinear interpolation of logarithms over logarithms of the levels, clamped to their box.
 
     Of the duration, and of each counter in equal parts of it; scattered contexts as `multilinear`.
@@ -141,11 +154,11 @@ def log_log(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
             logs = np.maximum(np.log(values), _LEAST_LOG)
         return np.exp(weights @ logs)
 
-    return _in_parts(train, contexts, predict)
+    return _in_parts(train, query, predict)
 
 
-@_within_words
-def reciprocal(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+@_baseline
+def reciprocal(train: Profiles, query: Floats) -> xr.Dataset:
     """Least squares a + Σ b_i / x_i over the levels x_i of all resources.
 
     Of the duration, and of each counter in equal parts of it.  Negative counts become zero, and
@@ -159,7 +172,7 @@ def reciprocal(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
         found[:, 0] = np.clip(found[:, 0], 0.1 * lasting.min(), 10 * lasting.max())
         return found
 
-    return _in_parts(train, contexts, predict)
+    return _in_parts(train, query, predict)
 
 
 BASELINES: dict[str, Baseline] = {
@@ -173,24 +186,23 @@ BASELINES: dict[str, Baseline] = {
 
 
 def _interpolate(
-    train: xr.Dataset, contexts: ArrayLike, weigh: Callable[[Floats, Floats], Floats]
+    train: Profiles, query: Floats, weigh: Callable[[Floats, Floats], Floats]
 ) -> xr.Dataset:
     """Weighted means of the known mean profiles, by weights (n_query, n_known) of contexts."""
     train = _fully_measured(train)
-    table = schema.context_table(train)
-    query = schema.checked_contexts(contexts, schema.resource_names(train))
-    weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
-    profiles = _mean_counts(train)
+    known = train.contexts
+    weights = weigh(to_unit_range(known, known), to_unit_range(known, query))
+    profiles = mean_counts(train)
     running = np.isfinite(profiles).all(axis=2)
     mean = np.tensordot(weights, np.nan_to_num(profiles), axes=1)
     mean[~(weights @ running >= schema.NEGLIGIBLE)] = np.nan
     longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
     length = int(longest[-1]) + 1 if len(longest) else 1
-    return _labelled(mean[:, :length], weights @ schema.mean_duration(train), query, train)
+    return _labelled(mean[:, :length], weights @ train.mean_duration, query, train)
 
 
 def _in_parts(
-    train: xr.Dataset, contexts: ArrayLike, predict: Callable[[Floats, Floats, Floats], Floats]
+    train: Profiles, query: Floats, predict: Callable[[Floats, Floats, Floats], Floats]
 ) -> xr.Dataset:
     """Profiles from a prediction of durations and of counts in equal parts of a run.
 
@@ -198,15 +210,14 @@ def _in_parts(
     first.  If all known levels are positive, it predicts contexts with positive levels alone.
     """
     train = _fully_measured(train)
-    table, interval = schema.context_table(train), schema.sampling_interval(train)
-    query = schema.checked_contexts(contexts, schema.resource_names(train))
+    table, interval = train.contexts, train.interval
     share, parts = np.linspace(0, 1, _PARTS + 1), []
-    for profile in _mean_counts(train):
+    for profile in mean_counts(train):
         run = profile[np.isfinite(profile).all(axis=1)]
         sums = np.vstack([np.zeros(run.shape[1]), run.cumsum(axis=0)])
         ends = np.linspace(0, 1, len(sums))
         parts.append(np.diff([np.interp(share, ends, column) for column in sums.T], axis=1).T)
-    values = np.column_stack([schema.mean_duration(train), np.reshape(parts, (len(table), -1))])
+    values = np.column_stack([train.mean_duration, np.reshape(parts, (len(table), -1))])
     defined = np.flatnonzero((query > 0).all(axis=1) & (table > 0).all())
     found = np.full((len(query), values.shape[1]), np.nan)
     if len(defined):
@@ -223,21 +234,15 @@ def _in_parts(
     return _labelled(mean, duration, query, train)
 
 
-def _fully_measured(train: xr.Dataset) -> xr.Dataset:
+def _fully_measured(train: Profiles) -> Profiles:
     """Contexts in which complete runs hold every counter; MeasurementError where there is none."""
-    complete = held_counters(train) & schema.complete_array(train)[..., None]
-    known = np.asarray(complete.any(axis=1)).all(axis=1)
+    known = ended_counters(train).all(axis=1)
     if not known.any():
         raise MeasurementError(
             "in no context do runs that went on to their end hold every counter; one at least is "
             "wanted."
         )
-    return train if known.all() else train.isel(context=np.flatnonzero(known))
-
-
-def _mean_counts(train: xr.Dataset) -> Floats:
-    """Mean profiles of the known contexts, (n_known, n_times, n_counters), NaN after their end."""
-    return schema.count_array(mean_profiles(train))[:, 0]
+    return train if known.all() else train.of_contexts(known)
 
 
 def _bracketing_weights(known: Floats, query: Floats) -> Floats:
@@ -307,13 +312,13 @@ def _gaussian_weights(
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Dataset) -> xr.Dataset:
+def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: Profiles) -> xr.Dataset:
     return make_profiles(
         counts,
         duration,
         contexts,
-        interval=schema.sampling_interval(train),
-        resources=schema.resource_attrs(train),
-        counters=schema.counter_attrs(train),
-        attrs=schema.inherited_attrs(train),
+        interval=train.interval,
+        resources=train.resources,
+        counters=train.counter_attrs,
+        attrs=train.inherited_attrs,
     )

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.answers.evaluate.baselines import BASELINES, mean_profiles
+from msbgen.answers.evaluate.baselines import BASELINES, mean_counts
 from msbgen.answers.evaluate.metrics import (
     Warping,
     energy_distance,
@@ -23,32 +23,16 @@ from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import count_of, generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
-from msbgen.data.check import validate_profiles
-from msbgen.data.durations_only import (
-    has_time_axis,
-    with_interval,
-    without_interval,
-)
-from msbgen.data.partial import ended_counters, held_counters
+from msbgen.data.check import checked_profiles
+from msbgen.data.durations_only import with_interval, without_interval
+from msbgen.data.partial import ended_counters
+from msbgen.data.profiles import Profiles
 from msbgen.data.quality import warn_of_generated
-from msbgen.data.schema import (
-    check_datasets,
-    complete_array,
-    context_table,
-    count_array,
-    counter_names,
-    describe_context,
-    duration_array,
-    level_labels,
-    mean_duration,
-    replicate_dim,
-    resource_names,
-    sampling_interval,
-)
+from msbgen.data.schema import context_table, labels_of
 from msbgen.engine.faults.counts import find_wrong_counts
 from msbgen.engine.faults.findings import NOTHING, Findings
-from msbgen.engine.generate.faults import known_faults, log_faults, without_faults
-from msbgen.engine.generate.fit import PRESETS, fit_profiles
+from msbgen.engine.generate.detection import known_faults, log_faults, without_faults
+from msbgen.engine.generate.fit import PRESETS, fit_model
 from msbgen.engine.generate.model import Kind, ProfileModel
 
 _log = logging.getLogger("msbgen")
@@ -75,26 +59,27 @@ METRICS: dict[str, str] = {
 
 def methods() -> dict[str, Method]:
     """Every method by name; consecutive calls of the kinds of a preset share one fit."""
-    return _methods(part=False)
+    return _methods(quiet=False)
 
 
-def _methods(*, part: bool) -> dict[str, Method]:
-    """Every method by name; `part` as :func:`msbgen.engine.generate.fit.fit_profiles`."""
+def _methods(*, quiet: bool) -> dict[str, Method]:
+    """Every method by name; `quiet` as :func:`msbgen.engine.generate.fit.fit_model`."""
     kinds = {
         f"{preset}/{kind}": method
         for preset in PRESETS
-        for kind, method in _generator(preset, part=part).items()
+        for kind, method in _generator(preset, quiet=quiet).items()
     }
     return {**kinds, **BASELINES}
 
 
-def _generator(preset: str, *, part: bool) -> dict[Kind, Method]:
+def _generator(preset: str, *, quiet: bool) -> dict[Kind, Method]:
     last: list[tuple[xr.Dataset, ProfileModel]] = []
 
     def method(kind: Kind) -> Method:
         def generate(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
             if not last or last[0][0] is not train:
-                last[:] = [(train, fit_profiles(train, PRESETS[preset], part=part))]
+                profiles = checked_profiles(train, part=True)
+                last[:] = [(train, fit_model(profiles, PRESETS[preset], quiet=quiet))]
             return last[0][1].generate(contexts, kind=kind, rng=0)
 
         return generate
@@ -112,7 +97,6 @@ def score_methods(
     methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
     warping: Sequence[Warping] = ("exact",),
-    part: bool = False,
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Score what methods generate from `train` for the contexts of `truth`.
@@ -125,8 +109,6 @@ def score_methods(
     methods : mapping of name to method, or names out of :data:`METHODS`
     warping : sequence of {"exact", "fastdtw"}
         Which forms of DTW to report; fastdtw is slow.
-    part : bool
-        Both are parts of one dataset, about which warnings were logged.
     progress : callable, optional
         Called with (done, total) methods.
 
@@ -148,51 +130,57 @@ def score_methods(
     chosen = _chosen(methods)
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
-    train, truth = _checked_truth(train, truth)
-    if not part:
-        warn_of_generated(truth)
-        _log_truth_warnings(train, truth)
-    reference = _Reference.of(truth, train)
-    scores = []
-    for done, (name, method) in enumerate(chosen.items()):
-        if progress:
-            progress(done, len(chosen))
-        generated = with_interval(method(train, context_table(truth)), sampling_interval(truth))
-        _check_answer(generated, truth, name)
-        scores.append(_score(generated, reference, warping))
-    if progress:
-        progress(len(chosen), len(chosen))
-    return _score_dataset(np.stack(scores), list(chosen), truth)
+    train, known, unseen = checked_pair(train, truth)
+    warn_of_generated(unseen)
+    _log_truth_warnings(known, unseen)
+    return score_answers(chosen, train, known, unseen, warping=warping, progress=progress)
 
 
-def score_counters(
-    train: xr.Dataset, truth: xr.Dataset, methods: Mapping[str, Method] | Sequence[str]
+def score_answers(
+    methods: Mapping[str, Method],
+    train: xr.Dataset,
+    known: Profiles,
+    truth: Profiles,
+    *,
+    warping: Sequence[Warping] = ("exact",),
+    progress: OnProgress | None = None,
 ) -> xr.Dataset:
+    """Scores of methods that see the dataset `train`, whose record is `known`.
+
+    Both are valid, and match the truth; result and errors as :func:`score_methods`.
+    """
+    reference, scores = _Reference.of(truth, known), []
+    for done, (name, method) in enumerate(methods.items()):
+        if progress:
+            progress(done, len(methods))
+        scores.append(_score(_answer(method, name, train, truth), reference, warping))
+    if progress:
+        progress(len(methods), len(methods))
+    return _score_dataset(np.stack(scores), list(methods), truth)
+
+
+def score_counters(methods: Mapping[str, Method], train: xr.Dataset, truth: Profiles) -> xr.Dataset:
     """Exact normalised DTW of each counter separately, by the counter's largest count.
 
-    Parameters and errors as :func:`score_methods`.  The variable ``score`` (method, context,
+    Parameters and errors as :func:`score_answers`.  The variable ``score`` (method, context,
     counter) is NaN where a method is not defined, or the counter counted nothing.  The largest
     count is that of the context's mean run.
     """
-    chosen = _chosen(methods)
-    train, truth = _checked_truth(train, truth)
-    true_profiles = [_running(profile) for profile in count_array(mean_profiles(truth))[:, 0]]
-    names = counter_names(truth)
-    scores = np.full((len(chosen), len(true_profiles), len(names)), np.nan)
-    for m, (name, method) in enumerate(chosen.items()):
-        generated = with_interval(method(train, context_table(truth)), sampling_interval(truth))
-        _check_answer(generated, truth, name)
-        profiles = mean_profiles(generated) if replicate_dim(generated) else generated
-        counts = count_array(profiles)[:, 0]
-        for c in np.flatnonzero(np.isfinite(mean_duration(profiles))):
+    true_profiles = [_running(profile) for profile in mean_counts(truth)]
+    names = list(truth.counters)
+    scores = np.full((len(methods), len(true_profiles), len(names)), np.nan)
+    for m, (name, method) in enumerate(methods.items()):
+        generated = _answer(method, name, train, truth)
+        counts = mean_counts(generated)
+        for c in np.flatnonzero(np.isfinite(generated.mean_duration)):
             profile, true = _running(counts[c]), true_profiles[c]
             for k in np.flatnonzero(true.any(axis=0)):
                 scores[m, c, k] = normalised_dtw(profile[:, [k]], true[:, [k]])
     attrs = {"long_name": "normalised DTW of each counter alone", "units": "1"}
     return xr.Dataset(
         {"score": (("method", "context", "counter"), scores, attrs)},
-        coords={**_labels(truth), "method": list(chosen), "counter": names},
-        attrs={"task": str(truth.attrs.get("task", ""))},
+        coords={**_labels(truth), "method": list(methods), "counter": names},
+        attrs={"task": truth.task},
     )
 
 
@@ -211,14 +199,14 @@ def leave_contexts_out(
     the edge of the known ones are extrapolated when they are left out.  Contexts without a complete
     run, or with faults, are always in the training data (see :func:`scored_contexts`).
     """
-    chosen = _chosen(methods, part=True)
-    check_datasets(dataset)
+    chosen = _chosen(methods, quiet=True)
+    profiles = checked_profiles(dataset, source="measured", part=True)
     dataset = with_interval(dataset)
-    warn_of_generated(dataset)
-    findings = known_faults(dataset)
-    log_faults(dataset, findings)
-    rows, truth = scored_contexts(dataset, findings)
-    every = np.arange(dataset.sizes["context"])
+    warn_of_generated(profiles)
+    findings = known_faults(profiles)
+    log_faults(profiles, findings)
+    rows, truth = scored_contexts(profiles, findings)
+    every = np.arange(len(profiles.contexts))
     n = len(rows)
     if count_of(size, "size") >= n:
         raise ArgumentError(
@@ -233,12 +221,12 @@ def leave_contexts_out(
             if progress:
                 progress(done * parts + part, len(groups) * parts)
 
-        fold = score_methods(
-            dataset.isel(context=kept),
-            truth.isel(context=group),
+        fold = score_answers(
             chosen,
+            dataset.isel(context=kept),
+            profiles.of_contexts(kept),
+            truth.of_contexts(group),
             warping=warping,
-            part=True,
             progress=step,
         )
         scores[:, group] = fold["score"].values
@@ -246,14 +234,13 @@ def leave_contexts_out(
 
 
 def left_out_groups(
-    dataset: xr.Dataset, size: int, rng: np.random.Generator
+    profiles: Profiles, size: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """Random groups of `size` contexts, none of which holds all contexts of a word.
 
     ArgumentError where a hundred draws find no such groups.
     """
-    labels, n = level_labels(dataset), dataset.sizes["context"]
-    words = [dataset[name].values for name in labels if labels[name]]
+    n, words = len(profiles.contexts), _word_levels(profiles)
     for _ in range(_DRAWS):
         order = rng.permutation(n)
         groups = [order[i : i + size] for i in range(0, n, size)]
@@ -268,84 +255,77 @@ def left_out_groups(
 
 
 def scored_contexts(
-    dataset: xr.Dataset, findings: Findings = NOTHING
-) -> tuple[NDArray[np.int64], xr.Dataset]:
+    profiles: Profiles, findings: Findings = NOTHING
+) -> tuple[NDArray[np.int64], Profiles]:
     """Contexts that may be left out, and their runs as the truth; ProfileError where none.
 
     Faulty contexts and runs are excluded, since good profiles differ from them; so is the only
     context of a word, of which nothing else is known.
     """
-    faultless = without_faults(dataset, findings)
-    complete = _is_complete(faultless) & ~_has_lone_word(dataset)
+    faultless = without_faults(profiles, findings)
+    complete = _is_complete(faultless) & ~_has_lone_word(profiles)
     if not complete.any():
         raise ProfileError(
             "every context lacks a counter in all runs that went on to their end, or looks "
             "measured wrongly, so that none can be left out and compared with; measure some whole."
         )
-    for sentence in describe_excluded(dataset, findings):
+    for sentence in describe_excluded(profiles, findings):
         _log.warning("%s", sentence)
     rows = np.flatnonzero(complete)
-    return rows, faultless.isel(context=rows)
+    return rows, faultless.of_contexts(rows)
 
 
-def describe_excluded(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
+def describe_excluded(profiles: Profiles, findings: Findings) -> Iterator[str]:
     """Sentences that name the contexts excluded by :func:`scored_contexts`."""
-    complete = _is_complete(dataset)
-    faultless = _is_complete(without_faults(dataset, findings))
+    complete = _is_complete(profiles)
+    faultless = _is_complete(without_faults(profiles, findings))
     for excluded, reason in (
         (~complete, "not every counter has a run there that went on to its end"),
         (complete & ~faultless, "what was measured there looks wrong"),
-        (complete & faultless & _has_lone_word(dataset), "no other context has its word"),
+        (complete & faultless & _has_lone_word(profiles), "no other context has its word"),
     ):
         if excluded.any():
             n = int(excluded.sum())
             yield (
                 f"{n} context{'s are' if n > 1 else ' is'} learned from but not left out, first "
-                f"{describe_context(dataset, int(np.argmax(excluded)))}: {reason}."
+                f"{profiles.describe_context(int(np.argmax(excluded)))}: {reason}."
             )
 
 
-def _has_lone_word(dataset: xr.Dataset) -> NDArray[np.bool_]:
+def _word_levels(profiles: Profiles) -> list[Floats]:
+    """Levels of the contexts, (n_contexts,), of each resource whose levels are words."""
+    resources = zip(profiles.resources.values(), profiles.contexts.T)
+    return [levels for attrs, levels in resources if labels_of(attrs)]
+
+
+def _has_lone_word(profiles: Profiles) -> NDArray[np.bool_]:
     """Contexts that are the only ones of a word, (n_contexts,)."""
-    alone, labels = np.zeros(dataset.sizes["context"], dtype=bool), level_labels(dataset)
-    for name in labels:
-        if labels[name]:
-            values = dataset[name].values
-            alone |= (values[:, None] == values).sum(axis=1) == 1
+    alone = np.zeros(len(profiles.contexts), dtype=bool)
+    for values in _word_levels(profiles):
+        alone |= (values[:, None] == values).sum(axis=1) == 1
     return alone
 
 
-def _is_complete(dataset: xr.Dataset) -> NDArray[np.bool_]:
+def _is_complete(profiles: Profiles) -> NDArray[np.bool_]:
     """Contexts in which each counter has a complete run, (n_contexts,)."""
-    return np.asarray(ended_counters(dataset).all(axis=1))
+    return np.asarray(ended_counters(profiles).all(axis=1))
 
 
-def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
+def score_halves(train: Profiles, truth: Profiles) -> xr.Dataset:
     """Scores between two halves of a context's measured runs: every other run, and the rest.
 
     Scores of methods below these are within the noise of the runs.  The dataset is that of
     :func:`score_methods`, with the one method ``halves``; NaN where a context has fewer than two
     whole runs.  `train` may hold the contexts of the truth.
     """
-    train, truth = _with_intervals(train, truth)
-    dim, present = replicate_dim(truth), _whole_runs(truth)
+    present = _whole_runs(truth)
     scores = np.full((1, len(present), len(METRICS)), np.nan)
     rows = np.flatnonzero(present.sum(axis=1) > 1)
-    if dim and len(rows):
-        rank = present[rows].cumsum(axis=1)
-        one, other = (
-            _only(truth.isel(context=rows), present[rows] & (rank % 2 == side)) for side in (1, 0)
-        )
+    if truth.replicate and len(rows):
+        rank, some = present[rows].cumsum(axis=1), truth.of_contexts(rows)
+        one, other = (some.of_runs(present[rows] & (rank % 2 == side)) for side in (1, 0))
         scores[0, rows] = _score(other, _Reference.of(one, train), ("exact",))
     return _score_dataset(scores, ["halves"], truth)
-
-
-def _only(dataset: xr.Dataset, runs: NDArray[np.bool_]) -> xr.Dataset:
-    """Dataset with some runs (context, run); the others are missing."""
-    kept = xr.DataArray(runs, dims=("context", replicate_dim(dataset)))
-    return dataset.assign(
-        {name: dataset[name].where(kept) for name in (*counter_names(dataset), "duration")}
-    )
 
 
 def lookup_method(dataset: xr.Dataset, source: str) -> Method:
@@ -416,7 +396,7 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
 
 
 def _chosen(
-    methods: Mapping[str, Method] | Sequence[str], *, part: bool = False
+    methods: Mapping[str, Method] | Sequence[str], *, quiet: bool = False
 ) -> dict[str, Method]:
     """Methods by name, from names or a mapping."""
     if not isinstance(methods, (Mapping, Sequence)) or isinstance(methods, str) or not methods:
@@ -428,84 +408,86 @@ def _chosen(
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
         raise ArgumentError(f"method is {unknown[0]!r}; one of {', '.join(METHODS)} is wanted.")
-    every = _methods(part=part)
+    every = _methods(quiet=quiet)
     return {name: every[name] for name in methods}
 
 
-def _checked_truth(train: xr.Dataset, truth: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
-    """Both datasets as the engine takes them.
+def checked_pair(train: xr.Dataset, truth: xr.Dataset) -> tuple[xr.Dataset, Profiles, Profiles]:
+    """Measurements as methods see them, their record and that of the truth.
 
-    Raises an error for invalid files, or a truth that methods cannot be compared with.
+    Durations without a time axis get one interval in both.  Raises an error for invalid files, or
+    a truth that methods cannot be compared with.
     """
-    validate_profiles(train, source="measured", part=True)
-    validate_profiles(truth, source="truth", part=True)
-    train, truth = _with_intervals(train, truth)
-    _check_same_labels(train, truth, "the measured file")
-    _check_ends(truth)
-    return train, truth
+    known = checked_profiles(train, source="measured", part=True)
+    unseen = checked_profiles(truth, source="truth", part=True)
+    if not unseen.is_timed:
+        longest = float(max(np.nanmax(known.duration), np.nanmax(unseen.duration)))
+        train = with_interval(without_interval(train), longest)
+        known, unseen = Profiles.of(train), Profiles.of(without_interval(truth), longest)
+    _check_same_labels(known, unseen, "the measured file")
+    _check_ends(unseen)
+    return train, known, unseen
 
 
-def _with_intervals(train: xr.Dataset, truth: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
-    """Both datasets as the engine takes them, with one interval where they hold durations."""
-    if has_time_axis(truth):
-        return train, truth
-    train, truth = without_interval(train), without_interval(truth)
-    longest = max(float(np.nanmax(duration_array(dataset))) for dataset in (train, truth))
-    return with_interval(train, longest), with_interval(truth, longest)
-
-
-def _log_truth_warnings(train: xr.Dataset, truth: xr.Dataset) -> None:
-    known = {tuple(row) for row in context_table(train)}
-    measured = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
-    tasks = [str(ds.attrs.get("task", "")) for ds in (train, truth)]
-    if tasks[0] != tasks[1]:
-        _log.warning("the truth is of the task '%s', what was measured of '%s'.", *tasks[::-1])
+def _log_truth_warnings(train: Profiles, truth: Profiles) -> None:
+    known = {tuple(row) for row in train.contexts}
+    measured = [i for i, row in enumerate(truth.contexts) if tuple(row) in known]
+    if train.task != truth.task:
+        _log.warning(
+            "the truth is of the task '%s', what was measured of '%s'.", truth.task, train.task
+        )
     if measured:
         _log.warning(
             "%d contexts of the truth were measured too, first %s: their scores are not those "
             "of unseen contexts.",
             len(measured),
-            describe_context(truth, measured[0]),
+            truth.describe_context(measured[0]),
         )
 
 
-def _check_ends(truth: xr.Dataset) -> None:
+def _check_ends(truth: Profiles) -> None:
     """Raise an error where a context has no complete run of some counter."""
     incomplete = ~_is_complete(truth)
     if incomplete.any():
         raise ProfileError(
             f"the truth has no run of some counter that went on to its end in "
-            f"{describe_context(truth, int(np.argmax(incomplete)))}: drop the context, or measure "
+            f"{truth.describe_context(int(np.argmax(incomplete)))}: drop the context, or measure "
             f"it."
         )
 
 
-def _whole_runs(ds: xr.Dataset) -> NDArray[np.bool_]:
+def _whole_runs(profiles: Profiles) -> NDArray[np.bool_]:
     """Complete runs that hold every counter, (n_contexts, n_runs)."""
-    return held_counters(ds).all(axis=2) & complete_array(ds) & np.isfinite(duration_array(ds))
+    return np.asarray(profiles.held.all(axis=2)) & np.isfinite(profiles.ended)
 
 
-def _check_same_labels(other: xr.Dataset, truth: xr.Dataset, source: str) -> None:
-    for what, names in (("resources", resource_names), ("counters", counter_names)):
-        if names(other) != names(truth):
+def _check_same_labels(other: Profiles, truth: Profiles, source: str) -> None:
+    for what in ("resources", "counters"):
+        here, there = list(getattr(truth, what)), list(getattr(other, what))
+        if here != there:
             raise ProfileError(
-                f"the truth has {what} {', '.join(names(truth))}, {source} "
-                f"{', '.join(names(other))}: compare profiles of one task and platform."
+                f"the truth has {what} {', '.join(here)}, {source} {', '.join(there)}: compare "
+                f"profiles of one task and platform."
             )
-    if not np.isclose(sampling_interval(other), sampling_interval(truth)):
+    if not np.isclose(other.interval, truth.interval):
         raise ProfileError(
-            f"the truth is sampled every {sampling_interval(truth):g} s, {source} every "
-            f"{sampling_interval(other):g} s: compare profiles of one interval."
+            f"the truth is sampled every {truth.interval:g} s, {source} every "
+            f"{other.interval:g} s: compare profiles of one interval."
         )
 
 
-def _check_answer(generated: xr.Dataset, truth: xr.Dataset, name: str) -> None:
-    """Raise an error where a method answers for other contexts or counters, or in another order."""
+def _answer(method: Method, name: str, train: xr.Dataset, truth: Profiles) -> Profiles:
+    """What a method generates from a dataset for the contexts of the truth.
+
+    ProfileError where it answers for other contexts or counters, or in another order.
+    """
+    generated = Profiles.of(method(train, truth.contexts), truth.interval)
     _check_same_labels(generated, truth, f"what '{name}' generates")
-    if not np.array_equal(context_table(generated), context_table(truth)):
+    if not np.array_equal(generated.contexts, truth.contexts):
         raise ProfileError(
             f"'{name}' answers for other contexts than those of the truth, or in another order."
         )
+    return generated
 
 
 @dataclass(frozen=True, eq=False)
@@ -519,34 +501,32 @@ class _Reference:
     clouds: list[list[Floats]]  # scaled states of all runs there, (n_runs, n_counters)
 
     @classmethod
-    def of(cls, truth: xr.Dataset, train: xr.Dataset) -> _Reference:
-        known = count_array(train)
+    def of(cls, truth: Profiles, train: Profiles) -> _Reference:
+        known = train.counts.copy()
         for one in find_wrong_counts(known):  # a faulty count would be the scale of all others
             known[one.contexts[0], one.run, one.interval, one.counter] = np.nan
         largest = np.nanmax(known, axis=(0, 1, 2))
         scale = np.where(largest > 0, largest, 1.0)
-        duration, interval = mean_duration(truth), sampling_interval(truth)
-        rows = [[int(share * end / interval) for share in CLOUD_TIMES] for end in duration]
-        counts = count_array(truth)
-        counts[~_whole_runs(truth)] = np.nan  # joint states need all counters of a run
+        duration = truth.mean_duration
+        rows = [[int(share * end / truth.interval) for share in CLOUD_TIMES] for end in duration]
+        # joint states need all counters of a run
+        counts = np.where(_whole_runs(truth)[..., None, None], truth.counts, np.nan)
         clouds = [[_cloud(c, row, scale) for row in at] for c, at in zip(counts, rows)]
-        profiles = [_running(c) for c in count_array(mean_profiles(truth))[:, 0]]
+        profiles = [_running(profile) for profile in mean_counts(truth)]
         return cls(profiles, duration, scale, rows, clouds)
 
 
-def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warping]) -> Floats:
+def _score(generated: Profiles, reference: _Reference, warping: Sequence[Warping]) -> Floats:
     """Every metric at every context of the truth, (context, metric).
 
     Those of the course in time are NaN where none is known.
     """
-    counts = count_array(generated)
-    profiles = mean_profiles(generated) if replicate_dim(generated) else generated
-    profile, end = count_array(profiles)[:, 0], mean_duration(profiles)
+    counts, profile, end = generated.counts, mean_counts(generated), generated.mean_duration
     scores = np.full((len(reference.profiles), len(METRICS)), np.nan)
     column = {name: i for i, name in enumerate(METRICS)}
     for c in np.flatnonzero(np.isfinite(end)):
         scores[c, column["duration_error"]] = relative_error(end[c], reference.duration[c])
-        if not has_time_axis(generated):
+        if not generated.is_timed:
             continue
         pair = _running(profile[c]), reference.profiles[c]
         for form in warping:
@@ -577,17 +557,19 @@ def _cloud(runs: Floats, row: int, scale: Floats) -> Floats:
     return np.nan_to_num(runs[present, row] / scale)
 
 
-def _score_dataset(scores: Floats, names: list[str], truth: xr.Dataset) -> xr.Dataset:
+def _score_dataset(scores: Floats, names: list[str], truth: Profiles) -> xr.Dataset:
     attrs = {"long_name": "score, lower is better", "units": "1"}
     return xr.Dataset(
         {"score": (("method", "context", "metric"), scores, attrs)},
         coords={**_labels(truth), "method": names, "metric": list(METRICS)},
-        attrs={"task": str(truth.attrs.get("task", ""))},
+        attrs={"task": truth.task},
     )
 
 
-def _labels(truth: xr.Dataset) -> dict[str, Any]:
-    return {name: truth[name] for name in resource_names(truth)}
+def _labels(truth: Profiles) -> dict[str, Any]:
+    """Coordinates of the contexts."""
+    columns = zip(truth.resources.items(), truth.contexts.T)
+    return {name: ("context", levels, attrs) for (name, attrs), levels in columns}
 
 
 def _defined(scores: xr.Dataset) -> xr.DataArray:

@@ -40,9 +40,9 @@ from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress
-from msbgen.data import schema
 from msbgen.data.build import array_variable
-from msbgen.data.durations_only import with_interval
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import ENERGY_BOUND, ENERGY_UNITS, file_of
 from msbgen.engine.bounds.calibration import Calibration
 from msbgen.engine.bounds.choices import RefittedLevels
 from msbgen.engine.bounds.left_out import LeftOut, leave_out
@@ -174,7 +174,7 @@ class CalibratedModel(ProfileModel):
         names = [
             name
             for name, attrs in self.counters.items()
-            if attrs.get("units") == schema.ENERGY_UNITS and name in self.calibration.quantities
+            if attrs.get("units") == ENERGY_UNITS and name in self.calibration.quantities
         ]
         return ["energy"] if "energy" in names else names
 
@@ -252,7 +252,7 @@ class CalibratedModel(ProfileModel):
         }
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
-            columns[schema.ENERGY_BOUND] = (joules, schema.ENERGY_UNITS, f"energy {exceeded}")
+            columns[ENERGY_BOUND] = (joules, ENERGY_UNITS, f"energy {exceeded}")
         outside = "context lies outside the hull of the measured ones"
         columns["extrapolated"] = (self.extrapolated(query).astype(np.int8), "1", outside)
         guess = "bound is a guess: nothing that was left out lay as far from the rest"
@@ -288,7 +288,7 @@ class CalibratedModel(ProfileModel):
         if not _is_calibrated(content):
             ProfileModel.of_file(content)
             raise ProfileError(
-                f"{schema.file_of(content)}: the model was not calibrated; save it with msbgen "
+                f"{file_of(content)}: the model was not calibrated; save it with msbgen "
                 f"bound --model, or see calibrate_model."
             )
         return super().of_file(content)
@@ -349,30 +349,39 @@ def calibrate_model(
     MeasurementError
         Progress is wall time; a single context; generated profiles that are no samples.
     """
-    check_has_runs(dataset)
-    dataset = with_interval(dataset)
-    counts, duration = schema.count_array(dataset), schema.duration_array(dataset)
+    return calibrate(model, Profiles.of(dataset), folds=folds, rng=rng, progress=progress)
+
+
+def calibrate(
+    model: ProfileModel,
+    profiles: Profiles,
+    *,
+    folds: int | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+) -> CalibratedModel:
+    """Calibrated model; arguments and errors as :func:`calibrate_model`."""
+    check_has_runs(profiles)
+    counts = profiles.counts
     whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:
-        counts = model.findings.repair(counts, duration, schema.context_table(dataset)).counts
+        counts = model.findings.repair(counts, profiles.duration, profiles.contexts).counts
     same = whole and counts.shape[:2] == model.distribution.duration.shape
-    if not same or schema.counter_names(dataset) != list(model.counters):
+    if not same or list(profiles.counters) != list(model.counters):
         raise ArgumentError(
             f"the dataset holds {counts.shape[0]} contexts × {counts.shape[1]} runs of "
-            f"{', '.join(schema.counter_names(dataset))}; the one that the model was fitted to is "
-            f"wanted."
+            f"{', '.join(profiles.counters)}; the one that the model was fitted to is wanted."
         )
     left_out = leave_out(model.distribution, counts, folds=folds, rng=rng, progress=progress)
     shared = {name: getattr(model, name) for name in _SHARED}
     return CalibratedModel(**shared, left_out=left_out)
 
 
-def check_has_runs(dataset: xr.Dataset) -> None:
+def check_has_runs(profiles: Profiles) -> None:
     """Raise MeasurementError for one generated profile per context, which bounds no run."""
-    schema.check_datasets(dataset)
-    if schema.is_generated(dataset) and schema.replicate_dim(dataset) is None:
+    if profiles.is_generated and not profiles.replicate:
         raise MeasurementError(
-            f"{schema.file_of(dataset)}: holds one generated profile per context, which does not "
+            f"{profiles.source}: holds one generated profile per context, which does not "
             f"show how runs differ; measured runs, or samples (msbgen generate --kind sample), are "
             f"wanted."
         )

@@ -9,13 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import xarray as xr
-
 from msbgen.core.compiled import is_compiled
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import available_cores
 from msbgen.core.processes import die_with_parent
-from msbgen.data.schema import duration_array
+from msbgen.data.profiles import Profiles
 from msbgen.engine.bridge.paths import paths_are_compiled
 from msbgen.engine.generate.distribution import Kind
 from msbgen.engine.generate.elapsed_distribution import ElapsedSettings
@@ -32,7 +30,7 @@ _COMMAND = (
 
 @contextmanager
 def paths_compiled(
-    measured: xr.Dataset, settings: ProgressSettings | ElapsedSettings, kind: Kind
+    profiles: Profiles, settings: ProgressSettings | ElapsedSettings, kind: Kind
 ) -> Iterator[None]:
     """Compile beside the block, in another process, what profiles of a kind need after a fit.
 
@@ -43,7 +41,7 @@ def paths_compiled(
     if not needed or available_cores() < 2 or _are_compiled(kind):
         yield
         return
-    runs = duration_array(measured).size
+    runs = profiles.duration.size
     nothing = subprocess.DEVNULL
     command = [sys.executable, "-P", "-c", _COMMAND.format(kind, runs)]
     compiler = subprocess.Popen(

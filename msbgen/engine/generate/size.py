@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike
 
-from msbgen.data.schema import counter_names, duration_array, sampling_interval
+from msbgen.data.profiles import Profiles
 from msbgen.engine.generate.distribution import Kind
 from msbgen.engine.generate.model import ProfileModel
 
@@ -15,7 +14,7 @@ _PACKED_SHARE = 0.25
 
 
 def expected_size(
-    dataset: xr.Dataset,
+    profiles: Profiles,
     n_contexts: int,
     *,
     kind: Kind = "max_likelihood",
@@ -24,13 +23,13 @@ def expected_size(
 ) -> float:
     """Least size of a file of generated profiles on disk [bytes], without a fit.
 
-    `dataset` holds the measured profiles; other arguments as :meth:`ProfileModel.generate`, `times`
+    `profiles` are the measured ones; other arguments as :meth:`ProfileModel.generate`, `times`
     an output interval [s].
     """
     samples = n_samples if kind == "sample" else 1
-    interval = sampling_interval(dataset) if times is None else times
-    rows = float(np.nanmean(duration_array(dataset))) / interval
-    return _PACKED_SHARE * 4.0 * samples * len(counter_names(dataset)) * rows * n_contexts
+    interval = profiles.interval if times is None else times
+    rows = float(np.nanmean(profiles.duration)) / interval
+    return _PACKED_SHARE * 4.0 * samples * len(profiles.counters) * rows * n_contexts
 
 
 def most_rows(model: ProfileModel, contexts: ArrayLike, times: float | None = None) -> int:

@@ -12,16 +12,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.answers.evaluate import scores as evaluate
-from msbgen.answers.evaluate.baselines import BASELINES, mean_profiles
+from msbgen.answers.evaluate.baselines import BASELINES, mean_counts
 from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.durations_only import with_interval
-from msbgen.data.schema import context_table, replicate_dim, resource_attrs, sampling_interval
-from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
+from msbgen.data.profiles import Profiles
+from msbgen.engine.bounds.model import CalibratedModel, calibrate
 from msbgen.engine.bridge.solve import NotConvergedError
 from msbgen.engine.faults.findings import NOTHING, Findings
-from msbgen.engine.generate.fit import fit_profiles
+from msbgen.engine.generate.fit import fit_model
 from msbgen.engine.generate.model import ProfileModel
 from msbgen.engine.generate.word_columns import WordColumns, outside_hull
 from msbgen.output.report.data import Bounds, HeldOutScores, ShownContext, Unavailable
@@ -40,7 +39,7 @@ _SAMPLES = 200
 _FEWEST = 4
 
 
-def bounds_of(model: ProfileModel, measured: xr.Dataset | None, rate: float) -> BoundsOf:
+def bounds_of(model: ProfileModel, measured: Profiles | None, rate: float) -> BoundsOf:
     """Return a function that bounds contexts (n, n_resources), or gives the reason why not.
 
     Without the measured runs, the model must be calibrated.
@@ -53,7 +52,7 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset | None, rate: float) -> 
                 "the model was not calibrated; msbgen bound --model saves a calibrated one."
             )
         else:
-            calibrated = calibrate_model(model, measured)
+            calibrated = calibrate(model, measured)
         calibrated.calibration.check(rate)
     except (MeasurementError, ArgumentError) as error:
         missing = Unavailable(f"No bounds: {error}")
@@ -97,33 +96,30 @@ def score_held_out(
         scores = xr.concat([extra, scores], dim="method")
     method = next(iter(files), MEAN)
     scored = files or {MEAN: _method_of(model, "mean")}
-    wanted = context_table(truth)
+    measured, known, unseen = evaluate.checked_pair(measured, truth)
+    wanted = unseen.contexts
 
     def shown(place: str, row: int) -> ShownContext:
         context = wanted[row : row + 1]
         profiles = (
             files[method](measured, context) if files else model.generate(context, kind="mean")
         )
-        profiles = with_interval(profiles, sampling_interval(truth))
-        samples: xr.Dataset | Unavailable
-        if replicate_dim(profiles):
-            samples, profiles = profiles, mean_profiles(profiles)
-        else:
-            samples = _samples(model, context, seed)
-        return ShownContext(place, row, profiles, samples)
+        generated = Profiles.of(profiles, unseen.interval)
+        samples = generated.counts[0] if generated.replicate else _samples(model, context, seed)
+        return ShownContext(place, row, mean_counts(generated)[0], samples)
 
     summary = evaluate.summarise(scores)
     return HeldOutScores(
         how=f"{len(wanted)} other measured contexts",
-        truth=truth,
+        truth=unseen,
         method=method,
         scores=scores,
         summary=summary,
         counters=evaluate.score_counters(
-            measured, truth, {method: scored[method], **_compared(summary)}
+            {method: scored[method], **_compared(summary)}, measured, unseen
         ),
-        halves=_halves(measured, truth, scores),
-        extrapolated=_outside(measured, wanted),
+        halves=_halves(known, unseen, scores),
+        extrapolated=_outside(known, wanted),
         bounds=bound(wanted),
         shown=tuple(shown(*one) for one in _places(scores, method)),
     )
@@ -152,7 +148,8 @@ def score_left_out(
     and the random profiles.  Bounds are at the first of the miscoverages `rates` that the remaining
     contexts support.  Faulty contexts are not scored against.
     """
-    rows, truth = evaluate.scored_contexts(measured, findings)
+    profiles = Profiles.of(measured)
+    rows, truth = evaluate.scored_contexts(profiles, findings)
     n = len(rows)
     check_leave_out(size, n)
     if n < _FEWEST:
@@ -164,22 +161,22 @@ def score_left_out(
     drawn = evaluate.left_out_groups(truth, size, np.random.default_rng(seed))
     groups = [np.sort(group) for group in drawn]
     rate = supported_rate(rates, n - size)
-    table, every = context_table(truth), np.arange(measured.sizes["context"])
-    training = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
+    table, every = truth.contexts, np.arange(len(profiles.contexts))
+    kept = [np.setdiff1d(every, rows[group]) for group in groups]
+    training, known = zip(*((measured.isel(context=k), profiles.of_contexts(k)) for k in kept))
     with ThreadPoolExecutor(available_cores()) as pool:
         try:
-            models = list(pool.map(partial(fit_profiles, part=True), training))
+            models = list(pool.map(partial(fit_model, quiet=True), known))
         except MeasurementError as error:
             return Unavailable(f"Contexts could not be left out: {error}")
 
         def score(i: int) -> _FoldResult:
-            unseen, wanted = truth.isel(context=groups[i]), table[groups[i]]
+            unseen, wanted = truth.of_contexts(groups[i]), table[groups[i]]
+            methods = {**_kinds(models[i]), **BASELINES}
             return _FoldResult(
-                evaluate.score_methods(
-                    training[i], unseen, {**_kinds(models[i]), **BASELINES}, part=True
-                ),
-                bounds_of(models[i], training[i], rate)(wanted),
-                _outside(training[i], wanted),
+                evaluate.score_answers(methods, training[i], known[i], unseen),
+                bounds_of(models[i], known[i], rate)(wanted),
+                _outside(known[i], wanted),
             )
 
         results = list(pool.map(score, range(len(groups))))
@@ -189,30 +186,30 @@ def score_left_out(
 
         def score_counters(i: int) -> xr.Dataset:
             methods = {MEAN: _method_of(models[i], "mean"), **_compared(summary)}
-            return evaluate.score_counters(training[i], truth.isel(context=groups[i]), methods)
+            return evaluate.score_counters(methods, training[i], truth.of_contexts(groups[i]))
 
         by_counter = _in_order(list(pool.map(score_counters, range(len(groups)))), place)
     fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
 
     def shown(place: str, row: int) -> ShownContext:
         model, context = models[fold[row]], table[row : row + 1]
-        mean = with_interval(model.generate(context, kind="mean"), model.distribution.interval)
-        return ShownContext(place, row, mean, _samples(model, context, seed))
+        mean = Profiles.of(model.generate(context, kind="mean"), model.distribution.interval)
+        return ShownContext(place, row, mean.counts[0, 0], _samples(model, context, seed))
 
     return HeldOutScores(
         how=f"the {n} measured contexts, {size} left out at a time", truth=truth, method=MEAN,
         scores=together, summary=summary, counters=by_counter,
-        halves=_halves(measured, truth, together),
+        halves=_halves(profiles, truth, together),
         extrapolated=np.concatenate([part.outside for part in results])[place],
         bounds=_joined([part.bounds for part in results], place),
         shown=tuple(shown(*one) for one in _places(together, MEAN)), left_out=size,
     )  # fmt: skip
 
 
-def _outside(measured: xr.Dataset, contexts: Floats) -> NDArray[np.bool_]:
+def _outside(measured: Profiles, contexts: Floats) -> NDArray[np.bool_]:
     """Contexts outside of the convex hull of the measured ones, (n,)."""
-    known = context_table(measured)
-    return outside_hull(known, contexts, WordColumns.of(resource_attrs(measured), known))
+    words = WordColumns.of(measured.resources, measured.contexts)
+    return outside_hull(measured.contexts, contexts, words)
 
 
 def _in_order(parts: Sequence[xr.Dataset], place: NDArray[np.int64]) -> xr.Dataset:
@@ -255,12 +252,13 @@ def _has_paths(model: ProfileModel) -> bool:
     return True
 
 
-def _samples(model: ProfileModel, context: Floats, seed: int) -> xr.Dataset | Unavailable:
+def _samples(model: ProfileModel, context: Floats, seed: int) -> Floats | Unavailable:
+    """Counts of random profiles of a context, (samples, t, k)."""
     try:
-        samples = model.generate(context, kind="sample", n_samples=_SAMPLES, rng=seed)
-        return with_interval(samples, model.distribution.interval)
+        drawn = model.generate(context, kind="sample", n_samples=_SAMPLES, rng=seed)
     except NotConvergedError as error:
         return Unavailable(f"No random profiles: {error.reached}.")
+    return Profiles.of(drawn, model.distribution.interval).counts[0]
 
 
 def _joined(
@@ -289,7 +287,7 @@ def _places(scores: xr.Dataset, method: str) -> list[tuple[str, int]]:
     return [(place, names[place]) for place in ("best", "median", "worst") if place in names]
 
 
-def _halves(measured: xr.Dataset, truth: xr.Dataset, scores: xr.Dataset) -> dict[str, float]:
+def _halves(measured: Profiles, truth: Profiles, scores: xr.Dataset) -> dict[str, float]:
     """Mean distance between halves of the runs by metric: the noise of the measurements.
 
     Contexts where a method is undefined are left out; empty where no context has two runs.

@@ -20,6 +20,7 @@ from msbgen.answers.evaluate.scores import scored_contexts
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import join_profiles
 from msbgen.data.files import check_input, replace_file
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import trusting
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.engine.generate.distribution import Kind
@@ -182,7 +183,7 @@ def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Float
     settings = job.task.settings
     try:
         if job.task.truth is None and {"all", "evaluate", "report"} & set(settings.steps):
-            n = len(scored_contexts(measured)[0])
+            n = len(scored_contexts(Profiles.of(measured))[0])
             if n > 1:  # the steps themselves refuse a single context
                 check_leave_out(settings.leave_out, n)
         return contexts_of(settings.contexts, measured)

@@ -21,16 +21,18 @@ from msbgen.answers.plan.plan import parse_budget, plan_contexts
 from msbgen.core.contexts import combinations_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.data import quality, schema
-from msbgen.data.check import inspect_profiles
+from msbgen.data import quality
+from msbgen.data.check import checked_profiles, inspect_profiles
 from msbgen.data.durations_only import with_interval
 from msbgen.data.groups import clock_among, group_counters
 from msbgen.data.partial import doubt_total, most_at_once
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import CLIFF, labels_of, level_text
 from msbgen.data.shipped import shipped_file
 from msbgen.data.tables import Groups
 from msbgen.engine.bridge.solve import NotConvergedError
-from msbgen.engine.generate.faults import without_absurd_counts
-from msbgen.engine.generate.fit import fit_profiles
+from msbgen.engine.generate.detection import without_absurd_counts
+from msbgen.engine.generate.fit import fit_model
 from msbgen.engine.generate.model import ProfileModel
 from msbgen.output.batch import BUDGET, MISCOVERAGE, PARTS
 from msbgen.output.batch.held_out import (
@@ -141,16 +143,18 @@ def collect_report_data(
 
     if truth is None and has_runs:
         check_leave_out(leave_out, measured.sizes["context"])
+    measured = with_interval(measured)
+    profiles = checked_profiles(measured, part=True)
     parse_budget(budget)
     rates = (miscoverage, *(rate for rate in _RATES if rate > miscoverage))
-    model = model or fit_profiles(measured)
+    model = model or fit_model(profiles)
     if not has_runs:
         means = model.generate(model.contexts, kind="mean")
-        measured = with_interval(means, model.distribution.interval)
+        profiles = Profiles.of(means, model.distribution.interval)
     wanted = None if contexts is None else model.checked(contexts)
     step()
     supported = supported_rate(rates, len(model.distribution.contexts))
-    calibrated = bounds_of(model, measured if has_runs else None, supported)
+    calibrated = bounds_of(model, profiles if has_runs else None, supported)
     step()
     convergence = _convergence(model)
     step()
@@ -166,20 +170,20 @@ def collect_report_data(
     else:
         held_out = score_left_out(measured, leave_out, PARTS, rates, seed, model.findings)
     step()
-    everywhere = _everywhere(measured, model, wanted, calibrated, seed)
+    everywhere = _everywhere(profiles, model, wanted, calibrated, seed)
     step()
-    command_and_note = _command_to_measure(measured, trace)
-    planned = _planned(model, budget, path or source, *command_and_note, _groups(measured))
+    command_and_note = _command_to_measure(profiles, trace)
+    planned = _planned(model, budget, path or source, *command_and_note, _groups(profiles))
     step()
     warnings = [
         *map(str, np.atleast_1d(model.attrs.get("faults", []))),
-        *(_doubts(measured, source, model) if has_runs else ()),
-        *_warnings(measured, source, everywhere, held_out, convergence),
+        *(_doubts(measured, profiles, source, model) if has_runs else ()),
+        *_warnings(profiles, source, everywhere, held_out, convergence),
         *_cliffs(everywhere, model),
-        *(describe_excluded(measured, model.findings) if truth is None and has_runs else ()),
+        *(describe_excluded(profiles, model.findings) if truth is None and has_runs else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
-    runs = measured if has_runs else model.known.drop_vars(list(model.counters))
+    runs = profiles if has_runs else Profiles.of(model.known).of_counters([])
     return ReportData(
         source=source, measured=runs, warnings=tuple(warnings), held_out=held_out,
         everywhere=everywhere, convergence=convergence, next=planned, seed=seed, command=command,
@@ -212,13 +216,13 @@ def _convergence(model: ProfileModel) -> Convergence | Unavailable:
 
 
 def _everywhere(
-    measured: xr.Dataset,
+    measured: Profiles,
     model: ProfileModel,
     wanted: Floats | None,
     calibrated: BoundsOf,
     seed: int,
 ) -> AllContexts:
-    most = most_contexts(len(schema.counter_names(measured)))
+    most = most_contexts(len(measured.counters))
     notes = []
     if wanted is not None:
         table = wanted
@@ -226,15 +230,17 @@ def _everywhere(
             table = table[np.linspace(0, len(table) - 1, most).round().astype(int)]
             notes.append(f"{most} of the {len(wanted)} given contexts are shown.")
     else:
-        resources = [measured[name] for name in schema.resource_names(measured)]
-        levels = [np.unique(np.asarray(r.attrs.get("levels", r), dtype=float)) for r in resources]
-        unlisted = [str(r.name) for r in resources if "levels" not in r.attrs]
+        levels = [
+            np.unique(np.asarray(attrs.get("levels", column), dtype=float))
+            for attrs, column in zip(measured.resources.values(), measured.contexts.T)
+        ]
+        unlisted = [name for name, attrs in measured.resources.items() if "levels" not in attrs]
         if unlisted:
             notes.append(
                 f"The file does not list the levels of {', '.join(unlisted)}: the measured ones "
                 f"are used."
             )
-        kept = thinned(levels, [resource.values for resource in resources], most)
+        kept = thinned(levels, list(measured.contexts.T), most)
         size, shown = (math.prod(map(len, axes)) for axes in (levels, kept))
         if shown < size:
             notes.append(
@@ -242,10 +248,11 @@ def _everywhere(
                 f"msbgen generate --contexts writes the others."
             )
         table = combinations_of(kept)
-    interval = model.distribution.interval
-    profiles = with_interval(model.generate(table, kind="mean"), interval)
-    spread = _spread(model, table, profiles.sizes["time"], seed)
-    return AllContexts(profiles, calibrated(table), spread, tuple(notes))
+    generated = model.generate(table, kind="mean")
+    profiles = Profiles.of(generated, model.distribution.interval)
+    outside, cliff = (generated[name].values != 0 for name in ("extrapolated", CLIFF))
+    spread = _spread(model, table, profiles.n_times, seed)
+    return AllContexts(profiles, outside, cliff, calibrated(table), spread, tuple(notes))
 
 
 def _spread(
@@ -255,21 +262,19 @@ def _spread(
     try:
         blocks = model.stream(table, kind="sample", n_samples=_RUNS, rng=seed)
         step = model.distribution.interval
-        parts = [_ends(with_interval(block, step), times) for block in blocks]
-        ends = np.concatenate(parts, axis=1)
+        drawn = (Profiles.of(block, step).counts for block in blocks)
+        ends = np.concatenate([_ends(counts, times) for counts in drawn], axis=1)
     except NotConvergedError as error:
         return Unavailable(f"No random runs: {error.reached}.")
     return SampleSpread(_RUNS, *ends)
 
 
-def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
-    """Smallest and largest counts of random runs, (2, n, times, n_counters)."""
-    names = schema.counter_names(runs)
-    ends = np.zeros((2, runs.sizes["context"], times, len(names)), dtype=np.float32)
-    for k, name in enumerate(names):
-        drawn = np.nan_to_num(runs[name].transpose("context", "sample", "time").values[..., :times])
-        ends[0, :, : drawn.shape[2], k] = drawn.min(axis=1)
-        ends[1, :, : drawn.shape[2], k] = drawn.max(axis=1)
+def _ends(counts: Floats, times: int) -> NDArray[np.float32]:
+    """Smallest and largest counts of random runs (n, samples, t, k), (2, n, times, k)."""
+    drawn = np.nan_to_num(counts[:, :, :times])
+    ends = np.zeros((2, len(drawn), times, drawn.shape[3]), dtype=np.float32)
+    ends[0, :, : drawn.shape[2]] = drawn.min(axis=1)
+    ends[1, :, : drawn.shape[2]] = drawn.max(axis=1)
     return ends
 
 
@@ -311,13 +316,13 @@ def _evenly(n: int, count: int) -> NDArray[np.int64]:
 # --------------------------------------------------------------------------- plan
 
 
-def _command_to_measure(measured: xr.Dataset, trace: str) -> tuple[str, str]:
+def _command_to_measure(measured: Profiles, trace: str) -> tuple[str, str]:
     """Command that measures more, and a note on its placeholders."""
     if not is_simulated(measured):
         return _MEASURE, "SPEC.toml is the specification of these measurements."
     if trace:
         return f"platform replay {shlex.quote(trace)}", ""
-    program = next(iter(str(measured.attrs.get("task", "")).split()), "")
+    program = next(iter(measured.task.split()), "")
     try:
         shipped = shipped_file(f"traces/{program}.nc")
     except ArgumentError:
@@ -329,12 +334,12 @@ def _command_to_measure(measured: xr.Dataset, trace: str) -> tuple[str, str]:
     return f"platform replay {shlex.quote(str(shipped))}", note
 
 
-def _groups(measured: xr.Dataset) -> Groups:
+def _groups(measured: Profiles) -> Groups:
     """Groups of counters of the planned runs; empty where all counters fit into one run."""
-    most, names = most_at_once(measured), schema.counter_names(measured)
+    most, names = most_at_once(measured), list(measured.counters)
     if most == len(names):
         return ()
-    return group_counters(names, most, clock=clock_among(names, schema.clock_name(measured)))
+    return group_counters(names, most, clock=clock_among(names, measured.clock_name))
 
 
 def _planned(
@@ -378,27 +383,29 @@ def _planned(
 # --------------------------------------------------------------------------- warnings
 
 
-def _doubts(measured: xr.Dataset, source: str, model: ProfileModel) -> Iterator[str]:
+def _doubts(
+    dataset: xr.Dataset, measured: Profiles, source: str, model: ProfileModel
+) -> Iterator[str]:
     """Warnings on the measured runs, one sentence each."""
     yield from _lost(measured, model)
-    yield from inspect_profiles(measured, source=source).warnings
+    yield from inspect_profiles(dataset, source=source).warnings
     sound = without_absurd_counts(measured, model.findings)
     yield from quality.note_generated(measured, source=source)
     yield from quality.doubt_measurements(sound, source=source)
-    runs = np.isfinite(schema.duration_array(measured)).sum(axis=1)
+    runs = np.isfinite(measured.duration).sum(axis=1)
     if runs.max() == 1:
         yield "Every context has one run, so that the noise is unknown; measure some again."
 
 
 def _cliffs(everywhere: AllContexts, model: ProfileModel) -> Iterator[str]:
     """Warnings on contexts between levels where a count may change suddenly."""
-    marked = everywhere.profiles[schema.CLIFF].values.astype(bool)
+    marked = everywhere.near_cliff
     for sentence in model.describe_cliffs() if marked.any() else ():
         yield f"{sentence}. {int(marked.sum()):,} of the {len(marked):,} contexts lie in such gaps."
 
 
 def _warnings(
-    measured: xr.Dataset,
+    measured: Profiles,
     source: str,
     everywhere: AllContexts,
     held_out: HeldOutScores | Unavailable,
@@ -407,10 +414,10 @@ def _warnings(
     """Warnings on the accuracy, one sentence each."""
     yield from quality.note_design(measured, source=source)
     profiles = everywhere.profiles
-    outside = int(profiles["extrapolated"].values.sum())
+    outside = int(everywhere.extrapolated.sum())
     if outside:
         yield (
-            f"{outside:,} of the {profiles.sizes['context']:,} contexts shown are extrapolated: "
+            f"{outside:,} of the {len(profiles.contexts):,} contexts shown are extrapolated: "
             f"they lie outside of the measured ones."
         )
     if not isinstance(everywhere.bounds, Unavailable) and everywhere.bounds.beyond.any():
@@ -452,38 +459,35 @@ def _percent(rate: float) -> str:
     return f"{as_level(100 * rate)}\u00a0%"
 
 
-def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
+def _most_of(profiles: Profiles, marked: NDArray[np.bool_]) -> str:
     """Levels of a resource where marked contexts (n,) are most frequent, in words."""
     found = []
-    for name in schema.resource_names(profiles):
-        values = profiles[name].values.astype(float)
-        groups = groups_of(np.unique(values), schema.labels_of(profiles[name].attrs))
+    for (name, attrs), values in zip(profiles.resources.items(), profiles.contexts.T):
+        groups = groups_of(np.unique(values), labels_of(attrs))
         for group in groups if len(groups) > 1 else ():
             inside = np.isin(values, group)
             found.append((float(marked[inside].mean()), name, group, inside))
     share, name, group, inside = max(found, key=lambda one: one[0], default=(0.0, "", [], []))
     if share <= marked.mean():
         return ""
-    units = unit_of(str(profiles[name].attrs.get("units", "1")))
-    labels = schema.labels_of(profiles[name].attrs)
+    units = unit_of(str(profiles.resources[name].get("units", "1")))
+    labels = labels_of(profiles.resources[name])
     ends = np.unique([group[0], group[-1]])
-    span = " to ".join(shortened(schema.level_text(level, labels)) for level in ends)
+    span = " to ".join(shortened(level_text(level, labels)) for level in ends)
     return (
         f"; most at {shortened(name)} {span}{units}, {int(marked[inside].sum()):,} of "
         f"{int(np.sum(inside)):,} there"
     )
 
 
-def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
+def _lost(measured: Profiles, model: ProfileModel) -> Iterator[str]:
     """Runs that the fit left out since they lost counts."""
     distribution = model.distribution
     lost = np.argwhere(np.isfinite(distribution.duration) & ~np.isfinite(distribution.centre.total))
     if len(lost):
         context, run = (int(i) for i in lost[0])
-        row = int(
-            np.abs(schema.context_table(measured) - model.contexts[context]).sum(axis=1).argmin()
-        )
-        place, doubt = schema.describe_context(measured, row), doubt_total(measured, row, run)
+        row = int(np.abs(measured.contexts - model.contexts[context]).sum(axis=1).argmin())
+        place, doubt = measured.describe_context(row), doubt_total(measured, row, run)
         example = f"run {run} of {place} {doubt}"
         yield example if len(lost) == 1 else f"{len(lost)} runs are left out, such as {example}"
 

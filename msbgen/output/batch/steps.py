@@ -18,6 +18,7 @@ from msbgen.answers.evaluate.scores import (
 from msbgen.answers.plan.plan import plan_contexts
 from msbgen.core.errors import MeasurementError
 from msbgen.data.files import write_json
+from msbgen.data.profiles import Profiles
 from msbgen.data.store import save_netcdf
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.output.batch import PARTS
@@ -68,7 +69,7 @@ def evaluate(job: Job) -> StepResult:
 
 def _left_out(job: Job) -> int | None:
     """Number of measured contexts left out at a time; None where there is only one."""
-    n = len(scored_contexts(job.measured())[0])
+    n = len(scored_contexts(Profiles.of(job.measured()))[0])
     return None if n < 2 else job.task.settings.leave_out or math.ceil(n / PARTS)
 
 

@@ -1,4 +1,4 @@
-"""The data of a report, as records of datasets and arrays.
+"""The data of a report, as records of profiles and arrays.
 
 The page does not depend on models: :mod:`msbgen.output.batch.report_data` fits, generates, bounds
 and plans, and passes the results in these records.
@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.data.profiles import Profiles
 from msbgen.data.tables import Groups
 
 Floats = NDArray[np.float64]
@@ -39,8 +40,8 @@ class ShownContext:
 
     place: str  # "best", "median" or "worst"
     row: int  # index of the held-out context
-    mean: xr.Dataset  # generated mean profile, dims (time), or (context, time) with one context
-    samples: xr.Dataset | Unavailable  # random profiles, dims (context, sample, time)
+    mean: Floats  # counts of the generated mean profile, (t, k)
+    samples: Floats | Unavailable  # counts of random profiles, (samples, t, k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class HeldOutScores:
     """Scores of generated profiles against measured runs that the model was not fitted to."""
 
     how: str  # origin of the held-out contexts, in words
-    truth: xr.Dataset  # their measured runs, dims (context, run, time)
+    truth: Profiles  # their measured runs
     method: str  # the reported method, one of those scored
     scores: xr.Dataset  # "score" (method, context, metric), see msbgen.evaluate.scores
     summary: Mapping[str, Any]  # means over the contexts where every method is defined
@@ -79,7 +80,9 @@ class SampleSpread:
 class AllContexts:
     """Generated profiles of the contexts of the platform."""
 
-    profiles: xr.Dataset  # mean profiles (context, time), with "duration" and "extrapolated"
+    profiles: Profiles  # mean profiles
+    extrapolated: NDArray[np.bool_]  # outside of the hull of the known contexts, (n,)
+    near_cliff: NDArray[np.bool_]  # between levels where a count may change suddenly, (n,)
     bounds: Bounds | Unavailable
     spread: SampleSpread | Unavailable  # of random profiles, at the times of `profiles`
     notes: tuple[str, ...] = ()  # sentences on the selection of contexts
@@ -119,7 +122,7 @@ class ReportData:
     """The data of a report."""
 
     source: str  # name of the measured file
-    measured: xr.Dataset  # runs; those of a saved model have durations and no counters
+    measured: Profiles  # runs; those of a saved model have durations and no counters
     warnings: tuple[str, ...]  # on the accuracy, one sentence each
     held_out: HeldOutScores | Unavailable
     everywhere: AllContexts

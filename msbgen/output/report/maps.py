@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.contexts import LevelGrid
-from msbgen.data import schema
-from msbgen.data.durations_only import has_time_axis
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import labels_of
 from msbgen.output.report.data import SampleSpread, Unavailable
 from msbgen.output.report.formatting import unit_of
 
@@ -139,7 +138,7 @@ def _filled(cells: list[list[int | None]], shade: Indices) -> list[tuple[int, st
 
 
 def embedded(
-    profiles: xr.Dataset,
+    profiles: Profiles,
     spread: SampleSpread | Unavailable,
     grid: MapGrid,
     numbers: dict[str, Any],
@@ -149,11 +148,11 @@ def embedded(
 
     Counts are bytes, as shares of the largest of their context; numbers as in the JSON file.
     """
-    counts = schema.count_array(profiles)[:, 0]
+    counts = profiles.counts[:, 0]
     n, k = len(counts), counts.shape[2]
     points = int(np.clip(_MOST_COUNTS // (_CURVES * n * k), _FEWEST_POINTS, _MOST_POINTS))
     points = min(points, counts.shape[1])
-    duration, interval = schema.mean_duration(profiles), schema.sampling_interval(profiles)
+    duration, interval = profiles.mean_duration, profiles.interval
     drawn = [resampled(counts, duration, interval, points)]
     if isinstance(spread, SampleSpread):
         edges = (spread.lowest, spread.highest)
@@ -164,10 +163,10 @@ def embedded(
         "resources": [
             {
                 "name": name,
-                "unit": unit_of(str(profiles[name].attrs.get("units", "1"))),
-                "labels": schema.labels_of(profiles[name].attrs),
+                "unit": unit_of(str(attrs.get("units", "1"))),
+                "labels": labels_of(attrs),
             }
-            for name in schema.resource_names(profiles)
+            for name, attrs in profiles.resources.items()
         ],
         "levels": [axis.tolist() for axis in grid.levels],
         "axes": list(grid.axes),
@@ -180,7 +179,7 @@ def embedded(
         "beyond": "".join(map(str, numbers["beyond"])),
         "measured": "".join(map(str, measured)),
         "miscoverage": numbers["bounds"].get("miscoverage"),
-        "counters": schema.counter_names(profiles) if has_time_axis(profiles) else [],
+        "counters": list(profiles.counters) if profiles.is_timed else [],
         "points": points,
         "peak": [[float(f"{x:.4g}") for x in row] for row in peak],
         "profiles": mean,

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import share_interval
 from msbgen.core.contexts import squared_distances, to_unit_range
-from msbgen.data import schema
-from msbgen.data.durations_only import WHOLE_RUN, has_time_axis
-from msbgen.data.partial import describe_partial, held_counters, partial_attrs
+from msbgen.data.durations_only import WHOLE_RUN
+from msbgen.data.partial import describe_partial, partial_attrs
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import labels_of
 from msbgen.output.report.data import Bounds, HeldOutScores, ReportData, Unavailable
 from msbgen.output.report.maps import shades_of
 from msbgen.output.report.summary import summary_of
@@ -47,7 +47,7 @@ def numbers_of(data: ReportData) -> dict[str, Any]:
     held = data.held_out
     numbers = {
         "schema_version": SCHEMA_VERSION,
-        "task": str(measured.attrs.get("task", "")),
+        "task": measured.task,
         "source": data.source,
         "platform": str(measured.attrs.get("platform", "")),
         "origin": str(measured.attrs.get("source", "")),
@@ -70,7 +70,7 @@ def _missing(part: Unavailable) -> dict[str, str]:
     return {"missing": part.why}
 
 
-def is_simulated(measured: xr.Dataset) -> bool:
+def is_simulated(measured: Profiles) -> bool:
     """Whether the attributes of a file name a simulated or virtual platform."""
     texts = (str(measured.attrs.get(key, "")) for key in ("platform", "source"))
     return any(
@@ -78,29 +78,26 @@ def is_simulated(measured: xr.Dataset) -> bool:
     )
 
 
-def _measured(measured: xr.Dataset) -> dict[str, Any]:
-    duration, ended = schema.duration_array(measured), schema.ended_durations(measured)
-    present, names = np.isfinite(duration), schema.counter_names(measured)
-    held = held_counters(measured) if names else present  # a saved model keeps no counters
-    mean = schema.mean_duration(measured)
+def _measured(measured: Profiles) -> dict[str, Any]:
+    duration, ended, mean = measured.duration, measured.ended, measured.mean_duration
+    present = np.isfinite(duration)
     least, most = (f.reduce(ended, axis=1) for f in (np.fmin, np.fmax))
     again = np.isfinite(ended).sum(axis=1) > 1  # one run says nothing of how runs differ
     spread = ((most - least) / mean)[again]
-    totals = {}
-    for k, name in enumerate(names):
-        if name == WHOLE_RUN:
-            continue
-        total = np.nansum(schema.count_array(measured[[name, "duration"]])[..., 0], axis=2)
-        totals[name] = total[held[..., k] & np.isfinite(ended)]
+    totals = {
+        name: total[np.isfinite(total)]
+        for name, total in zip(measured.counters, np.moveaxis(measured.totals, 2, 0))
+        if name != WHOLE_RUN
+    }
     return {
         "contexts": len(duration),
         "runs": int(present.sum()),
         "runs_least": int(present.sum(axis=1).min()),
         "runs_most": int(present.sum(axis=1).max()),
         "runs_ended": int(np.isfinite(ended).sum()),
-        "partial": _partial(measured) if names else [],
-        "timed": has_time_axis(measured),
-        "interval": schema.sampling_interval(measured),
+        "partial": _partial(measured) if measured.counters else [],  # none in a saved model
+        "timed": measured.is_timed,
+        "interval": measured.interval,
         "seconds": float(duration[present].sum()),
         "shortest": float(np.nanmin(ended)),
         "longest": float(np.nanmax(ended)),
@@ -109,24 +106,24 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "resources": [
             {
                 "name": name,
-                "units": str(measured[name].attrs.get("units", "1")),
-                "labels": list(schema.labels_of(measured[name].attrs)),
-                **_levels(measured[name]),
+                "units": str(attrs.get("units", "1")),
+                "labels": list(labels_of(attrs)),
+                **_levels(column, attrs),
             }
-            for name in schema.resource_names(measured)
+            for (name, attrs), column in zip(measured.resources.items(), measured.contexts.T)
         ],
         "n_counters": len(totals),
         "counters": [
             {
                 "name": name,
-                "units": str(measured[name].attrs.get("units", "1")),
-                "long_name": str(measured[name].attrs.get("long_name", name)),
+                "units": str(measured.counters[name].get("units", "1")),
+                "long_name": str(measured.counters[name].get("long_name", name)),
                 "least": float(total.min()),
                 "most": float(total.max()),
             }
             for name, total in totals.items()
         ],
-        "context": schema.context_table(measured).tolist(),
+        "context": measured.contexts.tolist(),
         "duration": mean.tolist(),
         "duration_least": least.tolist(),
         "duration_most": most.tolist(),
@@ -134,7 +131,7 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _partial(measured: xr.Dataset) -> list[dict[str, str]]:
+def _partial(measured: Profiles) -> list[dict[str, str]]:
     """Missing parts of runs in words: groups of counters, cut runs, gaps."""
     lines = [line.partition("   ") for line in describe_partial(measured)]
     parts = [{"about": topic, "text": text.strip()} for topic, _, text in lines]
@@ -142,10 +139,10 @@ def _partial(measured: xr.Dataset) -> list[dict[str, str]]:
     return [*parts, {"about": "coupled", "text": coupled}] if coupled else parts
 
 
-def _levels(resource: xr.DataArray) -> dict[str, Any]:
+def _levels(column: Floats, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Measured levels of a resource, and those of the platform if listed."""
-    levels = np.unique(resource.values.astype(float))
-    listed = np.unique(np.asarray(resource.attrs.get("levels", []), dtype=float))
+    levels = np.unique(column)
+    listed = np.unique(np.asarray(attrs.get("levels", []), dtype=float))
     return {
         "measured": levels.tolist(),
         "n_measured": len(levels),
@@ -157,7 +154,7 @@ def _levels(resource: xr.DataArray) -> dict[str, Any]:
 # --------------------------------------------------------------------------- held out
 
 
-def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
+def _held_out(held: HeldOutScores, measured: Profiles) -> dict[str, Any]:
     scores = held.scores["score"].sel({"method": held.method})
     error, time = scores.sel(metric=ERROR).values, scores.sel(metric=TIME).values
     methods = held.summary["methods"]
@@ -166,12 +163,11 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
         for name in (held.method, _BASELINE)
         if name in methods
     }
-    table = schema.context_table(held.truth)
-    durations, ended = schema.duration_array(held.truth), schema.ended_durations(held.truth)
+    table, durations, ended = held.truth.contexts, held.truth.duration, held.truth.ended
     bounds = held.bounds
     missing = isinstance(bounds, Unavailable)
     exceeded = None if isinstance(bounds, Unavailable) else _exceeded(bounds, ended)
-    apart = _distance(schema.context_table(measured), table)
+    apart = _distance(measured.contexts, table)
     return {
         "how": held.how,
         "left_out": held.left_out,
@@ -211,7 +207,7 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
         "extrapolated": held.extrapolated.astype(int).tolist(),
         "context_error": error.tolist(),
         "context_time": time.tolist(),
-        "duration": schema.mean_duration(held.truth).tolist(),
+        "duration": held.truth.mean_duration.tolist(),
         "bound": [] if missing else bounds.duration.tolist(),
         "context_exceeded": [] if exceeded is None else exceeded.tolist(),
     }
@@ -360,16 +356,15 @@ def _distance(known: Floats, table: Floats) -> Floats:
 
 
 def _regions(
-    truth: xr.Dataset, error: Floats, time: Floats, bound: Floats | None
+    truth: Profiles, error: Floats, time: Floats, bound: Floats | None
 ) -> list[dict[str, Any]]:
     """Mean errors and exceeded bounds by low, middle and high levels of each resource."""
-    durations = schema.ended_durations(truth)
+    durations = truth.ended
     runs = np.isfinite(durations).sum(axis=1)
     over = None if bound is None else (durations > bound[:, None]).sum(axis=1)
     regions = []
-    for name in schema.resource_names(truth):
-        values = truth[name].values.astype(float)
-        for group in groups_of(np.unique(values), schema.labels_of(truth[name].attrs)):
+    for (name, attrs), values in zip(truth.resources.items(), truth.contexts.T):
+        for group in groups_of(np.unique(values), labels_of(attrs)):
             inside = np.isin(values, group) & np.isfinite(error)
             if not inside.any():
                 continue
@@ -423,13 +418,12 @@ def loose_region(held_out: dict[str, Any]) -> int | None:
 def _everywhere(data: ReportData) -> dict[str, Any]:
     everywhere = data.everywhere
     profiles, bounds = everywhere.profiles, everywhere.bounds
-    table = schema.context_table(profiles)
-    measured = {tuple(row) for row in schema.context_table(data.measured).tolist()}
-    outside = profiles["extrapolated"].values.astype(int)
-    duration = schema.mean_duration(profiles)
+    table, duration = profiles.contexts, profiles.mean_duration
+    measured = {tuple(row) for row in data.measured.contexts.tolist()}
+    outside = everywhere.extrapolated.astype(int)
     missing = isinstance(bounds, Unavailable)
     return {
-        "resources": schema.resource_names(profiles),
+        "resources": list(profiles.resources),
         "contexts": len(table),
         "measured": [int(tuple(row) in measured) for row in table.tolist()],
         "shortest": float(duration.min()),

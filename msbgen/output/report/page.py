@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, path_of, replace_file, write_json
-from msbgen.data.schema import (
-    count_array,
-    counter_names,
-    ended_durations,
-    level_text,
-    sampling_interval,
-)
+from msbgen.data.schema import level_text
 from msbgen.output.report import charts, figures, formatting, maps, summary
 from msbgen.output.report.data import HeldOutScores, ReportData, Unavailable
 from msbgen.output.report.numbers import loose_region, numbers_of, worst_region
@@ -219,8 +213,8 @@ def _panels(data: ReportData, numbers: dict[str, Any], grid: maps.MapGrid) -> di
             )
         bounds = data.held_out.bounds
         if not isinstance(bounds, Unavailable):
-            durations = ended_durations(data.held_out.truth)
-            panels["bounds"] = figures.bound_panel("bounds", durations, bounds.duration)
+            ended = data.held_out.truth.ended
+            panels["bounds"] = figures.bound_panel("bounds", ended, bounds.duration)
     convergence = data.convergence
     if not isinstance(convergence, Unavailable) and len(convergence.errors):
         panels["residuals"] = figures.residual_panel(
@@ -236,12 +230,11 @@ def _shown(data: ReportData) -> Iterator[dict[str, Any]]:
     held = data.held_out
     if isinstance(held, Unavailable):
         return
-    truth, interval = held.truth, sampling_interval(held.truth)
+    truth = held.truth
     for one in held.shown:
-        runs = count_array(truth.isel(context=[one.row]))[0]
+        runs = truth.counts[one.row]
         runs = runs[np.isfinite(runs).any(axis=(1, 2))]
-        mean = count_array(one.mean)[0, 0]
-        samples = None if isinstance(one.samples, Unavailable) else count_array(one.samples)[0]
+        samples = None if isinstance(one.samples, Unavailable) else one.samples
         yield {
             "place": one.place,
             "row": one.row,
@@ -249,15 +242,15 @@ def _shown(data: ReportData) -> Iterator[dict[str, Any]]:
             "panels": [
                 {
                     "counter": name,
-                    "units": str(truth[name].attrs.get("units", "1")),
+                    "units": str(attrs.get("units", "1")),
                     "svg": figures.profile_panel(
                         f"{one.place}-{k}",
                         runs[..., k],
-                        mean[:, k],
+                        one.mean[:, k],
                         None if samples is None else samples[..., k],
-                        interval,
+                        truth.interval,
                     ),
                 }
-                for k, name in enumerate(counter_names(truth)[:_MOST_COUNTERS])
+                for k, (name, attrs) in enumerate(list(truth.counters.items())[:_MOST_COUNTERS])
             ],
         }

@@ -16,6 +16,7 @@ from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.build import make_profiles
 from msbgen.data.gaps import LOST
 from msbgen.data.groups import clock_among
+from msbgen.data.profiles import Profiles
 from msbgen.data.quality import doubt_clock
 from msbgen.data.schema import ENERGY_UNITS, RESERVED, STARTED, one_spelling
 from msbgen.sources.measure.readers.recording import LATE, Recording
@@ -190,7 +191,7 @@ def profile_dataset(
     variables = _run_variables(runs, resources, events, names, counted, step)
     for name, (values, label) in variables.items():
         dataset[name] = ("context", "run"), by_context(values), label
-    return dataset, [*warnings, *doubt_clock(dataset), *_timing_warnings(runs, step)]
+    return dataset, [*warnings, *doubt_clock(Profiles.of(dataset)), *_timing_warnings(runs, step)]
 
 
 def _naming_warnings(events: Mapping[str, str]) -> list[str]:

@@ -5,21 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
 from msbgen.data.groups import counts_interruptions
-from msbgen.data.partial import held_counters
-from msbgen.data.schema import (
-    clock_name,
-    complete_array,
-    count_array,
-    counter_names,
-    duration_array,
-    is_generated,
-    sampling_interval,
-)
+from msbgen.data.profiles import Profiles
 
 # Share of the progress that a counter should resolve.
 STEP = 0.01
@@ -61,20 +51,20 @@ class ProgressCounter:
         return float(np.fmax(self.spread, self.spread_across_contexts))
 
 
-def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
-    """Quality of every counter as a measure of progress, in the order of the dataset.
+def compare_progress_counters(profiles: Profiles) -> list[ProgressCounter]:
+    """Quality of every counter as a measure of progress, in the order of the profiles.
 
     MeasurementError: there is only one run.
     """
-    counts, duration = count_array(dataset), duration_array(dataset)
-    whole = np.isfinite(duration) & complete_array(dataset)  # the total of a cut run is unknown
+    counts, duration = profiles.counts, profiles.duration
+    whole = np.isfinite(profiles.ended)  # the total of a cut run is unknown
     if whole.sum() < 2:
         raise MeasurementError(
             "there is one complete run or none; progress counters are compared over two or more."
         )
-    is_counted = held_counters(dataset)
+    is_counted = profiles.held
     counters = []
-    for j, name in enumerate(counter_names(dataset)):
+    for j, name in enumerate(profiles.counters):
         present = whole & is_counted[..., j]
         there, several = present.any(axis=1), present.sum(axis=1) > 1
         totals = np.where(present, np.nansum(counts[..., j], axis=2), np.nan)
@@ -87,7 +77,7 @@ def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
         ranges = np.nanmax(totals[several], axis=1) - np.nanmin(totals[several], axis=1)
         counted_runs = np.argwhere(present & (totals > 0))
         shares = [
-            _longest_stop(counts[c, r, :, j], float(duration[c, r]), sampling_interval(dataset))
+            _longest_stop(counts[c, r, :, j], float(duration[c, r]), profiles.interval)
             for c, r in counted_runs[:: -(-len(counted_runs) // _N_RUNS)]
         ]
         counters.append(
@@ -119,13 +109,13 @@ def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter
     return min(equal, key=lambda c: (not c.name.startswith("instructions"), c.resolution))
 
 
-def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
+def describe_progress_counters(profiles: Profiles) -> list[str]:
     """A line per counter that can be compared, and one with the best; none if generated."""
-    if "run" not in dataset.dims or is_generated(dataset):
+    if profiles.replicate != "run" or profiles.is_generated:
         return []
-    used = clock_name(dataset)
-    whole = np.isfinite(duration_array(dataset)) & complete_array(dataset)
-    counters = compare_progress_counters(dataset) if whole.sum() > 1 else []
+    used = profiles.clock_name
+    several = np.isfinite(profiles.ended).sum() > 1
+    counters = compare_progress_counters(profiles) if several else []
     if not counters:
         return [f"progress  {used}"]
     lines = []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from msbgen.core.errors import MeasurementError, quoted
-from msbgen.data.partial import held_counters
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     context_table,
     count_array,
@@ -132,7 +132,7 @@ class Samples:
 def uncounted(profiles: xr.Dataset, columns: Columns) -> Iterator[tuple[int, int, str]]:
     """Contexts, runs and counters of the `columns` that a run lacks, though it has ended."""
     names = counter_names(profiles)
-    lacking = np.isfinite(ended_durations(profiles))[..., None] & ~held_counters(profiles)
+    lacking = np.isfinite(ended_durations(profiles))[..., None] & ~Profiles.of(profiles).held
     for c, r, k in np.argwhere(lacking).tolist():
         if names[k] in columns.counters:
             yield c, r, names[k]

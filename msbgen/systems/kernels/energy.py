@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.energy import energy_counter, scale_energy
+from msbgen.data.profiles import Profiles
 from msbgen.data.quality import warn_of_generated
-from msbgen.data.schema import context_table, mean_duration, resource_names
 from msbgen.systems.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.systems.kernels.choice.costs import costs_of
 
@@ -47,7 +47,7 @@ class EnergyCorrector:
     def __init__(self, measured: xr.Dataset, others: Sequence[xr.Dataset]):
         energy_counter(measured)
         for dataset in others:
-            warn_of_generated(dataset)
+            warn_of_generated(Profiles.of(dataset))
         self._task, rest = costs_of(measured), costs_of(list(others))
         task_units = dict(zip(self._task.resources, self._task.units))
         for name, units in zip(rest.resources, rest.units):
@@ -94,10 +94,11 @@ class EnergyCorrector:
         ArgumentError
             Other resources than measured, or no counter in joules.
         """
-        if tuple(resource_names(generated)) != self._task.resources:
+        profiles = Profiles.of(generated)
+        if tuple(profiles.resources) != self._task.resources:
             raise ArgumentError(
-                f"generated profiles have the resources {', '.join(resource_names(generated))}; "
+                f"generated profiles have the resources {', '.join(profiles.resources)}; "
                 f"{', '.join(self._task.resources)}, as measured, are wanted."
             )
-        joules = mean_duration(generated) * self.power(context_table(generated))
+        joules = profiles.mean_duration * self.power(profiles.contexts)
         return scale_energy(generated, joules)

@@ -12,10 +12,11 @@ from msbgen.answers.compare.matching import match_profiles
 from msbgen.answers.compare.pairs import pair_profiles
 from msbgen.answers.compare.results import CompareSettings
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 
 
 def test_work_beside_a_gap_is_not_compared_wherever_the_gap_may_be(monkeypatch):
-    old, new = synthetic_task(MEASURED), synthetic_task(MEASURED, seed=8)
+    old, new = (Profiles.of(synthetic_task(MEASURED, seed=seed)) for seed in (7, 8))
     pair = pair_profiles(old, new, match_profiles(old, new))
     called = []
     monkeypatch.setattr(

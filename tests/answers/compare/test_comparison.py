@@ -15,6 +15,7 @@ from msbgen.answers.compare.matching import match_profiles
 from msbgen.answers.compare.pairs import pair_profiles
 from msbgen.answers.compare.results import CompareSettings
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.data.profiles import Profiles
 from msbgen.data.shipped import shipped_file
 from msbgen.sources.platform.replay import replay_trace
 from msbgen.sources.platform.trace import read_trace
@@ -32,6 +33,7 @@ def versions(change=lambda trace: trace, runs=3, contexts=CONTEXTS):
 
 
 def paired(old, new):
+    old, new = Profiles.of(old), Profiles.of(new)
     return pair_profiles(old, new, match_profiles(old, new))
 
 
@@ -97,14 +99,12 @@ def test_runs_are_compared_as_the_longer_sampling_interval_shows_them():
     pair = paired(old, new)
     (many, few) = (np.isfinite(v.counts[..., 0]).sum(axis=2) for v in (pair.old, pair.new))
     assert np.abs(many - few).max() <= 1
-    sums = np.nansum(pair.old.counts, axis=2)
-    np.testing.assert_allclose(sums, pair.old.total, rtol=1e-9)
+    np.testing.assert_allclose(pair.old.totals, Profiles.of(old).totals, rtol=1e-9)
     cut = pair.old.counts[0, 0, :4].sum(axis=0)  # 4 · .05 s are 20 · .01 s
     raw = [old[name].values[0, 0, :20].sum() for name in pair.counters]
     np.testing.assert_allclose(cut, raw, rtol=1e-6)
-    shared = match_profiles(old, new)
     new.attrs["interval"] *= 1.13  # has no short multiple in common
-    assert pair_profiles(old, new, shared).old.interval == pytest.approx(0.02825)
+    assert paired(old, new).old.interval == pytest.approx(0.02825)
 
 
 def test_counts_of_zero_in_one_version_have_no_ratio():

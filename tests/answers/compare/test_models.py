@@ -8,7 +8,7 @@ from conftest import synthetic_task
 from msbgen.answers.compare import models
 from msbgen.answers.compare.models import compare_models
 from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import context_table, file_of, mean_duration
+from msbgen.data.profiles import Profiles
 
 GRID = np.array([(w, f) for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.3, 1.6, 1.8, 2.0)])
 IS_OLD = np.isin(np.arange(20), [0, 3, 6, 9, 11, 12, 15, 18])
@@ -22,17 +22,18 @@ def versions(monkeypatch):
     """Versions of equal times, and models with the same error in all unknown contexts."""
     both = {}
     for name, contexts in (("old", OLD), ("new", NEW)):
-        both[name] = synthetic_task(contexts, 2).assign_attrs(task=name)
-        both[name]["frequency"].attrs.pop("levels", None)
+        task = synthetic_task(contexts, 2).assign_attrs(task=name)
+        task["frequency"].attrs.pop("levels", None)
+        both[name] = Profiles.of(task)
     times = {
         tuple(row): np.log(time)
         for one in both.values()
-        for row, time in zip(context_table(one), mean_duration(one))
+        for row, time in zip(one.contexts, one.mean_duration)
     }
 
     def predicted(measured, contexts):
-        known = {tuple(row) for row in context_table(measured)}
-        error = ERRORS[file_of(measured)]
+        known = {tuple(row) for row in measured.contexts}
+        error = ERRORS[measured.source]
         return np.array([times[tuple(c)] + error * (tuple(c) not in known) for c in contexts])
 
     monkeypatch.setattr(models, "_log_durations", predicted)
@@ -67,4 +68,4 @@ def test_the_band_by_context_is_as_wide_as_the_left_out_errors(versions):
 def test_few_contexts_or_levels_do_not_show_a_version(versions):
     old, new = versions
     with pytest.raises(MeasurementError, match="old: 7 contexts with complete runs are too few"):
-        compared((old.isel(context=slice(7)), new))
+        compared((old.of_contexts(slice(7)), new))

@@ -10,6 +10,8 @@ from msbgen.answers.compare.matching import match_profiles
 from msbgen.answers.compare.pairs import pair_profiles
 from msbgen.answers.compare.rates import align_pair
 from msbgen.answers.compare.ratio import Ratio
+from msbgen.answers.compare.versions import amounts_of
+from msbgen.data.profiles import Profiles
 from msbgen.engine.generate.progress import uniform_knots
 
 
@@ -23,7 +25,7 @@ def given(monkeypatch):
 
 @pytest.fixture(scope="module")
 def pair():
-    old, new = synthetic_task(MEASURED), synthetic_task(MEASURED, seed=8)
+    old, new = (Profiles.of(synthetic_task(MEASURED, seed=seed)) for seed in (7, 8))
     return pair_profiles(old, new, match_profiles(old, new))
 
 
@@ -44,10 +46,10 @@ def test_rates_are_means_of_contexts_with_the_noise_of_their_runs(given, pair):
     """All contexts of few levels: groups are the levels of the resource that changes rates most."""
     align_pair(pair, work())
     (old, _), named = given[0]
-    amounts = pair.old.amounts(uniform_knots(BLOCKS), pair.clock)
+    amounts = amounts_of(pair.old, uniform_knots(BLOCKS))
     mean = amounts.mean(axis=1)
     shown = mean + 0.02 * mean.mean(axis=1, keepdims=True)
-    total = pair.old.total[..., pair.clock - 1].mean(axis=1)
+    total = pair.old.totals[..., pair.clock - 1].mean(axis=1)
     logs = np.log(shown / total[:, None, None])
     variance = ((amounts - mean[:, None]) / shown[:, None]).var(axis=1, ddof=1) / amounts.shape[1]
     for column in pair.contexts.T:

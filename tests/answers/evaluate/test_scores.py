@@ -21,6 +21,7 @@ from msbgen.answers.evaluate.scores import (
 from msbgen.answers.evaluate.scores import methods as evaluate_methods
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     context_table,
     counter_names,
@@ -82,7 +83,9 @@ def test_scores_of_constant_profiles_equal_those_by_hand():
 
 def test_counters_are_scored_one_by_one():
     generated, truth = two_counters(ROWS * [7.0, 460.0]), two_counters(ROWS * [4.0, 0.0])
-    scores = score_counters(TRAIN, truth, {"m": lambda train, contexts: generated})["score"]
+    scores = score_counters({"m": lambda train, contexts: generated}, TRAIN, Profiles.of(truth))[
+        "score"
+    ]
     assert scores.dims == ("method", "context", "counter")
     assert float(scores.sel(counter="small").item()) == pytest.approx(3 / 4, rel=1e-6)
     assert np.isnan(scores.sel(counter="large").item())  # it counted nothing
@@ -273,11 +276,13 @@ def test_halves_of_the_runs_are_scored_as_methods_are(measured, truth):
     whole = truth.copy(deep=True)
     for name in (*counter_names(whole), "duration"):  # the second run of the first context
         whole[name][{"context": 0, "run": 1}] = np.nan
-    found = score_halves(measured, whole)["score"].sel({"method": "halves"})
+    found = score_halves(Profiles.of(measured), Profiles.of(whole))["score"].sel(
+        {"method": "halves"}
+    )
     one, other = whole.isel(run=[0, 3]), whole.isel(run=[2])
     wanted = score_methods(measured, one, {"other": lambda *_: other})["score"][0]
     np.testing.assert_array_equal(found[0], wanted[0])
-    alone = score_halves(measured, truth.isel(run=[0]))["score"]
+    alone = score_halves(Profiles.of(measured), Profiles.of(truth.isel(run=[0])))["score"]
     assert np.isnan(alone).all()
 
 

@@ -9,11 +9,12 @@ from conftest import synthetic_task
 from faulty import machine, spoilt, task
 from msbgen.core import contexts
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import count_array
 from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.faults.search import find_faulty_contexts
-from msbgen.engine.generate.faults import DetectionSettings, known_faults
+from msbgen.engine.generate.detection import DetectionSettings, known_faults
 from msbgen.engine.generate.fit import fit_profiles
 
 WAYS = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
@@ -84,19 +85,19 @@ def test_some_of_many_contexts_are_scored(low_rank, many, monkeypatch):
 
 def test_of_many_contexts_only_those_that_deviate_are_searched(few_are_many, many, monkeypatch):
     settings = DetectionSettings(block=48, suspects=4)
-    monkeypatch.setattr("msbgen.engine.generate.faults._SETTINGS", settings)
+    monkeypatch.setattr("msbgen.engine.generate.detection._SETTINGS", settings)
     searched = []
 
     def counted(contexts, *rest):
         searched.append(len(contexts))
         return find_faulty_contexts(contexts, *rest)
 
-    monkeypatch.setattr("msbgen.engine.generate.faults.find_faulty_contexts", counted)
-    assert not known_faults(many)
+    monkeypatch.setattr("msbgen.engine.generate.detection.find_faulty_contexts", counted)
+    assert not known_faults(Profiles.of(many))
     assert sum(searched) <= 2 * settings.block
     parts: list[tuple[int, int]] = []
     spoiled = spoilt(many, slow=[(9, 1.5)], exchanged=[(2, 60)])
-    found = known_faults(spoiled, lambda *part: parts.append(part))
+    found = known_faults(Profiles.of(spoiled), lambda *part: parts.append(part))
     assert {(f.kind, *sorted(f.contexts)) for f in found} == {("slow", 9), ("exchanged", 2, 60)}
     assert max(searched) <= settings.block
     assert parts == [(done, len(parts)) for done in range(1, len(parts) + 1)]
@@ -118,6 +119,6 @@ def test_a_check_of_thousands_of_contexts_searches_none_without_reason():
     )  # fmt: skip
     parts: list[tuple[int, int]] = []
     begin = process_time()
-    assert not known_faults(dataset, lambda *part: parts.append(part))
+    assert not known_faults(Profiles.of(dataset), lambda *part: parts.append(part))
     assert len(parts) <= 3
     assert process_time() - begin < 15  # where each context is searched, some 40 s

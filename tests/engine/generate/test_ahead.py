@@ -13,6 +13,7 @@ import msbgen.engine.bridge._kernels
 import msbgen.engine.generate._kernels
 from conftest import synthetic_task
 from forks import anew
+from msbgen.data.profiles import Profiles
 from msbgen.engine.generate import ahead
 from msbgen.engine.generate.compile_paths import compile_paths
 from msbgen.engine.generate.fit import PRESETS, fit_profiles
@@ -68,7 +69,7 @@ def begun(monkeypatch):
 
 def test_it_ends_with_the_block(begun):
     task = synthetic_task(GRID)
-    with ahead.paths_compiled(task, PRESETS["default"], "sample"):
+    with ahead.paths_compiled(Profiles.of(task), PRESETS["default"], "sample"):
         assert begun[0].poll() is None
     assert begun[0].returncode == 0
 
@@ -78,7 +79,9 @@ def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
     started = time.monotonic()
     with (
         pytest.raises(ValueError, match="no fit"),
-        ahead.paths_compiled(synthetic_task(GRID), PRESETS["default"], "max_likelihood"),
+        ahead.paths_compiled(
+            Profiles.of(synthetic_task(GRID)), PRESETS["default"], "max_likelihood"
+        ),
     ):
         raise ValueError("no fit")
     assert begun[0].returncode != 0
@@ -96,6 +99,6 @@ def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
 def test_it_does_nothing_where_it_would_not_help(begun, monkeypatch, preset, kind, cores, is_cold):
     monkeypatch.setattr(ahead, "available_cores", lambda: cores)
     monkeypatch.setattr(ahead, "_are_compiled", lambda kind: not is_cold)
-    with ahead.paths_compiled(synthetic_task(GRID), PRESETS[preset], kind):
+    with ahead.paths_compiled(Profiles.of(synthetic_task(GRID)), PRESETS[preset], kind):
         pass
     assert not begun

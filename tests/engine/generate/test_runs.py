@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import MeasurementError
-from msbgen.engine.generate.fit import fit_profiles
+from msbgen.data.profiles import Profiles
+from msbgen.engine.generate.fit import fit_model, fit_profiles
 from tasks import GRID, INTERVAL, SMALL, answer, fit_distribution, labelled, runs_of, task, without
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -19,7 +20,9 @@ def test_runs_that_lost_counts_are_named_and_a_context_without_counts_is_refused
     assert "run 1 of context 2 (" in caplog.text
     assert "lost counts" in caplog.text
     caplog.clear()
-    fit_profiles(labelled(counts, measured, GRID[:4]), SMALL, part=True)  # a fold: named before
+    fit_model(
+        Profiles.of(labelled(counts, measured, GRID[:4])), SMALL, quiet=True
+    )  # a fold: named before
     assert caplog.text == ""
     counts, measured = (part[:4, 2:3].copy() for part in runs)
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)

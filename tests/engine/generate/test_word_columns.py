@@ -10,10 +10,11 @@ from msbgen.answers.evaluate.baselines import BASELINES, multilinear
 from msbgen.answers.evaluate.scores import leave_contexts_out, left_out_groups, scored_contexts
 from msbgen.answers.plan.plan import plan_contexts
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import mean_duration
 from msbgen.data.store import load_netcdf
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
-from msbgen.engine.generate.faults import known_faults
+from msbgen.engine.generate.detection import known_faults
 from msbgen.engine.generate.fit import PAPER, ProgressSettings, fit_profiles
 from msbgen.engine.generate.word_columns import WordColumns, outside_hull
 
@@ -65,7 +66,7 @@ def test_words_are_predicted_as_well_as_the_numbers_that_they_stand_for(model, n
     assert np.all(truth < bound)
     assert np.all(bound < 1.3 * truth)
     assert not model.beyond(coded(query)).any()
-    assert not known_faults(in_words(numbers))
+    assert not known_faults(Profiles.of(in_words(numbers)))
 
 
 def test_a_saved_model_knows_its_words(model, tmp_path):
@@ -114,15 +115,15 @@ def test_no_word_is_left_out_altogether(numbers):
     words = in_words(numbers)
     scores = leave_contexts_out(words, 4, ["nearest_context"], rng=3)
     assert np.isfinite(scores["score"].sel(metric="duration_error")).all()
-    for group in left_out_groups(words, 4, np.random.default_rng(0)):
+    for group in left_out_groups(Profiles.of(words), 4, np.random.default_rng(0)):
         rest = np.delete(words["frequency"].values, group)
         assert set(rest) == {1.0, 2.0, 3.0, 4.0}
     lone = words.isel(context=(words["frequency"].values != 3.0) | (np.arange(15) == 0))
-    rows, _ = scored_contexts(lone)
+    rows, _ = scored_contexts(Profiles.of(lone))
     assert 0 not in rows
     assert len(rows) == lone.sizes["context"] - 1
     with pytest.raises(ArgumentError, match="without all of some word"):
-        left_out_groups(words, 14, np.random.default_rng(0))
+        left_out_groups(Profiles.of(words), 14, np.random.default_rng(0))
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5))

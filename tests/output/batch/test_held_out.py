@@ -8,6 +8,7 @@ from msbgen.answers.evaluate.scores import score_methods, summarise
 from msbgen.core.conformal import groups_needed
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ProfileError
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import context_table
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.fit import fit_profiles
@@ -17,7 +18,7 @@ from msbgen.output.report.data import Unavailable
 from msbgen.output.report.numbers import best_simple
 
 
-def test_best_median_and_worst_are_those_of_the_scores(unseen, report_inputs):
+def test_best_median_and_worst_are_those_of_the_scores(model, report_inputs):
     held = report_inputs.held_out
     own = held.scores["score"].sel({"method": "default/mean", "metric": "ndtw_scaled"}).values
     order = np.argsort(own)
@@ -25,13 +26,16 @@ def test_best_median_and_worst_are_those_of_the_scores(unseen, report_inputs):
         ("best", order[0]), ("median", order[5]), ("worst", order[-1])
     ]  # fmt: skip
     for one in held.shown:
-        np.testing.assert_array_equal(context_table(one.mean)[0], BETWEEN[one.row])
-        assert one.samples.sizes["sample"] == 200
+        mean = Profiles.of(model.generate(BETWEEN[[one.row]], kind="mean"))
+        np.testing.assert_array_equal(one.mean, mean.counts[0, 0])
+        assert len(one.samples) == 200
 
 
 def test_scores_that_are_known_are_not_worked_out_again(task, unseen, model):
     known = score_methods(task, unseen, {"default/mean": lambda _, c: model.generate(c)})
-    held = score_held_out(task, unseen, model, bounds_of(model, task, 0.05), {}, known, 0)
+    held = score_held_out(
+        task, unseen, model, bounds_of(model, Profiles.of(task), 0.05), {}, known, 0
+    )
     assert held.scores is known
 
 
@@ -39,14 +43,22 @@ def test_files_are_what_the_report_is_about(task, unseen, model, report_inputs):
     noisy = model.generate(BETWEEN, kind="sample", n_samples=20, rng=1)
     known = report_inputs.held_out.scores
     held = score_held_out(
-        task, unseen, model, bounds_of(model, task, 0.05), {"noisy.nc": noisy}, known, 0
+        task,
+        unseen,
+        model,
+        bounds_of(model, Profiles.of(task), 0.05),
+        {"noisy.nc": noisy},
+        known,
+        0,
     )
     assert held.method == "noisy.nc"
-    assert held.shown[0].samples.sizes["sample"] == 20
+    assert len(held.shown[0].samples) == 20
     assert list(held.summary["methods"])[:2] == ["noisy.nc", "default/mean"]
     part = {"part": noisy.isel(context=[0])}
     with pytest.raises(ProfileError, match="part: lacks 11 contexts of the truth"):
-        score_held_out(task, unseen, model, bounds_of(model, task, 0.05), part, known, 0)
+        score_held_out(
+            task, unseen, model, bounds_of(model, Profiles.of(task), 0.05), part, known, 0
+        )
 
 
 def test_left_out_contexts_are_met_by_models_without_them(task):
@@ -100,7 +112,7 @@ def test_without_paths_in_a_part_command_to_measure_alone_are_judged(task, monke
 
 def test_bounds_that_cannot_be_are_missing_with_the_reason(task, model):
     few = task.isel(context=slice(0, 5))
-    bound = bounds_of(fit_profiles(few), few, 0.05)(BETWEEN)
+    bound = bounds_of(fit_profiles(few), Profiles.of(few), 0.05)(BETWEEN)
     assert isinstance(bound, Unavailable)
     assert "at least 19 runs of as many different contexts" in bound.why
     held = score_left_out(few, 3, 4, (0.05,), seed=0)

@@ -13,7 +13,7 @@ from batches import BETWEEN, GRID, small_task
 from conftest import cliff_task
 from msbgen.answers.plan.plan import plan_contexts
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.data.schema import context_table
+from msbgen.data.profiles import Profiles
 from msbgen.engine.generate.fit import fit_profiles
 from msbgen.engine.generate.progress_distribution import ProgressSettings
 from msbgen.output.batch import report_data
@@ -22,9 +22,9 @@ from msbgen.output.report.data import Unavailable
 
 
 def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, report_inputs):
-    table = context_table(report_inputs.everywhere.profiles)
+    table = report_inputs.everywhere.profiles.contexts
     runs = model.generate(table, kind="sample", n_samples=10, rng=0)
-    spread, times = report_inputs.everywhere.spread, report_inputs.everywhere.profiles.sizes["time"]
+    spread, times = report_inputs.everywhere.spread, report_inputs.everywhere.profiles.n_times
     assert spread.runs == 10
     for k, name in enumerate(("instructions", "cache_requests", "cache_misses")):
         counts = runs[name].fillna(0).isel(time=slice(times))
@@ -36,15 +36,23 @@ def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, rep
 def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
     replayed = task.assign_attrs(platform="simulated", task="gzip -6 of 5.5 MB")
     shipped = str(msbgen.shipped_file("traces/gzip.nc"))
-    command, message = report_data._command_to_measure(replayed, "")
+    command, message = report_data._command_to_measure(Profiles.of(replayed), "")
     assert command == f"platform replay {shlex.quote(shipped)}"
     assert message == "The trace of gzip ships with msbgen."
-    assert report_data._command_to_measure(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
+    assert report_data._command_to_measure(Profiles.of(replayed), "a b.nc") == (
+        "platform replay 'a b.nc'",
+        "",
+    )
     for name in ("", "own", "../gzip"):
-        command, message = report_data._command_to_measure(replayed.assign_attrs(task=name), "")
+        command, message = report_data._command_to_measure(
+            Profiles.of(replayed.assign_attrs(task=name)), ""
+        )
         assert command == "platform replay TRACE.nc"
         assert "recorded trace of these replays (msbgen platform record" in message
-    assert "SPEC.toml is the specification" in report_data._command_to_measure(task, "")[1]
+    assert (
+        "SPEC.toml is the specification"
+        in report_data._command_to_measure(Profiles.of(task), "")[1]
+    )
 
 
 def test_commands_find_the_file_and_fit_its_platform(model):
@@ -56,8 +64,8 @@ def test_commands_find_the_file_and_fit_its_platform(model):
 
 
 def test_what_was_measured_in_groups_is_planned_in_groups(model):
-    assert report_data._groups(partials.whole()) == ()
-    groups = report_data._groups(partials.in_groups(partials.whole()))
+    assert report_data._groups(Profiles.of(partials.whole())) == ()
+    groups = report_data._groups(Profiles.of(partials.in_groups(partials.whole())))
     assert groups == (("instructions", "cache_requests"), ("instructions", "cache_misses"))
     planned = report_data._planned(model, 4, "task.nc", report_data._MEASURE, groups=groups)
     assert planned.commands[0] == "msbgen plan task.nc --budget 4 --at-once 2 -o next.csv"
@@ -96,7 +104,7 @@ def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, rep
 
 def test_guesses_are_told_by_the_levels_where_most_are(report_inputs):
     profiles = report_inputs.everywhere.profiles
-    highest = profiles["frequency"].values == 2.5  # alone in its third of four levels
+    highest = profiles.contexts[:, 1] == 2.5  # alone in its third of four levels
     assert (
         report_data._most_of(profiles, highest) == "; most at frequency 2.5\u00a0GHz, 4 of 4 there"
     )
@@ -124,7 +132,7 @@ def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
         bare[name].attrs.pop("levels")
     few = bare.isel(context=slice(0, 10))
     found = collect_report_data(few, source="a b.nc", truth=unseen.isel(context=[0]))
-    assert found.everywhere.profiles.sizes["context"] == 2 * 5
+    assert len(found.everywhere.profiles.contexts) == 2 * 5
     assert "does not list the levels of cache_ways, frequency" in found.everywhere.notes[0]
     # every product of them is measured, so there is nothing left to plan
     assert isinstance(found.next, Unavailable)
@@ -157,7 +165,7 @@ def test_large_platforms_are_thinned_and_it_is_said(
     monkeypatch.setattr(report_data, "most_contexts", lambda n_counters: 2 * n_counters)
     known = report_inputs.held_out.scores
     found = collect_report_data(task, truth=unseen, model=model, scores=known)
-    assert found.everywhere.profiles.sizes["context"] == 6
+    assert len(found.everywhere.profiles.contexts) == 6
     assert "has 16 contexts; 6 are shown" in found.everywhere.notes[0]
 
 

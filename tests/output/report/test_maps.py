@@ -84,12 +84,12 @@ def test_embedded_profiles_are_the_generated_ones_to_a_byte(report_inputs, task)
     assert data["place"] == []  # all products of the levels, in order
     np.testing.assert_array_equal(reported["context"], all_contexts(task))
     n, k, points = len(reported["context"]), 3, data["points"]
-    counts = np.stack([profiles[c].values for c in data["counters"]], axis=-1).astype(float)
+    counts = profiles.counts[:, 0]
     peak = np.array(data["peak"])[:, None]
     low, high = data["band"]
     for text, drawn in (
         (data["profiles"], counts), (low, spread.lowest), (high, spread.highest)
     ):  # fmt: skip
         packed = np.frombuffer(base64.b64decode(text), np.uint8).reshape(n, k, points)
-        own = maps.resampled(drawn, profiles["duration"].values, 0.01, points)
+        own = maps.resampled(drawn, profiles.mean_duration, 0.01, points)
         assert np.all(np.abs(packed.transpose(0, 2, 1) / 255 * peak - own) <= 0.003 * peak)

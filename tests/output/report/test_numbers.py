@@ -11,7 +11,8 @@ from msbgen.answers.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.answers.evaluate.metrics import normalised_dtw
 from msbgen.answers.evaluate.scores import score_halves, score_methods
 from msbgen.answers.plan.plan import plan_contexts
-from msbgen.data.schema import all_contexts, context_table, duration_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import all_contexts, context_table
 from msbgen.output.report import numbers as numbers_module
 from msbgen.output.report.data import ReportData, Unavailable
 from msbgen.output.report.numbers import interval_of, is_simulated, numbers_of, worst_region
@@ -34,7 +35,7 @@ def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, mod
             assert row[metric] == pytest.approx(mean, rel=1e-12)
     assert held["error"] == pytest.approx(held["scores"]["default/mean"]["ndtw_scaled"])
     assert held["baseline"]["time"] == held["scores"]["bracketing"]["duration_error"]
-    halves = score_halves(task, unseen)["score"][0].mean("context")
+    halves = score_halves(Profiles.of(task), Profiles.of(unseen))["score"][0].mean("context")
     for metric in ("ndtw_scaled", "duration_error", "energy_distance"):
         assert held["halves_scores"][metric] == pytest.approx(float(halves.sel(metric=metric)))
     error = scores.sel({"method": "default/mean", "metric": "ndtw_scaled"}).values
@@ -77,7 +78,7 @@ def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, mod
 
 def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(report_inputs, numbers):
     assert numbers["held_out"]["bounds"]["exceeded_outside"] is None  # all lie among it
-    held, durations = report_inputs.held_out, duration_array(report_inputs.held_out.truth)
+    held, durations = report_inputs.held_out, report_inputs.held_out.truth.duration
     outside = np.arange(len(durations)) % 3 == 0
     short = np.where(outside, 0.0, np.inf)
     bounds = replace(held.bounds, duration=short)
@@ -101,12 +102,12 @@ def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(report_in
 def test_one_run_a_context_says_nothing_of_how_runs_differ(task, report_inputs):
     duration = task["duration"].values
     alone = task.isel(run=[0])
-    reported = numbers_of(replace(report_inputs, measured=alone))["measured"]
+    reported = numbers_of(replace(report_inputs, measured=Profiles.of(alone)))["measured"]
     assert reported["spread_median"] is reported["spread_largest"] is None
     some = task.copy(deep=True)  # one run but in the first two contexts
     for name in some.data_vars:
         some[name].values[2:, 1:] = np.nan
-    reported = numbers_of(replace(report_inputs, measured=some))["measured"]
+    reported = numbers_of(replace(report_inputs, measured=Profiles.of(some)))["measured"]
     spread = np.ptp(duration[:2], axis=1) / duration[:2].mean(axis=1)
     assert reported["spread_median"] == pytest.approx(np.median(spread))
 
@@ -123,7 +124,10 @@ def test_errors_expected_are_beside_those_observed(report_inputs, numbers):
 def test_runs_that_were_cut_or_lack_a_counter_take_no_part():
     whole, spoilt = partials.whole(), partials.in_groups(partials.whole())
     spoilt = partials.cut(spoilt, [(0, 0), *((3, r) for r in range(4))], share=0.2)
-    reported, plain = numbers_module._measured(spoilt), numbers_module._measured(whole)
+    reported, plain = (
+        numbers_module._measured(Profiles.of(spoilt)),
+        numbers_module._measured(Profiles.of(whole)),
+    )
     assert (reported["runs"], reported["runs_ended"], plain["runs_ended"]) == (36, 31, 36)
     kept = np.delete(whole["duration"].values, 3, axis=0)
     assert reported["shortest"] == kept.ravel()[1:].min()
@@ -136,13 +140,14 @@ def test_runs_that_were_cut_or_lack_a_counter_take_no_part():
     assert plain["partial"] == []
 
 
-def test_bounds_are_judged_by_runs_that_were_not_cut(report_inputs):
+def test_bounds_are_judged_by_runs_that_were_not_cut(unseen, report_inputs):
     held = report_inputs.held_out
     before, bounds = numbers_of(report_inputs)["held_out"], held.bounds
-    truth = partials.cut(held.truth.copy(deep=True), [(c, 0) for c in range(12)], share=0.2)
+    cut = partials.cut(unseen.copy(deep=True), [(c, 0) for c in range(12)], share=0.2)
+    truth = Profiles.of(cut)
     reported = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth)))["held_out"]
     assert reported["bounds"]["runs"] == before["bounds"]["runs"] - 12
-    over = held.truth["duration"].values[:, 1:] > bounds.duration[:, None]
+    over = held.truth.duration[:, 1:] > bounds.duration[:, None]
     assert reported["bounds"]["coverage"] == pytest.approx(1 - over.mean())
     assert reported["context_exceeded"] == over.mean(axis=1).tolist()
     assert {region["runs"] for region in reported["regions"]} < {5 * n for n in range(13)}
@@ -153,8 +158,8 @@ def test_bounds_are_judged_by_runs_that_were_not_cut(report_inputs):
 
 def test_replays_are_of_a_simulated_platform(task):
     profiles = replay_trace(small_trace(20), [[20, 1400, 2.3]], runs=1)
-    assert is_simulated(profiles)
-    assert not is_simulated(task)
+    assert is_simulated(Profiles.of(profiles))
+    assert not is_simulated(Profiles.of(task))
 
 
 def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, numbers):
@@ -237,7 +242,7 @@ def test_the_interval_of_a_share_takes_the_runs_of_a_context_together():
 
 def test_regions_are_means_over_their_contexts(report_inputs, numbers):
     regions = numbers["held_out"]["regions"]
-    ways = report_inputs.held_out.truth["cache_ways"].values
+    ways = report_inputs.held_out.truth.contexts[:, 0]
     error = np.array(numbers["held_out"]["context_error"])
     for region in regions[:3]:
         inside = (ways >= region["low"]) & (ways <= region["high"])
@@ -248,7 +253,9 @@ def test_regions_are_means_over_their_contexts(report_inputs, numbers):
 
 def test_what_is_missing_says_why(task, report_inputs):
     none = Unavailable("not done.")
-    reported = numbers_of(ReportData("a.nc", task, (), none, report_inputs.everywhere, none, none))
+    reported = numbers_of(
+        ReportData("a.nc", Profiles.of(task), (), none, report_inputs.everywhere, none, none)
+    )
     assert (
         reported["held_out"]
         == reported["next"]

@@ -16,6 +16,7 @@ from batches import GRID, small_task
 from components import needs
 from msbgen.core.errors import ArgumentError
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.output.batch.report_data import collect_report_data
 from msbgen.output.report import figures, formatting, summary
 from msbgen.output.report import page as page_module
@@ -51,15 +52,15 @@ def fitted(tmp_path_factory):
         resources={"ways": {"units": "1"}, "clock": {"units": "GHz"},
                    "compiler": {"units": "1", "labels": labels, "levels": axes[2]}},
         counters={"instructions": {}}, attrs={"task": "saved"},
-        extrapolated=np.zeros(len(table)),
     )  # fmt: skip
     none, bounds = Unavailable("None."), Bounds(0.05, 1.1 * duration, np.zeros(len(table), bool))
     known = table[:, 2] == 2.0
-    runs = profiles.isel(context=known).drop_vars(["instructions", "duration", "extrapolated"])
+    runs = profiles.isel(context=known).drop_vars(["instructions", "duration"])
     both = duration[known, None] * [1.0, 1.02]
     measured = runs.assign(duration=(("context", "run"), both, {"units": "s"}))
-    everywhere = AllContexts(profiles, bounds, none)
-    inputs = ReportData("model.nc", measured, (), none, everywhere, none, none)
+    nowhere = np.zeros(len(table), dtype=bool)
+    everywhere = AllContexts(Profiles.of(profiles), nowhere, nowhere, bounds, none)
+    inputs = ReportData("model.nc", Profiles.of(measured), (), none, everywhere, none, none)
     return write_report(tmp_path_factory.mktemp("fitted") / "report.html", inputs)
 
 
@@ -136,9 +137,9 @@ def values(tree):
         yield tree
 
 
-def test_groups_cuts_and_what_follows_are_told(report_inputs, unpainted, tmp_path):
-    measured = report_inputs.measured.copy(deep=True)
-    measured = partials.cut(partials.in_groups(measured), [(3, r) for r in range(4)])
+def test_groups_cuts_and_what_follows_are_told(task, report_inputs, unpainted, tmp_path):
+    grouped = partials.in_groups(task.copy(deep=True))
+    measured = Profiles.of(partials.cut(grouped, [(3, r) for r in range(4)]))
     following = replace(report_inputs.next, groups=(("instructions", "x"), ("instructions", "y")))
     partial = replace(report_inputs, measured=measured, next=following)
     page, _ = write_report(tmp_path / "report.html", partial)
@@ -234,7 +235,8 @@ def test_the_page_links_its_numbers(report_inputs, unpainted, tmp_path):
 
 def test_a_simulated_platform_is_named_at_the_head(written, report_inputs, unpainted, tmp_path):
     assert "simulated" not in _head(written[0])
-    simulated = report_inputs.measured.assign_attrs(platform="Simulated 20-way cache")
+    measured = report_inputs.measured
+    simulated = replace(measured, attrs={"platform": "Simulated 20-way cache"})
     page, _ = write_report(tmp_path / "b.html", replace(report_inputs, measured=simulated))
     assert "contexts of a <b>simulated</b> platform." in _head(page)
 
@@ -271,8 +273,8 @@ def test_where_nothing_pays_the_page_says_stop(report_inputs, unpainted, tmp_pat
         assert advice == ("Measure more" if rows else "Stop")
 
 
-def test_one_run_each_is_said(report_inputs, unpainted, tmp_path):
-    alone = replace(report_inputs, measured=report_inputs.measured.isel(run=[0]))
+def test_one_run_each_is_said(task, report_inputs, unpainted, tmp_path):
+    alone = replace(report_inputs, measured=Profiles.of(task.isel(run=[0])))
     page, _ = write_report(tmp_path / "b.html", alone)
     assert "<dd>not known: one run each</dd>" in page.read_text(encoding="utf-8")
 
@@ -398,9 +400,10 @@ def test_it_begins_between_what_was_measured_and_marks_where_bounds_fail(
     chromium, report_inputs, unpainted, tmp_path
 ):
     bounds = report_inputs.held_out.bounds
-    truth = report_inputs.held_out.truth.copy()
-    truth["cache_ways"] = truth["cache_ways"] - 0.5  # the fewest are a level that is shown
-    short = np.where(truth["cache_ways"] == 2.0, 1e-3, 1e3)
+    truth = report_inputs.held_out.truth
+    ways = truth.contexts[:, 0] - 0.5  # the fewest are a level that is shown
+    truth = replace(truth, contexts=np.column_stack([ways, truth.contexts[:, 1]]))
+    short = np.where(ways == 2.0, 1e-3, 1e3)
     held = replace(report_inputs.held_out, truth=truth, bounds=replace(bounds, duration=short))
     page_file, numbers = write_report(tmp_path / "a.html", replace(report_inputs, held_out=held))
     reported = json.loads(numbers.read_text(encoding="utf-8"))

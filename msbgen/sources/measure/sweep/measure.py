@@ -15,6 +15,7 @@ from msbgen.core.words import number_of
 from msbgen.data.files import check_output, private_folder
 from msbgen.data.merge import check_batch, join_batches, without_replaced
 from msbgen.data.partial import describe_partial
+from msbgen.data.profiles import Profiles
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.sources.measure.actuators.kernel_files import KernelFiles, SystemFiles
 from msbgen.sources.measure.actuators.kernel_settings import KernelSettings
@@ -59,8 +60,9 @@ class SweepResult:
             runs = int(dataset["duration"].notnull().sum())
             contexts = number_of(dataset.sizes["context"], "context")
             yield f"{path}: {contexts}, {number_of(runs, 'run')}"
-            yield from describe_partial(dataset)
-            yield from describe_progress_counters(dataset)
+            profiles = Profiles.of(dataset)
+            yield from describe_partial(profiles)
+            yield from describe_progress_counters(profiles)
 
 
 def file_of_each(spec: Spec, path: Path) -> dict[str, Path]:

@@ -9,6 +9,7 @@ from msbgen.data.check import inspect_profiles
 from msbgen.data.columns import ColumnMap
 from msbgen.data.energy import energy_counters
 from msbgen.data.partial import describe_partial
+from msbgen.data.profiles import Profiles
 from msbgen.sources.measure.dataset import Run, profile_dataset
 from msbgen.sources.measure.readers.column_map import recording_map
 from msbgen.sources.measure.readers.formats import RecordingReader
@@ -227,7 +228,7 @@ def test_cells_without_a_number_are_gaps_and_totals_go_on(tmp_path):
     np.testing.assert_allclose(dataset["a"].values[0, 0], [1, np.nan, np.nan, 4, 5], rtol=1e-6)
     assert dataset["a"].attrs["gaps"] == "lost"
     assert inspect_profiles(dataset).errors == []
-    assert "gaps" in " ".join(describe_partial(dataset))
+    assert "gaps" in " ".join(describe_partial(Profiles.of(dataset)))
 
 
 @pytest.mark.parametrize(

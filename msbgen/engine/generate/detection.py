@@ -18,14 +18,12 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import are_many, random_order, representative_contexts
 from msbgen.core.machine import OnProgress, available_cores
-from msbgen.data import schema
-from msbgen.data.energy import energy_counters
 from msbgen.data.gaps import CARRIED
+from msbgen.data.profiles import Profiles
 from msbgen.engine.faults.counts import find_wrong_counts
 from msbgen.engine.faults.drift import drift_basis, find_drift
 from msbgen.engine.faults.durations import find_duration_faults
@@ -88,19 +86,17 @@ class DetectionSettings:
 _SETTINGS = DetectionSettings()
 
 
-def known_faults(dataset: xr.Dataset, progress: OnProgress | None = None) -> Findings:
+def known_faults(profiles: Profiles, progress: OnProgress | None = None) -> Findings:
     """Faults that :func:`msbgen.engine.generate.fit.fit_profiles` reports and corrects.
 
     None for generated profiles, and with the attribute ``keep_all``.
     """
-    if schema.is_generated(dataset):
+    if profiles.is_generated:
         return NOTHING
-    clock = schema.clock_name(dataset)
-    index = 0 if clock == "time" else 1 + schema.counter_names(dataset).index(clock)
-    return dataset_faults(dataset, index, progress)
+    return detect_faults(profiles, profiles.clock, progress)
 
 
-def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
+def without_faults(profiles: Profiles, findings: Findings) -> Profiles:
     """Profiles without faulty measurements, for comparisons.
 
     Slowed runs and all runs of faulty contexts are NaN; impossible counts are replaced.  The times
@@ -108,67 +104,60 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     """
     findings = findings.corrected
     if not findings:
-        return dataset
-    kept = np.ones(schema.duration_array(dataset).shape, dtype=bool)
+        return profiles
+    kept = np.ones(profiles.duration.shape, dtype=bool)
     for fault in findings:
         if isinstance(fault, StretchedRun):
             kept[fault.contexts[0], fault.run] = False
         elif not isinstance(fault, WrongCount):
             kept[list(fault.contexts)] = False
-    dims = [dim for dim in ("context", schema.replicate_dim(dataset)) if dim]
-    mask = xr.DataArray(kept.reshape([dataset.sizes[dim] for dim in dims]), dims=dims)
-    repaired = without_absurd_counts(dataset, findings)
-    names = *schema.counter_names(dataset), "duration"
-    return repaired.assign({name: repaired[name].where(mask) for name in names})
+    return without_absurd_counts(profiles, findings).of_runs(kept)
 
 
-def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
+def without_absurd_counts(profiles: Profiles, findings: Findings) -> Profiles:
     """Profiles with impossible counts replaced by the mean of their neighbours in time."""
-    dims = [dim for dim in ("context", schema.replicate_dim(dataset), "time") if dim]
-    out = {}
-    for k, name in enumerate(schema.counter_names(dataset)):
-        cells = [f for f in findings if isinstance(f, WrongCount) and f.counter == k]
-        if cells:
-            values = dataset[name].transpose(*dims)
-            counts = np.array(values, dtype=np.float64, order="C")
-            first = [replace(cell, counter=0) for cell in cells]
-            repair_counts(counts.reshape(len(counts), -1, counts.shape[-1], 1), first)
-            out[name] = values.copy(data=counts)
-    return dataset.assign(out)
+    cells = [fault for fault in findings if isinstance(fault, WrongCount)]
+    if not cells:
+        return profiles
+    samples = list(profiles.samples)
+    for k in {cell.counter for cell in cells}:
+        samples[k] = samples[k].astype(float)
+        own = [replace(cell, counter=0) for cell in cells if cell.counter == k]
+        repair_counts(samples[k][..., None], own)
+    return replace(profiles, samples=tuple(samples))
 
 
-def dataset_faults(dataset: xr.Dataset, clock: int, progress: OnProgress | None = None) -> Findings:
-    """Faults of valid profiles (:func:`find_faults`).
+def detect_faults(profiles: Profiles, clock: int, progress: OnProgress | None = None) -> Findings:
+    """Faults of profiles (:func:`find_faults`), whose progress the quantity `clock` measures.
 
     None with the attribute ``keep_all``.
     """
-    if dataset.attrs.get(schema.KEEP_ALL):
+    if profiles.keeps_all:
         return NOTHING
-    table = schema.context_table(dataset)
-    words = WordColumns.of(schema.resource_attrs(dataset), table)
+    words = WordColumns.of(profiles.resources, profiles.contexts)
     measurements = Measurements(
-        schema.count_array(dataset),
-        schema.duration_array(dataset),
-        words.encode(table),
-        schema.sampling_interval(dataset),
+        profiles.counts,
+        profiles.duration,
+        words.encode(profiles.contexts),
+        profiles.interval,
         clock,
-        complete=schema.complete_array(dataset),
+        complete=profiles.complete,
     )
     found = find_faults(
         measurements,
-        started=schema.started_array(dataset),
-        missing=_missing_samples(dataset),
-        time_driven=np.isin(schema.counter_names(dataset), energy_counters(dataset)),
+        started=profiles.started,
+        missing=_missing_samples(profiles),
+        time_driven=np.isin(list(profiles.counters), profiles.energy_counters),
         progress=progress,
     )
-    levels = [tuple(row) for row in table.tolist()]
+    levels = [tuple(row) for row in profiles.contexts.tolist()]
     return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in found))
 
 
-def _missing_samples(dataset: xr.Dataset) -> Bools:
+def _missing_samples(profiles: Profiles) -> Bools:
     """Samples in gaps, and samples that include those of a gap before them, (n, runs, times)."""
-    gaps = np.asarray(schema.missing_array(dataset).any(axis=3))
-    carried = np.asarray(schema.missing_array(dataset, kinds=(CARRIED,)).any(axis=3))
+    gaps = np.asarray(profiles.missing_samples().any(axis=3))
+    carried = np.asarray(profiles.missing_samples((CARRIED,)).any(axis=3))
     gaps[..., 1:] |= carried[..., :-1]
     return gaps
 
@@ -618,12 +607,12 @@ def _variance(totals: Floats, held: Bools, means: Floats) -> Floats:
     return np.where(n_runs > 1, variance, 0.0)
 
 
-def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
-    """Log a warning on the faults of a dataset: a single fault, else their numbers by kind.
+def log_faults(profiles: Profiles, findings: Findings) -> None:
+    """Log a warning on the faults of profiles: a single fault, else their numbers by kind.
 
     Every verb fits the same file again: ``msbgen check`` names each of many faults once.
     """
-    sentences, file = describe_faults(dataset, findings), schema.file_of(dataset)
+    sentences, file = describe_faults(profiles, findings), profiles.source
     if len(sentences) == 1:
         _log.warning("%s: %s", file, sentences[0])
     elif sentences:
@@ -639,8 +628,6 @@ def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
         )  # fmt: skip
 
 
-def describe_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:
-    """One sentence for each fault of a dataset: the fault, its correction, and what to do."""
-    return findings.sentences(
-        lambda i: schema.describe_context(dataset, i), schema.counter_names(dataset)
-    )
+def describe_faults(profiles: Profiles, findings: Findings) -> list[str]:
+    """One sentence for each fault of profiles: the fault, its correction, and what to do."""
+    return findings.sentences(profiles.describe_context, list(profiles.counters))

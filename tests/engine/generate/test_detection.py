@@ -11,9 +11,15 @@ from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
 from forged import content, sealed
 from msbgen.cli.main import main
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.engine.faults.findings import Findings, StretchedRun, WrongCount
-from msbgen.engine.generate.faults import describe_faults, find_faults, known_faults, without_faults
+from msbgen.engine.generate.detection import (
+    describe_faults,
+    find_faults,
+    known_faults,
+    without_faults,
+)
 from msbgen.engine.generate.measurements import Measurements
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
@@ -33,7 +39,7 @@ def found(dataset, **known):
 
 
 def sentences(dataset):
-    return describe_faults(dataset, known_faults(dataset))
+    return describe_faults(Profiles.of(dataset), known_faults(Profiles.of(dataset)))
 
 
 def places(findings, order=None, runs=None):
@@ -70,7 +76,7 @@ def test_nothing_is_wrong_with_clean_runs(seed, runs):
 
 @pytest.fixture(scope="module")
 def findings(faulty):
-    return known_faults(faulty)
+    return known_faults(Profiles.of(faulty))
 
 
 NAMED = {("slow", 9), ("exchanged", 2, 16), ("stretched", 5, 1), ("count", 12, 0)}
@@ -139,7 +145,7 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(
         return np.array([np.abs(ratio - 1).max(), max(ndtw)])
 
     def errors_with(findings, dataset):
-        monkeypatch.setattr("msbgen.engine.generate.fit.dataset_faults", lambda *_: findings)
+        monkeypatch.setattr("msbgen.engine.generate.fit.detect_faults", lambda *_: findings)
         return errors(dataset)
 
     clean, unweighted = (errors_with(Findings(), ds) for ds in (three_runs, faulty))
@@ -196,14 +202,14 @@ def ordered_sweep(seed):
 
 @pytest.mark.parametrize("seed", [16, 20, 27, 30, 34])
 def test_no_drift_is_corrected_that_the_order_of_contexts_explains(seed):
-    findings = known_faults(ordered_sweep(seed))
+    findings = known_faults(Profiles.of(ordered_sweep(seed)))
     assert not [fault for fault in findings.corrected if fault.kind == "drift"]
 
 
 def test_a_drift_that_the_order_of_contexts_may_explain_is_a_doubt():
     steady = ordered_sweep(3)
     slower = 1.0 + 0.2 * steady["started"] / float(steady["started"].max())
-    findings = known_faults(steady.assign(duration=steady["duration"] * slower))
+    findings = known_faults(Profiles.of(steady.assign(duration=steady["duration"] * slower)))
     (drift,) = [fault for fault in findings if fault.kind == "drift"]
     assert drift.is_doubt
     assert not findings.corrected
@@ -237,7 +243,7 @@ def test_every_run_is_kept_where_all_are_trusted(slow_in_one, tmp_path, capsys):
     assert repaired.findings
     assert not kept.findings
     assert "faults" not in kept.attrs
-    assert known_faults(slow.assign_attrs(keep_all=1)) == Findings()
+    assert known_faults(Profiles.of(slow.assign_attrs(keep_all=1))) == Findings()
     times = [model.distribution.centre.known_states()[9, :, 0].sum() for model in (kept, repaired)]
     assert times[0] == pytest.approx(2.2 * times[1], rel=0.1)
     source, model = str(tmp_path / "slow.nc"), str(tmp_path / "m.nc")
@@ -262,18 +268,18 @@ def test_comparisons_and_reports_trust_every_run_where_all_are_kept(
     msbgen.write_profiles(clean, new)
     fitted = []
 
-    def fit(dataset, *given, **settings):
-        fitted.append(dataset.attrs.get("keep_all", 0))
+    def fit(profiles, *given, **settings):
+        fitted.append(profiles.keeps_all)
         raise msbgen.ArgumentError("no fit here.")
 
-    monkeypatch.setattr("msbgen.output.batch.report_data.fit_profiles", fit)
+    monkeypatch.setattr("msbgen.output.batch.report_data.fit_model", fit)
     printed = []
     for flag in ([], ["--keep-all"]):
         assert main(["compare", old, new, *flag]) == 0
         printed.append(capsys.readouterr().out)
         assert main(["report", old, "-o", str(tmp_path / "r.html"), *flag]) != 0
     assert printed[0] != printed[1]
-    assert fitted == [0, 1]
+    assert fitted == [False, True]
 
 
 @pytest.mark.usefixtures("coarse")
@@ -301,24 +307,24 @@ def test_energy_that_grows_with_time_explains_no_slow_context(three_runs):
     metered["energy"].attrs = {"role": "counter", "units": "J", "long_name": "energy"}
     for clock in ("instructions", "time"):
         metered.attrs["progress"] = slow.attrs["progress"] = clock
-        assert known_faults(metered) == known_faults(slow) != Findings()
+        assert known_faults(Profiles.of(metered)) == known_faults(Profiles.of(slow)) != Findings()
 
 
 def test_profiles_for_comparisons_are_without_faults(faulty, findings):
-    sound = without_faults(faulty, findings)
-    missing = np.isnan(duration_array(sound))
+    sound = without_faults(Profiles.of(faulty), findings)
+    missing = np.isnan(sound.duration)
     assert missing[[2, 9, 16]].all()
     assert [tuple(at) for at in np.argwhere(missing) if at[0] not in (2, 9, 16)] == [(5, 1)]
-    repaired, beside = count_array(sound)[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
+    repaired, beside = sound.counts[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
     assert repaired.tolist() == pytest.approx([beside[0], beside.mean(), beside[1]])
     assert count_array(faulty)[12, 0, 3, 1] == 2.0**48
     single = spoilt(faulty.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
     alone = single.isel(run=0)  # one profile each
-    known = known_faults(alone)
-    missing = [np.isnan(duration_array(without_faults(o, known))) for o in (single, alone)]
+    known = known_faults(Profiles.of(alone))
+    missing = [np.isnan(without_faults(Profiles.of(o), known).duration) for o in (single, alone)]
     assert missing[0][5, 0]
     assert np.array_equal(*missing)
-    assert msbgen.data.check.inspect_profiles(sound.isel(context=[5, 12]), part=True).errors == []
+    assert sound.held[[5, 12]].any(axis=2).sum(axis=1).tolist() == [2, 3]
 
 
 def test_a_model_file_of_damaged_findings_is_refused(slow_in_one):
