@@ -55,7 +55,6 @@ def changed(name, value, at=0):
 FORGED_TREES = {
     "left": (100_000_000, "holds 100000000"),
     "right": (-7, "holds -7"),
-    "feature": (2_000_000_000, "holds 2000000000"),
-    "n_features": (999, "is 999; "),
+    "feature": (2_000_000_000, "is 2000000000; less than"),
     "missing_left": (7, "holds 7"),
 }

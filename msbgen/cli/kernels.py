@@ -90,7 +90,7 @@ def run_fit(options: argparse.Namespace) -> None:
         predictor.calibrate(runs, folds=options.folds, progress=step)
     storage.save(predictor, options.out, overwrite=options.force)
     quantities = (
-        "runtime and power" if any(k.powers for k in predictor.kinds_.values()) else "runtime"
+        "runtime and power" if any(k.power for k in predictor.kinds_.values()) else "runtime"
     )
     shared.show(
         f"{options.out}: {quantities} of {', '.join(predictor.kinds_)} over "

@@ -6,16 +6,16 @@ predictions and model files need no xgboost.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import ModelArray, StoredArrays
+from msbgen.core.arrays import ModelArray, Stored, StoredArrays
 from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
 from msbgen.systems.learn.extras import load_library
@@ -78,10 +78,19 @@ class Boosting:
     """Boosted trees of several outputs, as arrays."""
 
     nodes: Nodes  # of all outputs' trees
-    value: Singles  # (n_nodes,), of a leaf: what it adds to the prediction
-    gain: Singles  # (n_nodes,), of a split: how much it lowered the loss
-    output: NDArray[np.int32]  # (n_trees,), output that each tree belongs to
-    start: Singles  # (n_outputs,), prediction before the first tree
+    # (n_nodes,), of a leaf: what it adds to the prediction
+    value: Annotated[Singles, Stored(("node",), (-_MOST, _MOST), "f4")]
+    # (n_nodes,), of a split: how much it lowered the loss
+    gain: Annotated[Singles, Stored(("node",), dtype="f4")]
+    # (n_trees,), output that each tree belongs to
+    output: Annotated[NDArray[np.int32], Stored(("tree",), dtype="i4", below="output")]
+    # (n_outputs,), prediction before the first tree
+    start: Annotated[Singles, Stored(("output",), (-_MOST, _MOST), "f4")]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored trees."""
+        if not (np.diff(self.nodes.root) > 0).all():
+            yield "nodes.root", "of another order", "an ascending one"
 
     def predict(self, features: Floats) -> Floats:
         """Outputs of every row, (n, n_outputs), equal to those of xgboost to the bit."""

@@ -17,6 +17,13 @@ _RIDGE = 1e-6
 _STEPS, _TOLERANCE = 200, 1e-6
 
 
+def is_covariance(matrix: Floats) -> bool:
+    """Whether matrices (…, m, m) are symmetric and positive definite, so that one can solve."""
+    values = np.linalg.eigvalsh(matrix)
+    symmetric = (matrix == matrix.swapaxes(-1, -2)).all()
+    return bool(symmetric and (values[..., 0] > 1e-14 * values[..., -1]).all())
+
+
 def residual_covariance(residual: Floats, weight: Floats) -> Floats:
     """Maximum likelihood covariance about 0 of residuals (n, m) with missing values, (m, m).
 

@@ -8,12 +8,12 @@ unbiased residuals. scikit-learn grows the trees; they are kept as arrays.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import ModelArray, StoredArrays
+from msbgen.core.arrays import ModelArray, Stored, StoredArrays
 from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
 from msbgen.systems.learn.extras import load_library
@@ -56,7 +56,8 @@ class Trees:
     """A forest as arrays."""
 
     nodes: Nodes
-    value: NDArray[np.float32]  # (n_nodes, n_outputs), means of the rows that reach a node
+    # (n_nodes, n_outputs), means of the rows that reach a node
+    value: Annotated[NDArray[np.float32], Stored(("node", "output"), (-_MOST, _MOST), "f4")]
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Mean over the trees, and their deviation from it, (n, n_outputs) each."""

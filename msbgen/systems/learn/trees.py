@@ -1,14 +1,14 @@
 """Decision trees as arrays: what boosted and randomised trees share, and their checks on load."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import ModelArray, StoredArrays
+from msbgen.core.arrays import SHARE, ModelArray, Stored, StoredArrays
 from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
@@ -31,14 +31,27 @@ _NODES = (
 class Nodes:
     """Nodes of all trees, one tree after another."""
 
-    feature: NDArray[np.int32]  # (n_nodes,), the feature that a node compares; 0 of a leaf
-    threshold: Singles  # (n_nodes,), a row goes left where its feature is at most this
+    # (n_nodes,), the feature that a node compares; 0 of a leaf
+    feature: Annotated[NDArray[np.int32], Stored(("node",), dtype="i4")]
+    # (n_nodes,), a row goes left where its feature is at most this
+    threshold: Annotated[Singles, Stored(("node",), dtype="f4")]
     # (n_nodes,), children, which come after their parent; a leaf is its own child
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    missing_left: NDArray[np.uint8]  # (n_nodes,), 1 where a row whose feature is NaN goes left
-    root: NDArray[np.int32]  # (n_trees,)
+    left: Annotated[NDArray[np.int32], Stored(("node",), dtype="i4", below="node")]
+    right: Annotated[NDArray[np.int32], Stored(("node",), dtype="i4", below="node")]
+    # (n_nodes,), 1 where a row whose feature is NaN goes left
+    missing_left: Annotated[NDArray[np.uint8], Stored(("node",), SHARE, "u1")]
+    # (n_trees,)
+    root: Annotated[NDArray[np.int32], Stored(("tree",), dtype="i4", below="node")]
     n_features: int  # columns that rows must have
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored nodes: walks that leave them, or do not end."""
+        if len(self.root) and not self.feature.max(initial=0) < self.n_features:
+            yield "feature", self.feature.max(), f"less than {self.n_features}"
+        at = np.arange(len(self.left))
+        ends = (self.left >= at) & (self.right >= at) & ((self.left == at) == (self.right == at))
+        if not ends.all():
+            yield "left", "one that leads back", "one of children after their parents"
 
     def leaves(self, rows: Singles, root: int) -> Indices:
         """Leaf of one tree that each of the :meth:`rows` falls into, (n,)."""

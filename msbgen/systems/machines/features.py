@@ -7,14 +7,17 @@ the machine, as such and per instruction.  Trees use all columns alike; kriging 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.errors import MeasurementError
+from msbgen.core.arrays import Stored
+from msbgen.core.errors import MeasurementError, quoted
+from msbgen.core.parts import Given
 from msbgen.systems.machines import dataset
 
 Floats = NDArray[np.float64]
@@ -24,11 +27,18 @@ Floats = NDArray[np.float64]
 class KrigingFeatures:
     """Features of n runs on one machine, separated by kind, for kriging."""
 
-    counters: NDArray[np.floating[Any]]  # (n, d), shares, counters and nodes
+    # (n, d), shares, counters and nodes
+    counters: Annotated[NDArray[np.floating[Any]], Stored(("n", "d"), dtype="f4")]
     # (n,), log work, and log time per unit of work on the source; 0 where it is not used
-    work: Floats
-    time: Floats
-    configuration: NDArray[np.int64]  # (n,), -1 for an unknown configuration
+    work: Annotated[Floats, Stored(("n",))]
+    time: Annotated[Floats, Stored(("n",))]
+    # (n,), -1 for an unknown configuration
+    configuration: Annotated[NDArray[np.int64], Stored(("n",), dtype="i8", below="configuration")]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored features of training runs."""
+        if not len(self.work):
+            yield "work", "empty", "one run or more"
 
     def some(self, rows: NDArray[np.int64] | slice) -> KrigingFeatures:
         """Features of some runs."""
@@ -45,7 +55,7 @@ _PER = 1e6
 class FeatureMap:
     """Map from runs to features: counters, groups, configurations and values for gaps."""
 
-    machines: tuple[str, ...]  # names of all machines
+    machines: Annotated[tuple[str, ...], Given("machines_")]  # names of all machines
     # names of counters, their units, and names of the groups whose counters are summed
     counters: tuple[str, ...]
     units: tuple[str, ...]
@@ -54,8 +64,36 @@ class FeatureMap:
     work: str  # the counter that measures the work of a run; empty where there is none
     configurations: tuple[str, ...]
     per_machine: bool  # whether counters differ between machines
-    fill: Floats  # (n_machines, n_counters + n_groups), medians, which replace missing counters
-    kept: NDArray[np.bool_]  # columns of :meth:`program` that vary
+    # (n_machines, n_counters + n_groups), medians, which replace missing counters
+    fill: Annotated[Floats, Stored(("fill", "column"))]
+    # columns of :meth:`program` that vary
+    kept: Annotated[NDArray[np.bool_], Stored(("kept",), dtype="bool")]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored features."""
+        for of in ("counters", "groups", "configurations"):
+            if len(set(getattr(self, of))) < len(getattr(self, of)):
+                yield of, "with a name twice", "one of distinct names"
+        for of in ("units", "group_of"):
+            if len(getattr(self, of)) != len(self.counters):
+                yield of, f"of {len(getattr(self, of))}", f"one for each of {len(self.counters)}"
+        if self.work and self.work not in self.counters:
+            yield "work", quoted(self.work), "one of the counters"
+        shape = (len(self.machines) if self.per_machine else 1, self._n_columns)
+        if self.fill.shape != shape:
+            yield "fill", f"of shape {self.fill.shape}", str(shape)
+        if len(self.kept) != (columns := self._n_columns + len(self.configurations) + 1):
+            yield "kept", f"of {len(self.kept)}", str(columns)
+
+    @property
+    def _n_columns(self) -> int:
+        """Number of counters and groups."""
+        return len(self.counters) + len(self.groups)
+
+    @property
+    def n_by_kind(self) -> int:
+        """Columns of the counters of :meth:`by_kind`."""
+        return int(self.kept[: self._n_columns].sum() + self.kept[-1])
 
     def check_units(self, runs: xr.Dataset) -> None:
         """Raise :class:`MeasurementError` for counters in other units than those of the fit."""

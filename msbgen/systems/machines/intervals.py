@@ -7,10 +7,12 @@ predicted log time on a machine, from a fit without its program, in units of a l
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import LOG_TIMES, Stored
 from msbgen.core.conformal import check_rate, group_quantile
 from msbgen.core.errors import MeasurementError
 from msbgen.systems.machines.predictions import PartPredictions
@@ -25,10 +27,11 @@ class MachineCalibration:
     """Predictions of n runs by fits without their programs, and the widths of intervals."""
 
     predictions: PartPredictions
-    program: Indices  # (n,), program of each run; programs are exchangeable
+    # (n,), program of each run; programs are exchangeable
+    program: Annotated[Indices, Stored(("n",), dtype="i8", below="n")]
     widths: IntervalWidths
     # (n, n_sources, n_machines), log widths of these runs, from trees grown without their programs
-    log_width: Floats
+    log_width: Annotated[Floats, Stored(("n", "machine", "machine"), LOG_TIMES, missing=True)]
 
     def half_widths(
         self, new: PartPredictions, sources: Sequence[int], miscoverage: float, names: Sequence[str]

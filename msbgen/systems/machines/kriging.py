@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import LOG_TIMES, LOGARITHMS, POSITIVE, Stored
 from msbgen.core.errors import check_whole
 from msbgen.systems.machines.features import KrigingFeatures
 
@@ -33,7 +34,7 @@ Indices = NDArray[np.int64]
 # Logarithms of the parameters: lengths of r (far, near), z, w (far, near), then v_0, v_c, v_1 to
 # v_4, then the noise.  The search starts here, at the mean of the prior.
 _START = np.log([5.0, 0.15, 1.5, 5.0, 0.3, 0.2, 0.06, 0.8, 0.5, 0.01, 0.03, 0.002])
-_LENGTHS, PARAMETERS = 5, len(_START)
+_LENGTHS, _PARAMETERS = 5, len(_START)
 # Standard deviation of the prior, and the range of the search around the start.
 _PRIOR, _FAR = 3.0, 6.0
 # Added to the covariance among machines, whose log ratios are standardised.
@@ -72,17 +73,18 @@ class KrigingSettings:
 class Field:
     """Outputs with the same training runs."""
 
-    outputs: Indices  # (m,), their indices
+    outputs: Annotated[Indices, Stored(("m",), dtype="i8")]  # (m,), their indices
     training: KrigingFeatures  # the training runs, with standardised counters
     # (d,), means and deviations of the counters
-    middle: Floats
-    spread: Floats
-    parameters: Floats  # (12,), logarithms of the covariance parameters
-    places: Floats  # (n_configurations, q)
-    weights: Floats  # (n, m)
+    middle: Annotated[Floats, Stored(("d",))]
+    spread: Annotated[Floats, Stored(("d",), POSITIVE)]
+    # (12,), logarithms of the covariance parameters
+    parameters: Annotated[Floats, Stored((_PARAMETERS,), LOGARITHMS)]
+    places: Annotated[Floats, Stored(("configuration", "place"))]  # (n_configurations, q)
+    weights: Annotated[Floats, Stored(("n", "m"))]  # (n, m)
     # (m,), mean and deviation of each output
-    level: Floats
-    scale: Floats
+    level: Annotated[Floats, Stored(("m",), LOG_TIMES)]
+    scale: Annotated[Floats, Stored(("m",), (0.0, LOG_TIMES[1]))]
 
     def predict(self, runs: KrigingFeatures) -> Floats:
         """Outputs of runs, (n, m)."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.systems.learn.gaussian import conditional_gain
+from msbgen.core.arrays import LOG_TIMES, POSITIVE, Stored
+from msbgen.systems.learn.gaussian import conditional_gain, is_covariance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -18,6 +20,7 @@ Indices = NDArray[np.int64]
 # machines that no benchmark scores: Jaguar, Silvermont, Zen 1 and Cortex-A55; a Cortex-A55 and
 # three Cortex-A53.
 WEIGHTS = {"boosting": 0.3, "kriging": 0.6, "trees": 0.1}
+_PAIRS = Stored(("n", "machine", "machine"), LOG_TIMES, missing=True)
 _OF_RUNS = ("seconds", "ratio", "kriged", "prior", "spread", "context")
 
 
@@ -25,20 +28,34 @@ _OF_RUNS = ("seconds", "ratio", "kriged", "prior", "spread", "context")
 class PartPredictions:
     """Predictions of n runs by the parts from every source, before sources are chosen."""
 
-    seconds: Floats  # (n, n_machines), measured time [s], NaN where missing
+    # (n, n_machines), measured time [s], NaN where missing
+    seconds: Annotated[Floats, Stored(("n", "machine"), POSITIVE, missing=True)]
     # (n, n_sources, n_machines), log ratio of the time on a machine to that on the source, from
     # boosting
-    ratio: Floats
-    kriged: Floats  # (n, n_sources, n_machines), the same from kriging
+    ratio: Annotated[Floats, _PAIRS]
+    kriged: Annotated[Floats, _PAIRS]  # (n, n_sources, n_machines), the same from kriging
     # (n, n_sources, n_machines), log time from the trees, which use the source's counters but no
     # time
-    prior: Floats
-    spread: Floats  # (n, n_sources, n_machines), deviation of the trees from their mean
-    context: Floats  # (n, n_words), indicator of each run's configuration
-    covariance: Floats  # (n_fits, n_machines, n_machines), of the trees' residuals, for each fit
-    fit: Indices  # (n,), fit that predicted each run
+    prior: Annotated[Floats, _PAIRS]
+    # (n, n_sources, n_machines), deviation of the trees from their mean
+    spread: Annotated[
+        Floats, Stored(("n", "machine", "machine"), (0.0, LOG_TIMES[1]), missing=True)
+    ]
+    # (n, n_words), indicator of each run's configuration
+    context: Annotated[Floats, Stored(("n", "configuration"))]
+    # (n_fits, n_machines, n_machines), of the trees' residuals, for each fit
+    covariance: Annotated[Floats, Stored(("fit", "machine", "machine"))]
+    # (n,), fit that predicted each run
+    fit: Annotated[Indices, Stored(("n",), dtype="i8", below="fit")]
     parts: tuple[str, ...]  # parts used: boosting, kriging, trees
     source_time: bool  # whether predictions use the time on the source
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with stored predictions."""
+        if not is_covariance(self.covariance):
+            yield "covariance", "another matrix", "a symmetric positive definite one"
+        if not {*self.parts} <= {*WEIGHTS}:
+            yield "parts", self.parts, f"some of {', '.join(WEIGHTS)}"
 
     def some(self, rows: NDArray) -> PartPredictions:
         """Predictions of some runs."""

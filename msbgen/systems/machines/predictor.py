@@ -20,28 +20,29 @@ Source: Nichols et al., *Predicting cross-architecture performance of parallel p
 import difflib
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.arrays import finite_predictions
+from msbgen.core.arrays import Stored, finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.core.parts import Sizes
 from msbgen.systems.learn.boosting import Boosting, BoostingSettings, fit_boosting
-from msbgen.systems.learn.gaussian import residual_covariance
+from msbgen.systems.learn.gaussian import is_covariance, residual_covariance
 from msbgen.systems.learn.parameters import Parameters
 from msbgen.systems.learn.randomised import Trees, TreesSettings, fit_trees, no_trees
 from msbgen.systems.machines.dataset import machines_of, runtimes_of, words_of
 from msbgen.systems.machines.dataset import validate as validate_relative
-from msbgen.systems.machines.features import KrigingFeatures, learn_features
+from msbgen.systems.machines.features import FeatureMap, KrigingFeatures, learn_features
 from msbgen.systems.machines.intervals import MachineCalibration, calibrate_widths
 from msbgen.systems.machines.kriging import Kriging, KrigingSettings, fit_kriging
 from msbgen.systems.machines.predictions import PartPredictions, joined
 from msbgen.systems.machines.splits import folds_of, held_rows
-from msbgen.systems.machines.widths import fit_widths
+from msbgen.systems.machines.widths import count_width_features, fit_widths
 
 Floats = NDArray[np.float64]
 Parts = Literal["all", "boosting", "kriging", "trees"]
@@ -86,6 +87,17 @@ class RelativePredictor(Parameters):
     True
     """
 
+    machines_: tuple[str, ...]
+    features_: FeatureMap
+    ranges_: Annotated[Floats, Stored(("machine", 2, 2), missing=True)]
+    boosting_: list[Boosting]
+    kriging_: Annotated[list[Kriging], Sizes(configuration="features_.configurations")]
+    trees_: Annotated[Trees, Sizes(output="machines_")]
+    covariance_: Annotated[Floats, Stored(("machine", "machine"))]
+    calibration_: Annotated[
+        MachineCalibration | None, Sizes(configuration="features_.configurations")
+    ]
+
     def __init__(
         self,
         *,
@@ -102,6 +114,46 @@ class RelativePredictor(Parameters):
         self.trees = trees
         self.source_time = source_time
         self.random_state = random_state
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored predictor."""
+        n, features = len(self.machines_), self.features_
+        if not 2 <= n == len(set(self.machines_)) == len(self.covariance_):
+            yield "machines_", self.machines_, f"{len(self.covariance_)} distinct names"
+            return
+        if not is_covariance(self.covariance_):
+            yield "covariance_", "another matrix", "a symmetric positive definite one"
+        for name in ("boosting", "kriging"):
+            many = len(getattr(self, f"{name}_"))
+            if many != (wanted := n if self._has(name) else 0):
+                yield f"{name}_", f"of {many} machines", str(wanted)
+        # columns of the tables that trees and boosting take
+        counted = int(features.kept.sum()) + n * features.per_machine
+        timed = len(features.timed_names if self.source_time else features.names)
+        for boosting in self.boosting_:
+            if (len(boosting.start), boosting.nodes.n_features) != (n - 1, timed):
+                yield "boosting_", "of others", f"{n - 1} outputs of {timed} features"
+        if self._has("trees") and self.trees_.nodes.n_features != counted:
+            yield "trees_.nodes.n_features", self.trees_.nodes.n_features, str(counted)
+        for kriging in self.kriging_:
+            outputs = sorted(int(m) for field in kriging.fields for m in field.outputs)
+            if outputs != list(range(n - 1)):
+                yield "kriging_", f"of outputs {outputs}", "every machine once"
+            if any(len(field.middle) != features.n_by_kind for field in kriging.fields):
+                yield "kriging_", "of other counters", str(features.n_by_kind)
+        if self.calibration_ is None:
+            return
+        predictions = self.calibration_.predictions
+        if predictions.parts != self._parts or predictions.source_time != self.source_time:
+            yield "calibration_.predictions.parts", predictions.parts, str(self._parts)
+        nodes = self.calibration_.widths.trees.nodes
+        columns = count_width_features(self._parts, n, len(features.configurations))
+        if nodes.n_features != columns:
+            yield "calibration_.widths.trees.nodes.n_features", nodes.n_features, str(columns)
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return PARTS if self.parts == "all" else (self.parts,)
 
     def fit(
         self,
@@ -149,7 +201,7 @@ class RelativePredictor(Parameters):
         steps(2, 3)
         self.trees_, self.covariance_ = self._fit_trees(runs, rows)
         steps(3, 3)
-        self.calibration_: list[MachineCalibration] = []  # one once calibrated
+        self.calibration_ = None
         return self
 
     def _ranges(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> Floats:
@@ -255,8 +307,8 @@ class RelativePredictor(Parameters):
                 progress(k + 1, len(left_out))
         order = np.argsort(np.concatenate([np.flatnonzero(held) for held in left_out]))
         program = _numbered(words_of(runs, "program"))
-        calibration = calibrate_widths(joined(predictions).some(order), program, self.random_state)
-        self.calibration_ = [calibration]
+        predicted = joined(predictions).some(order)
+        self.calibration_ = calibrate_widths(predicted, program, self.random_state)
         return self
 
     @checks_arguments
@@ -300,7 +352,7 @@ class RelativePredictor(Parameters):
         if not self.calibration_:
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         middle = parts.times(sources)
-        half = self.calibration_[0].half_widths(parts, sources, miscoverage, self.machines_)
+        half = self.calibration_.half_widths(parts, sources, miscoverage, self.machines_)
         high = finite_predictions(middle * np.exp(half), "the upper end of the time")
         return middle * np.exp(-half), high
 
@@ -387,7 +439,7 @@ class RelativePredictor(Parameters):
             seconds=seconds, ratio=ratio, kriged=kriged, prior=prior, spread=spread,
             context=self.features_.words(runs), covariance=self.covariance_[None],
             fit=np.zeros(len(log), dtype=np.int64),
-            parts=PARTS if self.parts == "all" else (self.parts,), source_time=self.source_time,
+            parts=self._parts, source_time=self.source_time,
         )  # fmt: skip
 
     def _check_and_predict(

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.parts import Sizes
 from msbgen.systems.learn.randomised import Trees, TreesSettings, fit_trees
 from msbgen.systems.machines.predictions import PartPredictions
 
@@ -32,7 +34,7 @@ SETTINGS = TreesSettings(trees=60, columns=0.6, leaf=20, groups=0.7)
 class IntervalWidths:
     """Learned log widths of intervals."""
 
-    trees: Trees
+    trees: Annotated[Trees, Sizes(output=2)]
 
     def log_width(self, predictions: PartPredictions, sources: Sequence[int]) -> Floats:
         """Mean over the sources of the log width, (n, n_machines)."""

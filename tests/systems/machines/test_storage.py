@@ -48,15 +48,26 @@ def saved(model, tmp_path):
     return shutil.copy(model, tmp_path / "m.nc")
 
 
-@pytest.mark.parametrize(("part", "trees"), [("trees", "trees."), ("boosting", "boosting0.")])
+def fewer_columns(labels, part):
+    trees = labels["trees_"] if part == "trees" else labels["boosting_"][0]
+    trees["nodes"]["n_features"] = 1
+
+
+@pytest.mark.parametrize(
+    ("part", "trees"), [("trees", "trees_.nodes."), ("boosting", "boosting_.0.nodes.")]
+)
 def test_forged_trees_are_refused(tmp_path, part, trees):
     saved = tmp_path / "m.nc"
     save(RelativePredictor(**QUICK, parts=part).fit(made_runs(8)), saved)
     for name, (value, sentence) in FORGED_TREES.items():
         copy = shutil.copy(saved, tmp_path / "copy.nc")
         forge(copy, changed(f"{trees}{name}", value))
-        with pytest.raises(ProfileError, match=f"{trees}{name}' {sentence}"):
+        with pytest.raises(ProfileError, match=rf"{trees}{name}' {sentence}"):
             load(copy)
+    forge(saved, lambda _, labels: fewer_columns(labels, part))
+    with pytest.raises(ProfileError, match=r"nodes\.feature' is \d+; less than 1 is wanted"):
+        load(saved)
+    save(RelativePredictor(**QUICK, parts=part).fit(made_runs(8)), saved, overwrite=True)
     forge(saved, changed(f"{trees}left", 0, at=3))
     with pytest.raises(ProfileError, match="leads back"):
         load(saved)
@@ -65,16 +76,16 @@ def test_forged_trees_are_refused(tmp_path, part, trees):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda _, labels: labels["machines"].pop(), "shape of variable"),
-        (lambda _, labels: labels.update(work="odd"), "'work' is odd"),
-        (lambda _, labels: labels.update(fields=[0, 0, 0]), "every machine once"),
-        (lambda _, labels: labels["parameters"].update(parts="none"), "'parts' of 'parameters'"),
+        (lambda _, labels: labels["machines_"].pop(), "shape of variable 'trees_.value'"),
+        (lambda _, labels: labels["features_"].update(work="odd"), "work' is 'odd'"),
+        (lambda _, labels: labels["kriging_"][0].update(fields=[]), "every machine once"),
+        (lambda _, labels: labels.update(parts="none"), "'parts' is 'none'"),
         (
-            lambda ds, _: ds.assign(covariance=0 * ds["covariance"] + 1),
-            "'covariance' is another matr",
+            lambda ds, _: ds.assign(covariance_=0 * ds["covariance_"] + 1),
+            "'covariance_' is another matr",
         ),
-        (changed("kriging0.0.outputs", 9), "'kriging0.0.outputs' holds 9"),
-        (changed("kriging0.0.seen.configuration", 99), "configuration' holds 99"),
+        (changed("kriging_.0.fields.0.outputs", 9), r"'kriging_' is of outputs .*9\]"),
+        (changed("kriging_.0.fields.0.training.configuration", 99), "configuration' holds 99"),
     ],
 )
 def test_forged_models_are_refused(saved, change, sentence):
@@ -83,7 +94,7 @@ def test_forged_models_are_refused(saved, change, sentence):
         load(saved)
 
 
-@pytest.mark.parametrize("name", ["kriging0.0.weights", "kriging0.0.middle"])
+@pytest.mark.parametrize("name", ["kriging_.0.fields.0.weights", "kriging_.0.fields.0.middle"])
 def test_a_prediction_that_overflows_is_an_error_without_warnings(saved, name):
     forge(saved, lambda dataset, _: dataset.assign({name: 0 * dataset[name] + 1e99}))
     predictor = load(saved)

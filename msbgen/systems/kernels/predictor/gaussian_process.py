@@ -6,10 +6,12 @@ the posterior uses a subset of regressors (Quiñonero-Candela and Rasmussen 2005
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.draws import generator
 
 Floats = NDArray[np.float64]
@@ -35,13 +37,13 @@ class ResidualProcess:
     lengths; `inverse` (n, n) is the matrix of posterior variances.
     """
 
-    centre: Floats
-    scale: Floats
-    points: Floats
-    weights: Floats
-    inverse: Floats
-    variance: float
-    noise: float
+    centre: Annotated[Floats, Stored(("d",))]
+    scale: Annotated[Floats, Stored(("d",), POSITIVE)]
+    points: Annotated[Floats, Stored(("n", "d"))]
+    weights: Annotated[Floats, Stored(("n",))]
+    inverse: Annotated[Floats, Stored(("n", "n"))]
+    variance: Annotated[float, Stored((), NOT_NEGATIVE)]
+    noise: Annotated[float, Stored((), NOT_NEGATIVE)]
 
     def predict(self, columns: Floats) -> Floats:
         """Posterior mean, (n,)."""

@@ -15,13 +15,13 @@ import difflib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arrays import finite_predictions
+from msbgen.core.arrays import POSITIVE, SHARE, Stored, finite_predictions
 from msbgen.core.conformal import group_folds
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
@@ -34,6 +34,7 @@ from msbgen.systems.kernels.predictor.law_and_residual import ModelParts
 from msbgen.systems.kernels.predictor.power import PowerModel, fit_power
 from msbgen.systems.kernels.predictor.runtime import RuntimeModel, fit_runtime
 from msbgen.systems.kernels.predictor.shapes import (
+    ShapeColumns,
     Shapes,
     distinct_columns,
     shapes_of,
@@ -59,16 +60,32 @@ _SILENT = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 class KindModel:
     """Fitted model of one kind.
 
-    `powers` is empty where power was not measured. The points `known` (n, d) of the hull are
+    `power` is None where it was not measured. The points `known` (n, d) of the hull are
     logarithms of distinct measured kernels, in the `columns` (d,) of their shapes. `given`
     (n_parameters,) is the share of the measurements that have each parameter.
     """
 
     runtime: RuntimeModel
-    powers: tuple[PowerModel, ...]
-    known: Floats
-    columns: Indices
-    given: Floats
+    power: PowerModel | None
+    known: Annotated[Floats, Stored(("kernel", "column"))]
+    columns: Annotated[Indices, Stored(("column",), dtype="i8")]
+    given: Annotated[Floats, Stored(("parameter",), SHARE)]
+
+    def misfits(
+        self, kind: str, parameters: tuple[str, ...], n_resources: int
+    ) -> Iterator[tuple[str, object, str]]:
+        """What does not fit a kind with these parameters, and so many resources."""
+        if not len(self.known):
+            yield "known", "empty", "one row or more"
+        if len(self.given) != len(parameters):
+            yield "given", f"of {len(self.given)}", str(len(parameters))
+            return
+        columns = ShapeColumns.of(kind, dict(zip(parameters, self.given.tolist())))
+        if self.columns.max(initial=0) >= columns.logs:
+            yield "columns", int(self.columns.max()), f"less than {columns.logs}"
+        for name, model in (("runtime", self.runtime), ("power", self.power)):
+            for path, got, wanted in model.misfits(columns, n_resources) if model else ():
+                yield f"{name}.{path}", got, wanted
 
     def outside(self, shapes: Shapes) -> Bools:
         """Whether each kernel lies outside the hull of the measured ones, (n,)."""
@@ -121,9 +138,30 @@ class KernelPredictor(Parameters):
     True
     """
 
+    kinds_: dict[str, KindModel]
+    resources_: tuple[str, ...]
+    parameters_: tuple[str, ...]
+    units_: dict[str, str]
+    levels_: dict[str, list[float]]
+    scores_: Scores
+
     def __init__(self, *, parts: ModelParts | None = None, random_state: int = 0) -> None:
         self.parts = parts
         self.random_state = random_state
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored predictor."""
+        if missing := {*self.parameters_, *self.resources_} - {*self.units_}:
+            yield "units_", f"without that of {quoted(min(missing))}", "a unit of each"
+        if tuple(self.levels_) != self.resources_:
+            yield "levels_", f"of {', '.join(self.levels_)}", ", ".join(self.resources_)
+        for name, levels in self.levels_.items():
+            if not levels or not all(POSITIVE[0] <= level <= POSITIVE[1] for level in levels):
+                yield "levels_", f"{levels} of {quoted(name)}", "a list of positive numbers"
+        for i, (kind, model) in enumerate(self.kinds_.items()):
+            fits = model.misfits(kind, self.parameters_, len(self.resources_))
+            for path, got, wanted in fits:
+                yield f"kinds_.{i}.{path}", got, wanted
 
     # --------------------------------------------------------------- fitting
 
@@ -176,7 +214,7 @@ class KernelPredictor(Parameters):
         shapes, configurations = shapes_of(runs), self._configurations(runs)
         kernel = dataset.kernels_of(runs).of
         power = dataset.powers_of(runs) if dataset.has_power(runs) else np.full(len(kernel), np.nan)
-        self.kinds_: dict[str, KindModel] = {}
+        self.kinds_ = {}
         kinds = list(dict.fromkeys(words.tolist()))
         parts = self.parts or ModelParts()
         for done, kind in enumerate(kinds):
@@ -189,16 +227,16 @@ class KernelPredictor(Parameters):
             levels, seconds = configurations[rows], dataset.runtimes_of(runs)[rows]
             seed = self.random_state
             runtime = fit_runtime(work, levels, seconds, of, parts, seed)
-            powers: tuple[PowerModel, ...] = ()
+            watts: PowerModel | None = None
             read = np.flatnonzero(np.isfinite(power[rows]))
             if len(read) >= FEWEST:
                 measured = (work.some(read), levels[read], seconds[read], power[rows][read])
-                powers = (fit_power(*measured, _numbered(of[read]), parts, seed),)
+                watts = fit_power(*measured, _numbered(of[read]), parts, seed)
             logs = work.logs()
             columns = distinct_columns(logs)
             known = np.unique(logs[:, columns], axis=0)
             given = np.isfinite(table[rows]).mean(axis=0)
-            self.kinds_[kind] = KindModel(runtime, powers, known, columns, given)
+            self.kinds_[kind] = KindModel(runtime, watts, known, columns, given)
         if not self.kinds_:
             raise MeasurementError(
                 f"no kind has {FEWEST} measurements or more; measure one of {', '.join(kinds[:5])} "
@@ -306,8 +344,8 @@ class KernelPredictor(Parameters):
         watts = np.full_like(seconds, np.nan)
         for rows, model, work in self._by_kind(launches):
             seconds[rows] = model.runtime.predict_product(work, table)
-            for power in model.powers:
-                watts[rows] = power.predict_product(work, table, seconds[rows])
+            if model.power:
+                watts[rows] = model.power.predict_product(work, table, seconds[rows])
         # NaN for a kind without measured power
         finite_predictions(np.where(np.isnan(watts), 0.0, watts), "the power")
         return finite_predictions(seconds, "the runtime"), watts
@@ -337,8 +375,8 @@ class KernelPredictor(Parameters):
         watts = np.full_like(seconds, np.nan)
         for rows, model, work in self._by_kind(wanted):
             seconds[rows] = model.runtime.predict(work, configurations[rows])
-            for power in model.powers:
-                watts[rows] = power.predict(work, configurations[rows], seconds[rows])
+            if model.power:
+                watts[rows] = model.power.predict(work, configurations[rows], seconds[rows])
         return seconds, watts
 
     def _by_kind(self, wanted: xr.Dataset) -> Iterator[tuple[Indices, KindModel, Shapes]]:
@@ -420,7 +458,7 @@ class KernelPredictor(Parameters):
 
     def _check_power(self, wanted: xr.Dataset) -> None:
         self._check_wanted(wanted)
-        bare = [k for k in np.unique(wanted["kind"].values) if not self.kinds_[str(k)].powers]
+        bare = [k for k in np.unique(wanted["kind"].values) if not self.kinds_[str(k)].power]
         if bare:
             raise ArgumentError(
                 f"kind {str(bare[0])!r} was measured without power; measure its power, or predict "

@@ -6,12 +6,16 @@ switch between algorithms and such steps are not smooth.  The weight of the tree
 error on left-out kernels.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, SHARE, Stored
 from msbgen.core.conformal import group_folds
+from msbgen.core.parts import Sizes
 from msbgen.systems.kernels.predictor.gaussian_process import (
     ResidualProcess,
     condition,
@@ -54,11 +58,25 @@ class LawAndResidual:
     and `share` the weight of the trees in the residual.
     """
 
-    weights: Floats
-    level: float
+    weights: Annotated[Floats, Stored(("weight",), NOT_NEGATIVE)]
+    level: Annotated[float, Stored((), (-700.0, 700.0))]
     process: ResidualProcess
-    trees: Trees
-    share: float
+    trees: Annotated[Trees, Sizes(output=1)]
+    share: Annotated[float, Stored((), SHARE)]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored law."""
+        if self.share > 0 and not len(self.trees.nodes.root):
+            yield "share", self.share, "0, without trees,"
+
+    def misfits(self, terms: int, smooth: int, rough: int) -> Iterator[tuple[str, object, str]]:
+        """What does not fit so many terms, and features of the process and of the trees."""
+        if len(self.weights) not in (0, terms):
+            yield "model.weights", f"of {len(self.weights)}", f"0 or {terms}"
+        if len(self.process.centre) != smooth:
+            yield "model.process.centre", f"of {len(self.process.centre)}", str(smooth)
+        if len(self.trees.nodes.root) and self.trees.nodes.n_features != rough:
+            yield "model.trees.nodes.n_features", self.trees.nodes.n_features, str(rough)
 
     def log_law(self, terms: Floats) -> Floats:
         """Logarithm of the law, (n,)."""

@@ -4,17 +4,20 @@ The law is a sum of a constant, terms of the clocks (V²·f, where the voltage V
 f), and these terms multiplied by the rates of operations and bytes that a kernel achieves.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import POSITIVE, Stored
 from msbgen.systems.kernels.predictor.law_and_residual import (
     LawAndResidual,
     ModelParts,
     fit_law_and_residual,
 )
-from msbgen.systems.kernels.predictor.shapes import Shapes, distinct_columns
+from msbgen.systems.kernels.predictor.shapes import ShapeColumns, Shapes, distinct_columns
 from msbgen.systems.kernels.predictor.terms import POWERS, column_products, powers_of_clocks
 
 Floats = NDArray[np.float64]
@@ -30,9 +33,20 @@ class PowerModel:
     """
 
     model: LawAndResidual
-    highest: Floats
-    most: Floats  # highest rates; the name is that in files
-    logs: Indices  # columns of the process features; the name is that in files
+    highest: Annotated[Floats, Stored(("resource",), POSITIVE)]
+    most: Annotated[Floats, Stored((2,), POSITIVE)]  # highest rates
+    logs: Annotated[Indices, Stored(("seen",), dtype="i8")]  # columns of the process features
+
+    def misfits(self, columns: ShapeColumns, n_resources: int) -> Iterator[tuple[str, object, str]]:
+        """What does not fit shapes with so many columns, and so many resources."""
+        if len(self.highest) != n_resources:
+            yield "highest", f"of {len(self.highest)}", str(n_resources)
+        if self.logs.max(initial=0) >= 2 + n_resources:
+            yield "logs", int(self.logs.max()), f"less than {2 + n_resources}"
+        # constant, clock and cube; operations and bytes, each by 1 and the powers of the clocks
+        terms = 1 + 2 * n_resources + 2 * (1 + len(POWERS) * n_resources)
+        rough = columns.logs + columns.raw + n_resources + 3
+        yield from self.model.misfits(terms, len(self.logs), rough)
 
     def predict(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
         """Power [W] of every row, (n,), given its runtime [s], measured or predicted."""

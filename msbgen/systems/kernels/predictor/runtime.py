@@ -5,18 +5,25 @@ tiles, bytes, depth) times one factor of the configuration (1, 1/r of a clock or
 r, products of these).  Coefficients are not negative and are fitted in relative error.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import Stored
 from msbgen.systems.kernels.predictor.law_and_residual import (
     LawAndResidual,
     ModelParts,
     fit_law_and_residual,
 )
-from msbgen.systems.kernels.predictor.shapes import Shapes, distinct_columns
-from msbgen.systems.kernels.predictor.terms import column_products, inverse_products
+from msbgen.systems.kernels.predictor.shapes import ShapeColumns, Shapes, distinct_columns
+from msbgen.systems.kernels.predictor.terms import (
+    column_products,
+    count_inverse_products,
+    inverse_products,
+)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -31,8 +38,19 @@ class RuntimeModel:
     """
 
     model: LawAndResidual
-    logs: Indices
-    works: Indices
+    logs: Annotated[Indices, Stored(("seen",), dtype="i8")]
+    works: Annotated[Indices, Stored(("term",), dtype="i8")]
+
+    def misfits(self, columns: ShapeColumns, n_resources: int) -> Iterator[tuple[str, object, str]]:
+        """What does not fit shapes with so many columns, and so many resources."""
+        for name, indices, below in (
+            ("logs", self.logs, columns.logs), ("works", self.works, columns.works),
+        ):  # fmt: skip
+            if indices.max(initial=0) >= below:
+                yield name, int(indices.max()), f"less than {below}"
+        terms = len(self.works) * count_inverse_products(n_resources)
+        rough = columns.logs + columns.raw + n_resources
+        yield from self.model.misfits(terms, len(self.logs) + n_resources, rough)
 
     def predict(self, shapes: Shapes, configurations: Floats) -> Floats:
         """Runtime [s] of every row, (n,)."""

@@ -7,6 +7,7 @@ product of its parameters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,14 +24,34 @@ _FLOAT = 4.0  # bytes
 # Products and reciprocals of smaller sizes would overflow.
 _LEAST_SIZE = 1e-15
 # Sides of the tiles that libraries split products into: up to 128 on GPUs, 16 on CPUs.
-TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
+_TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
 # Tiles that run at once: one, or one or two on each of the eight processors of an AGX Xavier.  A
 # last wave that is not full takes as long as a full one.  On other chips the coefficients are 0.
-UNITS = (1, 8, 16)
+_UNITS = (1, 8, 16)
 # Sides of a matrix product of an unknown kind: (m, k) × (k, n).
-SIDES = ("m", "n", "k")
+_SIDES = ("m", "n", "k")
 # Columns with a larger correlation are duplicates.
 _SAME = 0.9999
+
+
+@dataclass(frozen=True)
+class ShapeColumns:
+    """Numbers of columns of the works, logarithms and parameters of shapes."""
+
+    works: int
+    logs: int
+    raw: int
+
+    @classmethod
+    def of(cls, kind: str, share: Mapping[str, float]) -> ShapeColumns:
+        """Those of a kind, given the share of its measurements that have each parameter."""
+        sides = {"matmul": [KINDS["matmul"]], "conv2d": [KINDS["conv2d"]]}
+        sides["gemm"] = [("rows", "columns"), _SIDES]
+        alternatives = sides.get(kind, [] if kind in KINDS else [_SIDES])
+        product = any(all(share.get(side) == 1 for side in given) for given in alternatives)
+        if product:
+            return cls(5 + len(_TILES) * len(_UNITS), 6, len(share))
+        return cls(3, 3, len(share))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +81,7 @@ class Shapes:
         columns = [np.ones_like(self.flops), self.flops, self.touched]
         if self.product.any():
             columns += [self.k, self.m * self.n]
-            columns += [self._padded(a, b, units) for a, b in TILES for units in UNITS]
+            columns += [self._padded(a, b, units) for a, b in _TILES for units in _UNITS]
         return np.stack(columns, axis=1)
 
     def logs(self) -> Floats:
@@ -113,9 +134,9 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
                 sides[key] = _product(Point.of(word, **{p: given[p] for p in KINDS[word]}))
             m[i], wide[i], deep[i] = sides[key]
             product[i] = True
-        elif word not in KINDS and not np.isnan([given.get(s, np.nan) for s in SIDES]).any():
+        elif word not in KINDS and not np.isnan([given.get(s, np.nan) for s in _SIDES]).any():
             product[i] = True
-            m[i], wide[i], deep[i] = (given[s] for s in SIDES)
+            m[i], wide[i], deep[i] = (given[s] for s in _SIDES)
             flops[i] = 2.0 * m[i] * wide[i] * deep[i]
             touched[i] = _FLOAT * (m[i] * deep[i] + deep[i] * wide[i] + m[i] * wide[i])
         elif not np.isfinite(flops[i]):
@@ -135,10 +156,10 @@ def unknown_kinds(dataset: xr.Dataset) -> list[str]:
     A program without parameters is no kernel, and a product that lacks its bias only is known by
     its sides: neither is among them.
     """
-    words, sides = dataset["kind"].values.astype(str), dataset.data_vars.keys() >= {*SIDES}
+    words, sides = dataset["kind"].values.astype(str), dataset.data_vars.keys() >= {*_SIDES}
     known = np.isfinite(works_of(dataset)[0]) | shapes_of(dataset).product
     if sides:
-        known |= (words == "matmul") & np.isfinite([dataset[s].values for s in SIDES]).all(axis=0)
+        known |= (words == "matmul") & np.isfinite([dataset[s].values for s in _SIDES]).all(axis=0)
     table = parameter_table(dataset)
     rows = np.flatnonzero(np.isfinite(table).any(axis=1) & ~known)
     return list(dict.fromkeys(words[rows].tolist()))

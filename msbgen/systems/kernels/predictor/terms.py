@@ -6,6 +6,7 @@ subject to w ≥ 0.
 """
 
 from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,12 @@ def inverse_products(configurations: Floats) -> Floats:
         for chosen in combinations(range(n_resources), size):
             columns.append(inverse[:, chosen].prod(axis=1))
     return np.stack(columns, axis=1)
+
+
+def count_inverse_products(n_resources: int) -> int:
+    """Number of columns of :func:`inverse_products`."""
+    most = n_resources if n_resources <= MOST_PRODUCTS else 1
+    return sum(comb(n_resources, size) for size in range(most + 1))
 
 
 def powers_of_clocks(shares: Floats) -> Floats:
