@@ -46,7 +46,7 @@ _ARRAY = "array"
 
 @dataclass(frozen=True)
 class Given:
-    """A field that is not stored: an attribute of a part around it, by its path.
+    """A field that is not stored: an attribute of a part around it, by its path, or its default.
 
     The first name of the path is looked up from the innermost part outwards, among its arrays and
     the fields declared before.
@@ -107,10 +107,10 @@ class _Around:
     sizes: Mapping[str, int]
 
     def given(self, path: str) -> Any:
-        """The value of a path, see :class:`Given`."""
+        """The value of a path, see :class:`Given`; None if no part has it."""
         first, *rest = path.split(".")
         found = (_attribute(owner, first) for owner in self.owners)
-        value = next(one for one in found if one is not None)
+        value = next((one for one in found if one is not None), None)
         for name in rest:
             value = getattr(value, name)
         return value
@@ -229,9 +229,8 @@ def _part(kind: type[Part], stored: StoredArrays, table: Any, around: _Around) -
     for one in first:
         there = one.name in table or one.given is not None
         stored.want(there, stored.path(one.name), "missing", "a whole file")
-    values: dict[str, Any] = {
-        one.name: around.given(one.given.path) for one in declared if one.given
-    }
+    given = {one.name: around.given(one.given.path) for one in declared if one.given}
+    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     sizes = dict(around.sizes)
     for one in first:  # the first array with a name of a size sets it
         if one.array and table[one.name] is not None:
@@ -240,7 +239,7 @@ def _part(kind: type[Part], stored: StoredArrays, table: Any, around: _Around) -
     for one in sorted(first, key=lambda one: one.array is None):
         if one.given is None:
             values[one.name] = _value(one.hint, stored, one.name, table[one.name], around)
-    arguments = {one.name for one in declared if one.when == "argument"}
+    arguments = {one.name for one in declared if one.when == "argument"} & values.keys()
     try:
         part = kind(**{name: values[name] for name in arguments})
     except ArgumentError as error:
@@ -328,8 +327,3 @@ _TYPES = {
     str: "text",
     list: "a list",
 }
-
-
-def plain(value: object) -> object:
-    """A value of a type that JSON has, for one of numpy."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

@@ -1,13 +1,10 @@
 """What may come out of a file, and the sentences about the rest."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 import pytest
 
-from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, finite_predictions, record_arrays
-from msbgen.core.errors import MeasurementError, ProfileError, check_positive
+from msbgen.core.arrays import POSITIVE, Stored, StoredArrays, finite_predictions
+from msbgen.core.errors import MeasurementError, ProfileError
 
 ARRAYS = {
     "f": np.array([[1.0, 2.0], [3.0, np.nan]]),
@@ -54,80 +51,44 @@ def test_what_is_not_wanted_is_named(ask, sentence):
         ask(STORED)
 
 
-TABLE = (
-    ModelArray("whole", ("n",), "i4", high="limit"),
-    ModelArray("part_g", ("n",), low=0.0, high=1.0),
-    ModelArray("f", ("n", 2), "f4", missing=True),
-)
-
-
-def test_a_table_gives_arrays_in_its_types():
-    taken = STORED.take(TABLE, limit=3)
-    assert {name: array.dtype.str[1:] for name, array in taken.items()} == {
-        "whole": "i4", "part_g": "f8", "f": "f4"
-    }  # fmt: skip
-    assert STORED.take([ModelArray("scalar", (), "i8")])["scalar"] == 2
-    assert record_arrays(Record(), [ModelArray("size")], "a.") == {"a.size": 3}
+def test_an_array_comes_in_its_declared_type():
+    for name, declared in {
+        "whole": Stored(("n",), dtype="i4", below="limit"),
+        "part_g": Stored(("n",), (0.0, 1.0)),
+        "f": Stored(("n", 2), dtype="f4", missing=True),
+        "i": Stored(None, dtype="i8"),
+        "scalar": Stored((), dtype="i8"),
+    }.items():
+        array = STORED.array(name, declared, {"limit": 3, "n": 2})
+        assert array.dtype == declared.dtype
+        np.testing.assert_array_equal(array, ARRAYS[name])
+    sizes = {}
+    STORED.find_sizes("f", Stored(("n", 2)), sizes)
+    assert sizes == {"n": 2}
 
 
 @pytest.mark.parametrize(
-    ("entry", "sizes", "sentence"),
+    ("name", "declared", "sizes", "sentence"),
     [
-        (ModelArray("f", ("n", "n"), missing=True), {"n": 3}, r"\(2, 2\); \(3, 3\) is wanted"),
-        (ModelArray("i", ("n",), "i4", high="n"), {}, "holds 3; 0 to 2"),
-        (ModelArray("part_g", (2,), low=1.5), {}, "holds 1; numbers from 1.5"),
-        (ModelArray("part_g", (2,), ascending=True), {}, "order of variable 'part_g' is another"),
-        (ModelArray("f", ("n", 2)), {}, "holds nan"),
-        (ModelArray("half", (1,), "i4"), {}, "one of whole numbers"),
-        (ModelArray("huge", (1,), "f4"), {}, "holds 1e\\+60"),
-        (ModelArray("wide", ("n", "n")), {}, "size of variable 'wide' is 3; 2"),
+        ("f", Stored(("n", "n"), missing=True), {"n": 3}, r"\(2, 2\); \(3, 3\) is wanted"),
+        ("i", Stored(("n",), dtype="i4", below="n"), {}, "holds 3; 0 to 2"),
+        ("i", Stored(("n",), (0.0, 1.0), "u1"), {}, "holds 3; 0 to 1"),
+        ("i", Stored(("n",), dtype="bool"), {}, "holds 3; 0 to 1"),
+        ("part_g", Stored((2,), (1.5, 2.0)), {}, "holds 1; numbers from 1.5"),
+        ("part_g", Stored((2,), ascending=True), {}, "order of variable 'part_g' is another"),
+        ("f", Stored(("n", 2)), {}, "holds nan"),
+        ("half", Stored((1,), dtype="i4"), {}, "one of whole numbers"),
+        ("huge", Stored((1,), dtype="f4"), {}, "holds 1e\\+60"),
+        ("wide", Stored(("n", "n")), {}, r"shape of variable 'wide' is \(2, 3\); \(2, 2\)"),
     ],
 )
-def test_arrays_that_break_their_table_are_refused(entry, sizes, sentence):
+def test_arrays_that_break_their_declaration_are_refused(name, declared, sizes, sentence):
     arrays = {**ARRAYS, "huge": np.array([1e60]), "wide": np.ones((2, 3))}
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
-        StoredArrays("m.nc", arrays).take([entry], **sizes)
+        StoredArrays("m.nc", arrays).array(name, declared, sizes)
 
 
 def test_predictions_that_are_not_finite_are_refused():
     assert finite_predictions(np.ones(2), "the runtime").tolist() == [1.0, 1.0]
     with pytest.raises(MeasurementError, match="the runtime of row 1 is predicted as inf"):
         finite_predictions(np.array([1.0, np.inf]), "the runtime")
-
-
-@dataclass(frozen=True)
-class Record:
-    share: float = 0.5
-    size: int = 3
-    name: str | None = None
-    method: Literal["a", "b"] = "a"
-    span: tuple[float, float] = (0.0, 1.0)
-
-    def __post_init__(self):
-        check_positive(self, "share")
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (None, "settings is None; a table"),
-        ({"size": None, "odd": 1}, "'odd' of settings is unknown"),
-        ({"share": "1"}, "'share' of settings is '1'; a number is"),
-        ({"share": float("inf")}, "'share' of settings is inf; a finite number"),
-        ({"size": 2.0}, "'size' of settings is 2.0; a whole number"),
-        ({"size": True}, "'size' of settings is True"),
-        ({"name": 5}, "'name' of settings is 5; text is wanted"),
-        ({"method": "c"}, "'method' of settings is 'c'; one of a, b is"),
-        ({"span": 3}, "'span' of settings is 3; a list"),
-        ({"span": [3.0]}, "length of 'span' of settings is 1; 2"),
-        ({"span": [3.0, "x"]}, "'span' of settings is 'x'; a number"),
-        ({"share": -1.0}, "settings: share is -1.0; a positive number"),
-    ],
-)
-def test_settings_are_those_of_the_dataclass(given, sentence):
-    good = {"share": 1, "size": 2, "name": "a", "method": "b", "span": [1, 2]}
-    assert STORED.record(Record, good, "settings") == Record(1, 2, "a", "b", (1, 2))
-    with pytest.raises(ProfileError, match=sentence):
-        STORED.record(Record, given and {**good, **given}, "settings")
-    with pytest.raises(ProfileError, match="'name' of settings is missing"):
-        STORED.record(Record, {"share": 1, "size": 2}, "settings")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import msbgen.systems.graphs._kernels as _kernels
 from msbgen.core.errors import ProfileError
+from msbgen.core.parts import Given
 from msbgen.systems.graphs._kernels import CLUSTER as CLUSTER
 from msbgen.systems.graphs._kernels import DISPATCH as DISPATCH
 from msbgen.systems.graphs._kernels import END as END
@@ -124,7 +126,7 @@ class Board:
     """A device with the times and powers of every kind of task on it, by sheet and profiles."""
 
     device: Device
-    kinds: Sequence[Kind]
+    kinds: Annotated[Sequence[Kind], Given("kinds_")]
 
     @cached_property
     def allocations(self) -> Floats:

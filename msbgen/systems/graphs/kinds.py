@@ -8,13 +8,15 @@ memory they are constant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.contexts import LevelGrid
 from msbgen.core.errors import ProfileError
 from msbgen.data import schema
@@ -43,9 +45,18 @@ class Kind:
     """
 
     name: str
-    levels: tuple[Floats, Floats, Floats]
-    seconds: Floats
-    misses: Floats
+    levels: tuple[
+        Annotated[Floats, Stored(("ways",), POSITIVE, ascending=True)],
+        Annotated[Floats, Stored(("bandwidth",), POSITIVE, ascending=True)],
+        Annotated[Floats, Stored(("clock",), POSITIVE, ascending=True)],
+    ]
+    seconds: Annotated[Floats, Stored(("ways", "bandwidth", "clock"), POSITIVE)]
+    misses: Annotated[Floats, Stored(("ways", "bandwidth", "clock"), NOT_NEGATIVE)]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored kind."""
+        if not self.seconds.size:
+            yield "seconds", "empty", "one level or more of each"
 
     def at(self, ways: ArrayLike, bandwidth: ArrayLike, clock: ArrayLike) -> tuple[Floats, Floats]:
         """Seconds and misses of a whole run in contexts; arrays broadcast."""

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import ModelArray, Stored, StoredArrays
+from msbgen.core.arrays import Stored
 from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
 from msbgen.systems.learn.extras import load_library
-from msbgen.systems.learn.trees import Nodes, stored_nodes
+from msbgen.systems.learn.trees import Nodes
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -28,12 +28,6 @@ Singles = NDArray[np.float32]
 _BOOSTER = "gradient_booster"
 # Leaf values below this in size: sums of thousands of them are finite.
 _MOST = 1e6
-_VALUES = (
-    ModelArray("value", ("node",), "f4", low=-_MOST, high=_MOST),
-    ModelArray("gain", ("node",), "f4"),
-    ModelArray("output", ("tree",), "i4", high="output"),
-    ModelArray("start", ("output",), "f4", low=-_MOST, high=_MOST),
-)
 
 
 @dataclass(frozen=True)
@@ -117,22 +111,6 @@ class Boosting:
     def _roots(self) -> list[NDArray[np.int32]]:
         """Roots of the trees of each output."""
         return [self.nodes.root[self.output == k] for k in range(len(self.start))]
-
-    def arrays(self, prefix: str) -> dict[str, Any]:
-        """What a model file holds of the trees, the names beginning with `prefix`."""
-        values = {f"{prefix}{entry.name}": getattr(self, entry.name) for entry in _VALUES}
-        return {**self.nodes.arrays(prefix), **values}
-
-
-def stored_boosting(stored: StoredArrays, n_outputs: int, n_features: int) -> Boosting:
-    """Trees of which a model file holds the :meth:`~Boosting.arrays`, without the prefix.
-
-    Errors are those of :func:`msbgen.learn.trees.stored_nodes`.
-    """
-    nodes, values = stored_nodes(stored, _VALUES, output=n_outputs, feature=n_features)
-    rising = bool((np.diff(nodes.root) > 0).all())
-    stored.want(rising, f"order of {stored.named('root')}", "another", "an ascending one")
-    return Boosting(nodes, **values)
 
 
 def fit_boosting(

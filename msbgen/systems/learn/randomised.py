@@ -8,16 +8,16 @@ unbiased residuals. scikit-learn grows the trees; they are kept as arrays.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import ModelArray, Stored, StoredArrays
+from msbgen.core.arrays import Stored
 from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
 from msbgen.systems.learn.extras import load_library
-from msbgen.systems.learn.trees import Nodes, no_nodes, stored_nodes
+from msbgen.systems.learn.trees import Nodes, no_nodes
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -83,24 +83,10 @@ class Trees:
         with np.errstate(invalid="ignore"):
             return total / (~seen).sum(axis=0)[:, None]
 
-    def arrays(self, prefix: str) -> dict[str, Any]:
-        """What a model file holds of the trees, the names beginning with `prefix`."""
-        return {**self.nodes.arrays(prefix), f"{prefix}value": self.value}
-
 
 def no_trees(n_outputs: int = 1) -> Trees:
     """A forest of no trees."""
     return Trees(no_nodes(), np.empty((0, n_outputs), dtype=np.float32))
-
-
-def stored_trees(stored: StoredArrays, n_outputs: int, n_features: int) -> Trees:
-    """Trees of which a model file holds the :meth:`~Trees.arrays`, without the prefix.
-
-    Errors are those of :func:`msbgen.learn.trees.stored_nodes`.
-    """
-    value = ModelArray("value", ("node", n_outputs), "f4", low=-_MOST, high=_MOST)
-    nodes, values = stored_nodes(stored, (value,), feature=n_features)
-    return Trees(nodes, **values)
 
 
 def fit_trees(

@@ -1,6 +1,6 @@
 """Decision trees as arrays: what boosted and randomised trees share, and their checks on load."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -8,23 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arrays import SHARE, ModelArray, Stored, StoredArrays
+from msbgen.core.arrays import SHARE, Stored
 from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
-
-# More columns than any predictor has.
-_MOST_FEATURES = 1_000_000
-_NODES = (
-    ModelArray("feature", ("node",), "i4", high="feature"),
-    ModelArray("threshold", ("node",), "f4"),
-    ModelArray("left", ("node",), "i4", high="node"),
-    ModelArray("right", ("node",), "i4", high="node"),
-    ModelArray("missing_left", ("node",), "u1", high=1),
-    ModelArray("root", ("tree",), "i4", high="node"),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,44 +72,8 @@ class Nodes:
     def _walked(self) -> tuple[NDArray[Any], ...]:
         return self.feature, self.threshold, self.left, self.right, self.missing_left
 
-    def arrays(self, prefix: str) -> dict[str, Any]:
-        """What a model file holds of the nodes, the names beginning with `prefix`."""
-        names = [entry.name for entry in _NODES]
-        return {f"{prefix}{name}": getattr(self, name) for name in (*names, "n_features")}
-
 
 def no_nodes() -> Nodes:
     """Nodes of no tree."""
     none = np.empty(0, dtype=np.int32)
     return Nodes(none, none.astype(np.float32), none, none, none.astype(np.uint8), none, 0)
-
-
-def stored_nodes(
-    stored: StoredArrays, values: Sequence[ModelArray], **sizes: int
-) -> tuple[Nodes, dict[str, NDArray[Any]]]:
-    """Nodes and their values from a model file, so that each walk stays inside them and ends.
-
-    `stored` has what :meth:`Nodes.arrays` gave, without the prefix, and `values`, which are else
-    there of each ``node`` or ``tree``.  `sizes` are those that are known: ``feature``, the columns
-    of rows, and those of `values`.
-
-    Raises
-    ------
-    ProfileError
-        Arrays are missing, have another shape or type, or make no trees.
-    """
-    n = int(stored.indices("n_features", (), below=_MOST_FEATURES))
-    taken = stored.take((*_NODES, *values), **{**sizes, "feature": n})
-    wanted = sizes.get("feature", n)
-    stored.want(n == wanted or not len(taken["root"]), stored.named("n_features"), n, str(wanted))
-    left, right = taken["left"], taken["right"]
-    at = np.arange(len(left))
-    leaf = left == at
-    ends = bool((left >= at).all() and (right >= at).all() and (leaf == (right == at)).all())
-    stored.want(
-        ends, f"a tree of {stored.named('left')}", "one that leads back",
-        "one whose children come after their parents",
-    )  # fmt: skip
-    names = [entry.name for entry in _NODES]
-    nodes = Nodes(**{name: taken.pop(name) for name in names}, n_features=n)
-    return nodes, taken

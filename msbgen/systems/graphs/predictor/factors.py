@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import Stored
 from msbgen.systems.graphs import boards
 
 Floats = NDArray[np.float64]
@@ -52,7 +54,7 @@ class FactorSettings:
 class Factors:
     """Logarithms of the factors of a device: of computing on each cluster, then :data:`OTHERS`."""
 
-    values: Floats
+    values: Annotated[Floats, Stored(("factor",), (-20.0, 20.0))]
 
     @classmethod
     def none(cls, n_clusters: int) -> Factors:

@@ -17,12 +17,15 @@ The scores of other devices are added with the weight of a few runs.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import NOT_NEGATIVE, Stored
 from msbgen.core.conformal import check_rate, conformal_quantile, group_weights, weighted_quantile
 from msbgen.core.errors import MeasurementError
+from msbgen.core.parts import Sizes
 from msbgen.systems.graphs.predictor.residual import leave_families_out
 from msbgen.systems.learn.boosting import Boosting, BoostingSettings, fit_boosting
 
@@ -45,9 +48,9 @@ class GraphCalibration:
     widths; `family`, (n,), numbers the families.  `widths` predicts the logarithms of the widths.
     """
 
-    score: Floats
-    family: Indices
-    widths: Boosting
+    score: Annotated[Floats, Stored(("run", 2), NOT_NEGATIVE)]
+    family: Annotated[Indices, Stored(("run",), dtype="i8")]
+    widths: Annotated[Boosting, Sizes(output=2)]
 
     def half_width(self, features: Floats, miscoverage: float, device_scores: Floats) -> Floats:
         """Half widths of the intervals of the logarithms, (m, 2), for features (m, d).

@@ -54,6 +54,10 @@ class NetworkPredictor(BaseGraphPredictor):
     devices_ : dict of str to Device
     """
 
+    kinds_: tuple[Kind, ...]
+    devices_: dict[str, Device]
+    network_: TrainedNetwork
+
     def __init__(
         self,
         *,
@@ -93,7 +97,7 @@ class NetworkPredictor(BaseGraphPredictor):
         if not 0 < self.miscoverage < 1:
             raise ArgumentError(f"miscoverage is {self.miscoverage}; a rate in (0, 1) is wanted.")
         sheets = devices_of_runs(runs, devices)
-        self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
+        self.kinds_ = read_kinds(profiles)
         encoded: list[tuple[GraphEncoder, Indices, float]] = []
         log = []
         for dataset, device in zip(runs, sheets):
@@ -109,7 +113,7 @@ class NetworkPredictor(BaseGraphPredictor):
         outputs = np.concatenate(log)
         some = np.random.default_rng([10, self.random_state]).permutation(len(encoded))[: self.runs]
         batches = [encoder.batch(row, t) for encoder, row, t in (encoded[i] for i in some)]
-        self.network_: TrainedNetwork = fit_network(
+        self.network_ = fit_network(
             batches, outputs[some], np.arange(len(some)) % _HELD_BACK == 0, settings=self.network,
             training=self.training, miscoverage=self.miscoverage, seed=self.random_state,
             progress=progress,

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
+from msbgen.core.errors import ArgumentError, MeasurementError, check_whole, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.systems.graphs.boards import Board, Indices, prepare_graph
 from msbgen.systems.graphs.devices import Device
@@ -107,6 +107,12 @@ class GraphPredictor(BaseGraphPredictor):
         One once calibrated, none before.
     """
 
+    kinds_: tuple[Kind, ...]
+    devices_: dict[str, FittedDevice]
+    families_: tuple[str, ...]
+    residual_: list[Residual]
+    calibration_: list[GraphCalibration]
+
     @checks_arguments
     def __init__(
         self,
@@ -124,6 +130,23 @@ class GraphPredictor(BaseGraphPredictor):
         self.folds = folds
         self.boosting = boosting
         self.random_state = random_state
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored predictor."""
+        for name, fitted in self.devices_.items():
+            if name != fitted.board.device.name:
+                yield "devices_", f"of device {quoted(name)}", quoted(fitted.board.device.name)
+        n_features = len(columns(self.kinds_)) + len(SCHEDULED)
+        boosted = [one.boosting for one in self.residual_] + [c.widths for c in self.calibration_]
+        for boosting in boosted:
+            if boosting.nodes.n_features != n_features:
+                yield "residual_", f"of {boosting.nodes.n_features} features", str(n_features)
+        for name in ("residual_", "calibration_"):
+            if (many := len(getattr(self, name))) > 1:
+                yield name, f"of {many}", "none or one"
+        for calibration in self.calibration_:
+            if not calibration.family.max(initial=0) < max(len(self.families_), 1):
+                yield "calibration_.0.family", calibration.family.max(), "one of the families"
 
     # --------------------------------------------------------------- fitting
 
@@ -165,10 +188,10 @@ class GraphPredictor(BaseGraphPredictor):
         """
         self._check_parameters()
         sheets = devices_of_runs(runs, devices)
-        self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
-        self.devices_: dict[str, FittedDevice] = {}
-        self.calibration_: list[GraphCalibration] = []
-        self.residual_: list[Residual] = []
+        self.kinds_ = read_kinds(profiles)
+        self.devices_ = {}
+        self.calibration_ = []
+        self.residual_ = []
         parts = []
         for dataset, device in zip(runs, sheets):
             board = Board(device, self.kinds_)
@@ -190,7 +213,7 @@ class GraphPredictor(BaseGraphPredictor):
         else:
             zeros = np.zeros_like(residual)
             self.cross_validation_ = CrossValidation(residual, zeros, features, pool.family)
-        self.families_ = pool.families
+        self.families_ = tuple(pool.families)
         steps(last, last)
         return self
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
-from msbgen.core.arrays import finite_predictions
+from msbgen.core.arrays import NOT_NEGATIVE, SHARE, Stored, finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.systems.graphs.boards import Arrays, Board, Indices, PreparedGraph
 from msbgen.systems.graphs.devices import Device, start_temperatures
-from msbgen.systems.graphs.predictor.factors import Factors, estimate
+from msbgen.systems.graphs.predictor.factors import OTHERS, Factors, estimate
 from msbgen.systems.graphs.predictor.features import (
     GraphShape,
     columns,
@@ -114,8 +114,14 @@ class FittedDevice:
 
     board: Board
     factors: Factors
-    residual_share: float
-    scores: Floats
+    residual_share: Annotated[float, Stored((), SHARE)]
+    scores: Annotated[Floats, Stored(("run", 2), NOT_NEGATIVE)]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored device."""
+        wanted = len(self.board.device.clusters) + len(OTHERS)
+        if len(self.factors.values) != wanted:
+            yield "factors.values", f"of {len(self.factors.values)}", str(wanted)
 
     @cached_property
     def arrays(self) -> Arrays:

@@ -8,11 +8,14 @@ is 0 unless the gain exceeds its standard error over the families.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import SHARE, Stored
 from msbgen.core.conformal import group_folds
+from msbgen.core.parts import Sizes
 from msbgen.systems.learn.boosting import Boosting, BoostingSettings
 
 Floats = NDArray[np.float64]
@@ -27,8 +30,8 @@ WEIGHTS = np.linspace(0.0, 1.0, 11)
 class Residual:
     """Boosted trees of the log-residuals of time and energy, and their weights, (2,)."""
 
-    boosting: Boosting
-    weight: Floats
+    boosting: Annotated[Boosting, Sizes(output=2)]
+    weight: Annotated[Floats, Stored((2,), SHARE)]
 
     def __call__(self, features: Floats) -> Floats:
         """Correction of the logarithms of time and energy, (m, 2)."""

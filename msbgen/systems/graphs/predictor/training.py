@@ -11,16 +11,18 @@ features get noise, gradients are clipped (GraphPerf-RT, Section 4.4 and Appendi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
+from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
+from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole, quoted
 from msbgen.core.machine import OnProgress
+from msbgen.core.parts import Given
 from msbgen.systems.graphs.predictor import evidential, network
 
 if TYPE_CHECKING:
@@ -78,8 +80,18 @@ class NetworkTraining:
 class FeatureScaling:
     """Shift and unit of each type of node, each relation's edges, and ``output``."""
 
-    shift: dict[str, Floats]
-    unit: dict[str, Floats]
+    shift: dict[str, Annotated[Floats, Stored(("column",))]]
+    unit: dict[str, Annotated[Floats, Stored(("column",), POSITIVE)]]
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored scaling."""
+        names = {*network.TYPES, *network.RELATIONS, "output"}
+        for of in ("shift", "unit"):
+            if names != {*getattr(self, of)}:
+                yield of, f"of {', '.join(getattr(self, of))}", ", ".join(names)
+                return
+        if any(len(self.unit[name]) != len(shift) for name, shift in self.shift.items()):
+            yield "unit", "of other sizes", "the sizes of 'shift'"
 
     @classmethod
     def of(cls, batches: Sequence[network.Batch], outputs: Floats) -> FeatureScaling:
@@ -114,12 +126,26 @@ class TrainedNetwork:
     `rate`.
     """
 
-    arrays: dict[str, NDArray[np.float32]]
+    arrays: dict[str, Annotated[NDArray[np.float32], Stored(None, dtype="f4")]]
     scaling: FeatureScaling
     settings: network.NetworkSettings
-    rate: float
-    tau: Floats
-    layer: network.Layer = network.attend
+    rate: Annotated[float, Given("miscoverage")]
+    tau: Annotated[Floats, Stored(("output",), NOT_NEGATIVE)]
+    layer: Annotated[network.Layer, Given("layer")] = network.attend
+
+    def problems(self) -> Iterator[tuple[str, object, str]]:
+        """What is wrong with a stored network."""
+        if self.settings.layers > len(self.arrays):  # before the shapes of all layers are listed
+            yield "settings.layers", self.settings.layers, "parameters of each"
+            return
+        sizes = {name: len(shift) for name, shift in self.scaling.shift.items()}
+        n_outputs = sizes.pop("output")
+        if len(self.tau) != n_outputs:
+            yield "tau", f"of {len(self.tau)}", str(n_outputs)
+        shapes = {name: array.shape for name, array in self.arrays.items()}
+        for name, shape in network.parameter_shapes(self.settings, sizes, n_outputs).items():
+            if shapes.get(name) != shape:
+                yield "arrays", f"{quoted(name)} of shape {shapes.get(name)}", str(shape)
 
     @cached_property
     def _parameters(self) -> dict[str, Tensor]:

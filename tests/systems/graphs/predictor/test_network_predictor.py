@@ -79,14 +79,17 @@ def test_a_network_survives_a_file(fitted, device, tmp_path):
 
 FORGED = [
     ("width", 2**40, "shape"),
-    ("layers", 2**40, r"'layers' is 1099511627776; parameters of each is wanted"),
+    ("layers", 2**40, r"layers' is 1099511627776; parameters of each is wanted"),
 ]
 
 
 @pytest.mark.parametrize(("name", "value", "sentence"), FORGED)
 def test_a_forged_network_takes_no_memory(fitted, tmp_path, name, value, sentence):
     save_network(fitted, tmp_path / "network.nc")
-    forge(tmp_path / "network.nc", lambda _, labels: labels["network"].update({name: value}))
+    forge(
+        tmp_path / "network.nc",
+        lambda _, labels: labels["network_"]["settings"].update({name: value}),
+    )
     with pytest.raises(ProfileError, match=sentence):
         load_network(tmp_path / "network.nc")
 

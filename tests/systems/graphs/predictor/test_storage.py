@@ -56,16 +56,24 @@ def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
         save(fitted, tmp_path / "model.nc")
 
 
+CLOCK, WEIGHT, FAMILY = "kinds_.0.levels.2", "residual_.0.weight", "calibration_.0.family"
+
+
+def device_label(labels):
+    return next(iter(labels["devices_"].values()))["board"]["device"]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda d, s: s.pop("devices") and None, "attribute 'labels'"),
-        (lambda d, s: s["devices"][0].update(cap=-300.0), "'devices': .*cap"),
-        (lambda d, s: s["parameters"]["boosting"].update(rounds=0), "'boosting'"),
-        (lambda d, s: d.assign(kind0_clock=-d["kind0_clock"]), "'kind0_clock' holds -0.5"),
-        (lambda d, s: d.assign(kind0_clock=d["kind0_clock"][::-1]), "'kind0_clock' is another"),
-        (lambda d, s: d.assign(residual_weight=d["residual_weight"] + 5), "weight' holds"),
-        (lambda d, s: d.assign(calibration_family=d["calibration_family"] + 99), "calibration_fam"),
+        (lambda d, s: s.pop("devices_") and None, "'devices_' is missing"),
+        (lambda d, s: device_label(s).update(cap=-300.0), r"'devices_\.0\.board\.device': .*cap"),
+        (lambda d, s: s["boosting"].update(rounds=0), "'boosting'"),
+        (lambda d, s: d.assign({CLOCK: -d[CLOCK]}), f"'{CLOCK}' holds -0.5"),
+        (lambda d, s: d.assign({CLOCK: d[CLOCK][::-1]}), f"'{CLOCK}' is another"),
+        (lambda d, s: d.assign({WEIGHT: d[WEIGHT] + 5}), "weight' holds"),
+        (lambda d, s: d.assign({FAMILY: d[FAMILY] + 99}), "family' is .* one of the families"),
+        (lambda d, s: s["residual_"][0]["boosting"]["nodes"].update(n_features=999), "features"),
     ],
 )
 def test_a_spoilt_file_is_refused_in_a_sentence(fitted, tmp_path, change, sentence):
