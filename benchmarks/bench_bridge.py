@@ -31,7 +31,8 @@ from tables import renew
 from timing import CORES, interleaved, on_cores, run_python, slope
 
 from msbgen.engine.bridge import _kernels
-from msbgen.engine.bridge.solve import SolverConfig, Status, solve_bridge
+from msbgen.engine.bridge.solution import Status
+from msbgen.engine.bridge.solve import SolverConfig, solve_bridge
 
 TARGET = 1e-6
 # Iterations of a peer on a hard pair.

@@ -205,6 +205,8 @@ def solve() -> None:
     assert_type(bridge.sample_paths(3, rng=1), NDArray[np.intp])
     cloud = assert_type(bridge.interpolate(0.5), msbgen.bridge.Cloud)
     assert_type(cloud.points, Floats)
+    assert_type(bridge.sample_points([0.5, 1.5], 3, rng=1), Floats)
+    assert_type(bridge.condition(0.5, [p[:, :1] for p in points], [0.5], 0.2), msbgen.bridge.Cloud)
     assert bridge.status is msbgen.bridge.Status.CONVERGED
 
 

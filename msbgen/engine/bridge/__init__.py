@@ -4,5 +4,8 @@ from msbgen.core.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(
     __name__,
-    {"solve": ("Bridge", "Cloud", "NotConvergedError", "SolverConfig", "Status", "solve_bridge")},
+    {
+        "solution": ("Bridge", "Cloud", "Status"),
+        "solve": ("NotConvergedError", "SolverConfig", "solve_bridge"),
+    },
 )

@@ -10,13 +10,12 @@ The cost concerns adjacent snapshots only.  So :math:`M` is the Markov chain of 
 entropic couplings :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`.  Among the
 distributions with given adjacent bimarginals the Markov one has the largest entropy, and the
 entropies of the constrained snapshots are fixed.  Hence ``method="pairwise"``, the default, solves
-each pair by itself (:mod:`msbgen.bridge.pair`).
+each pair by itself (:mod:`.pair`).
 
 Snapshots *without* data couple their neighbours. ``method="multimarginal"`` then passes messages
 along the whole path; its loop is in this module. Potentials are stored, couplings never.
 """
 
-import enum
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -24,39 +23,30 @@ from numbers import Real
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, check_whole, quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.engine.bridge.pair import (
-    NO_COST,
     ROUNDING,
     Ground,
     Outcome,
     Workspace,
-    ground_of,
     marginal_error,
     on_all_points,
     restricted,
     solve_pair,
     transposed,
 )
+from msbgen.engine.bridge.solution import Bridge, Status, grounds_of
 
 _kernels = lazy_module("msbgen.engine.bridge._kernels")
 
 Array = np.ndarray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-
-class Status(enum.StrEnum):
-    """How a solve ended."""
-
-    CONVERGED = "converged: the marginals hold to the tolerance"
-    MAX_ITERATIONS = "not converged: the iteration limit was reached"
-    STAGNATED = "not converged: rounding stops the marginal error above the tolerance"
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ class NotConvergedError(RuntimeError):
     ``bridge`` is the partial result, ``reached`` a sentence with its error.
     """
 
-    def __init__(self, bridge: "Bridge", tol: float):
+    def __init__(self, bridge: Bridge, tol: float):
         worst = int(np.argmax(bridge.marginal_error))
         limited = bridge.status is Status.MAX_ITERATIONS
         remedy = "raise max_iter" if limited else "raise tol, or epsilon, to the limit of float64"
@@ -114,135 +104,12 @@ class NotConvergedError(RuntimeError):
         self.bridge = bridge
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """A weighted point cloud: points (n, d) and weights (n,).
-
-    ``variance`` is that of the Brownian bridge around each point, per coordinate. The exact
-    Schrödinger bridge is a mixture of Gaussians with that variance; the paper's cloud has none.
-    """
-
-    points: Floats
-    weights: Floats
-    variance: float
-
-
-@dataclass(frozen=True, eq=False)
-class Bridge:
-    r"""The solved bridge, stored as potentials.
-
-    The bimarginal of snapshots j and j + 1 is ``exp((f[:, None] + g[None, :] - C) / epsilon)``
-    with ``f, g = potentials[j]``. Positions between snapshots are fractional: ``t = 2.25`` is a
-    quarter of the way from snapshot 2 to snapshot 3.
-
-    Attributes
-    ----------
-    points : tuple of (n_j, d) arrays
-    weights : tuple of (n_j,) arrays
-        Of total mass 1. At an unconstrained snapshot: the marginal of the solution.
-    costs : tuple of (n_j, n_{j+1}) arrays
-        Empty where the cost is the squared Euclidean distance.
-    epsilon : float
-        [squared units of the points, or units of the costs]
-    potentials : tuple of (f (n_j,), g (n_{j+1},))
-        Minus infinity exactly where the weight is zero.
-    status : Status
-    marginal_error : (s - 1,) array
-        L1 error of both marginals of each pair, in float64, to 1 % of the tolerance.
-    iterations : (s - 1,) array of int
-        Passes over the kernel of each pair, or sweeps over the path.
-    """
-
-    points: tuple[Floats, ...]
-    weights: tuple[Floats, ...]
-    costs: tuple[Floats, ...]
-    epsilon: float
-    potentials: tuple[tuple[Floats, Floats], ...]
-    status: Status
-    marginal_error: Floats
-    iterations: NDArray[np.int64]
-
-    def coupling(self, pair: int) -> Floats:
-        """Bimarginal of snapshots ``pair`` and ``pair + 1``, dense (n_j, n_{j+1}).
-
-        Raises
-        ------
-        ArgumentError
-            A pair that does not exist.
-        """
-        if not 0 <= pair < len(self.potentials):
-            raise ArgumentError(
-                f"pair is {quoted(pair)}; one of the {len(self.potentials)} of this bridge, from 0 "
-                f"on, is wanted."
-            )
-        f, g = self.potentials[pair]
-        plan = np.empty((f.size, g.size))
-        _kernels.gibbs(self._ground(pair), f, g, self.epsilon, plan)
-        return plan
-
-    def interpolate(self, t: float) -> Cloud:
-        r"""Displacement interpolation at position ``t``.
-
-        Between snapshots the atoms are :math:`\lambda x_r + (1 - \lambda) y_s` with the mass of
-        the coupling and :math:`\lambda = j + 1 - t`. Atoms without mass are dropped, so that there
-        are up to ``n_j * n_{j+1}``.
-
-        Raises
-        ------
-        ArgumentError
-            A position outside the path.
-        """
-        pair, lam = self._locate(t)
-        if lam == 1.0:
-            positive = self.weights[pair] > 0.0
-            return Cloud(self.points[pair][positive], self.weights[pair][positive], 0.0)
-        plan = self.coupling(pair)
-        rows, columns = np.nonzero(plan)
-        atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
-        return Cloud(atoms, plan[rows, columns], 0.5 * self.epsilon * lam * (1.0 - lam))
-
-    def sample_paths(self, size: int, rng: np.random.Generator | int = 0) -> Indices:
-        """Independent draws (size, s) of whole paths, as indices into each snapshot's points."""
-        rng = generator(rng)
-        paths = np.empty((size, len(self.points)), dtype=np.intp)
-        paths[:, 0] = _draw(self.weights[0], size, rng)
-        for pair in range(len(self.potentials)):
-            paths[:, pair + 1] = self._successors(pair, paths[:, pair], rng)
-        return paths
-
-    def _successors(self, pair: int, rows: Indices, rng: np.random.Generator) -> Indices:
-        order = np.argsort(rows, kind="stable")
-        drawn = np.empty(rows.size, dtype=np.intp)
-        _kernels.draw_successors(
-            self._ground(pair),
-            *self.potentials[pair],
-            self.epsilon,
-            rows[order],
-            rng.random(rows.size),
-            drawn,
-        )
-        successors = np.empty_like(drawn)
-        successors[order] = drawn
-        return successors
-
-    def _ground(self, pair: int) -> Ground:
-        cost = self.costs[pair] if self.costs else NO_COST
-        return ground_of(self.points[pair], self.points[pair + 1], cost)
-
-    def _locate(self, t: float) -> tuple[int, float]:
-        """Pair and weight of its first snapshot; the weight is 1 exactly at a snapshot."""
-        last = len(self.points) - 1
-        if not 0.0 <= t <= last:
-            raise ArgumentError(f"t is {quoted(t)}; 0 to {last}, the last snapshot, is wanted.")
-        pair = int(np.floor(t))
-        return pair, pair + 1.0 - t
-
-
 def solve_bridge(
     points: Sequence[Array],
     weights: Sequence[Array | None] | None = None,
     *,
     epsilon: float,
+    times: ArrayLike | None = None,
     costs: Sequence[Array] | None = None,
     method: Literal["pairwise", "multimarginal"] = "pairwise",
     config: SolverConfig | None = None,
@@ -254,15 +121,22 @@ def solve_bridge(
 
     Parameters
     ----------
-    points : sequence of (n_j, d) arrays
-        The snapshots, s >= 1 of them, each of its own size n_j >= 1.
+    points : sequence of (n_j, d) or (n_j,) arrays
+        The snapshots, s >= 1 of them, each of its own size n_j >= 1. Points of one coordinate may
+        be given without its axis.
     weights : sequence of (n_j,) arrays or None
         Non-negative, of any positive total (normalised to 1); by default uniform. None leaves a
         snapshot unconstrained: its points are places through which mass may pass.
     epsilon : float
-        Weight of the entropy, positive [squared units of the points, or units of ``costs``].
+        Weight of the entropy, positive [squared units of the points per unit of time, or units of
+        ``costs``]. Between snapshots each coordinate moves as a Brownian motion of variance
+        ``epsilon / 2`` per unit of time.
+    times : array_like, (s,)
+        When the snapshots were taken, ascending; 0, 1, …, s - 1 by default.
     costs : sequence of (n_j, n_{j+1}) arrays
-        One per pair; by default the squared Euclidean distances.
+        One per pair; by default the squared Euclidean distances over the step of time. With
+        ``times``, costs are taken for those of that Brownian motion, up to other terms; without,
+        the variance between snapshots is unknown (NaN).
     method : {"pairwise", "multimarginal"}
         Independent two-marginal solves, or Sinkhorn iterations by message passing over the whole
         path, which also takes unconstrained snapshots. Messages are in the log domain, dual
@@ -293,7 +167,7 @@ def solve_bridge(
     Memory: one kernel (n_j, n_{j+1}) per thread, up to one more for a Newton step, and two to three
     more for a dense factor. ``multimarginal`` stores no kernel.
 
-    Time: a few kernel builds and 10 to 100 passes over the kernel (:mod:`msbgen.bridge.pair`), or
+    Time: a few kernel builds and 10 to 100 passes over the kernel (:mod:`.pair`), or
     two log-domain messages per pair and sweep.
 
     References
@@ -327,11 +201,8 @@ def solve_bridge(
     if len(free) == len(masses):
         raise ArgumentError("weights are None for every snapshot; at least one array is wanted.")
 
-    epsilon = float(epsilon)
-    grounds = [
-        ground_of(clouds[j], clouds[j + 1], matrices[j] if matrices else NO_COST)
-        for j in range(len(clouds) - 1)
-    ]
+    epsilon, at = float(epsilon), _checked_times(times, len(clouds))
+    grounds = grounds_of(clouds, matrices, at)
     if method == "pairwise":
         constrained = [mass for mass in masses if mass is not None]
         outcomes = _solve_pairwise(grounds, constrained, epsilon, config, progress)
@@ -356,8 +227,9 @@ def solve_bridge(
     else:
         status = Status.MAX_ITERATIONS if exhausted else Status.STAGNATED
     bridge = Bridge(
-        clouds, tuple(constrained), matrices, epsilon, potentials, status, error, iterations
-    )
+        clouds, tuple(constrained), at, matrices, epsilon, potentials, status, error, iterations,
+        timed=times is not None,
+    )  # fmt: skip
     if status is not Status.CONVERGED and on_failure == "raise":
         raise NotConvergedError(bridge, config.tol)
     return bridge
@@ -366,11 +238,15 @@ def solve_bridge(
 def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
     if not isinstance(points, (Sequence, np.ndarray)):
         raise ArgumentError(f"points is {quoted(points)}; a list of arrays is wanted.")
-    clouds = tuple(
-        np.ascontiguousarray(numbers_of(cloud, f"points[{j}]")) for j, cloud in enumerate(points)
-    )
-    if not clouds:
+    if len(points) == 0:
         raise ArgumentError("points is empty; at least one snapshot is wanted.")
+    arrays = [numbers_of(cloud, f"points[{j}]") for j, cloud in enumerate(points)]
+    if arrays[0].ndim == 0:
+        raise ArgumentError(
+            "points is a single snapshot; a list of them, as solve_bridge([x, y], epsilon=...), is "
+            "wanted."
+        )
+    clouds = tuple(np.ascontiguousarray(x[:, None] if x.ndim == 1 else x) for x in arrays)
     for j, cloud in enumerate(clouds):
         if cloud.ndim != 2 or cloud.shape[0] == 0 or cloud.shape[1] != clouds[0].shape[-1]:
             wanted = f"(n ≥ 1, {clouds[0].shape[-1] if clouds[0].ndim else 'd'})"
@@ -380,11 +256,27 @@ def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
     return clouds
 
 
+def _checked_times(times: ArrayLike | None, count: int) -> Floats:
+    if times is None:
+        return np.arange(float(count))
+    at = numbers_of(times, "times")
+    if at.shape != (count,) or not (np.diff(at) > 0.0).all() or not np.isfinite(at).all():
+        raise ArgumentError(
+            f"times is {quoted(times)}; {count} ascending numbers, one per snapshot, are wanted."
+        )
+    return at
+
+
 def _checked_weights(
     weights: Sequence[Array | None] | None, clouds: tuple[Array, ...]
 ) -> list[Array | None]:
     if weights is None:
         return [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
+    if isinstance(weights, np.ndarray) and weights.ndim == 2:
+        raise ArgumentError(
+            "weights is a matrix; a list of one array per snapshot is wanted: is it a second "
+            "snapshot, as in solve_bridge([x, y], epsilon=...)?"
+        )
     if len(weights) != len(clouds):
         raise ArgumentError(
             f"weights has {len(weights)} entries; {len(clouds)}, one per snapshot, are wanted."
@@ -422,13 +314,6 @@ def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> 
         if not np.isfinite(cost).all():
             raise ArgumentError(f"costs[{j}] holds NaN or infinity; finite numbers are wanted.")
     return matrices
-
-
-def _draw(weights: Floats, size: int, rng: np.random.Generator) -> Indices:
-    cumulated = np.cumsum(weights)
-    # side="right" never draws a point without mass, also not at the end of the range
-    last = int(np.flatnonzero(weights)[-1])
-    return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
 
 
 # Small workspaces of earlier calls, up to one per core.  Clearing the pages of a new one takes a

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
-from msbgen.engine.bridge.solve import NotConvergedError, SolverConfig, Status, solve_bridge
+from msbgen.engine.bridge.solution import Status
+from msbgen.engine.bridge.solve import NotConvergedError, SolverConfig, solve_bridge
 from oracles import bimarginal, bridge_tensor, squared_distances
 from strategies import epsilons, snapshots
 
