@@ -14,7 +14,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNWRITABLE = (*NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO, errno.EPERM, errno.EACCES)
 # Characters of a file's name in the name of its partial file, which must be short enough.
 _NAME_KEPT = 40
+# Name of an empty file in the folders of partial files.
+_MARK = ".partial"
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:
@@ -180,10 +182,22 @@ def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
             break
         os.close(lock)
     try:
+        os.close(os.open(_MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=lock))
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_folder(folder, lock)
         os.close(lock)
+
+
+def _remove_folder(folder: str | os.PathLike[str], handle: int) -> None:
+    """Remove an open folder with all that it holds.
+
+    Where others can write the parent, its name may be given to another folder of this user at any
+    time: that one keeps what it holds.
+    """
+    shutil.rmtree(".", ignore_errors=True, dir_fd=handle)
+    with suppress(OSError):  # not empty: it is another one
+        os.rmdir(folder)
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
@@ -270,14 +284,20 @@ def remove_all_abandoned(folder: Path) -> None:
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
-    """Remove partial files of ended processes: those without a lock."""
+    """Remove partial files of ended processes: those without a lock.
+
+    Their folders hold a mark: others who can write the parent may give such a name to any folder.
+    """
     for name in glob.glob(f"{glob.escape(str(parent / prefix))}*.partial"):
         try:
             lock = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:  # of another user, or removed meanwhile
             continue
         if os.fstat(lock).st_uid == os.geteuid() and _lock(lock, wait=False):
-            shutil.rmtree(name, ignore_errors=True)
+            if _MARK in os.listdir(lock):
+                _remove_folder(name, lock)
+            with suppress(OSError):  # its process was killed before it made the mark
+                os.rmdir(name)
         os.close(lock)
 
 

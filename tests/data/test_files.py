@@ -279,3 +279,21 @@ def test_a_small_file_of_much_text_is_refused_before_it_fills_the_memory(tmp_pat
         ProfileError, match=r"log\.gz: has more than .* GiB of text; less is wanted"
     ):
         read_text(path, most=10**5)
+
+
+def test_a_folder_that_was_given_the_name_of_a_partial_file_is_kept(tmp_path):
+    """As another user can name it who can write the folder around it."""
+    renamed = tmp_path / ".a.nc.12345678.partial"
+    renamed.mkdir()
+    (renamed / "a.nc").write_text("precious")
+    with replace_file(tmp_path / "a.nc") as partial:
+        partial.write_text("new")
+        exchanged = partial.parent
+        exchanged.rename(tmp_path / "moved")
+        precious = exchanged
+        precious.mkdir()
+        (precious / "a.nc").write_text("x")
+        (precious / "b.nc").write_text("precious")
+    assert (renamed / "a.nc").read_text() == "precious"
+    assert (precious / "b.nc").read_text() == "precious"
+    assert not list((tmp_path / "moved").iterdir())
