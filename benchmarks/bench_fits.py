@@ -43,7 +43,7 @@ def one_fit(trace: str, contexts: int, runs: int, counters: int) -> dict[str, An
     )
     measured = with_copies(measured, counters)
     small = measured.isel(context=slice(8), run=slice(1))
-    calibrate_model(fit_profiles(small, keep_all=True), small)  # compiles
+    calibrate_model(fit_profiles(small.assign_attrs(keep_all=1)), small)  # compiles
     found: dict[str, Any] = {}
 
     def fit() -> None:

@@ -136,10 +136,6 @@ class Profiles:
         samples = tuple(np.where(kept[..., None], each, np.nan) for each in self.samples)
         return replace(self, samples=samples, duration=np.where(kept, self.duration, np.nan))
 
-    def trusted(self) -> Profiles:
-        """The profiles with the attribute by which all of their runs are trusted."""
-        return replace(self, attrs={**self.attrs, schema.KEEP_ALL: 1})
-
     @property
     def task(self) -> str:
         """Name of the task; empty where there is none."""

@@ -178,7 +178,7 @@ def test_a_context_whose_runs_do_less_work_was_cut_short(runs, coarse, caplog):
     assert "set 'complete' to 0" in found
     with caplog.at_level("WARNING", logger="msbgen"):
         fit_profiles(cut)
-        fit_profiles(cut, keep_all=True)
+        fit_profiles(cut.assign_attrs(keep_all=1))
     assert [found.removeprefix("task.nc: ") in text for text in caplog.messages].count(True) == 1
 
 

@@ -623,7 +623,7 @@ def log_faults(profiles: Profiles, findings: Findings) -> None:
             number = f"{len(corrected.faults)} faults, corrected or left out"
             parts.insert(0, f"{number} ({corrected.numbers()})")
         _log.warning(
-            "%s: %s; msbgen check names each, --keep-all (keep_all=True) trusts every run.",
+            "%s: %s; msbgen check names each, --keep-all (attribute keep_all=1) trusts every run.",
             file, ", and ".join(parts),
         )  # fmt: skip
 

@@ -49,7 +49,6 @@ def fit_profiles(
     settings: Settings = DEFAULT,
     *,
     rng: np.random.Generator | int = 0,
-    keep_all: bool = False,
     progress: OnProgress | None = None,
 ) -> ProfileModel:
     """Model of a task's profiles, fitted to its measurements.
@@ -57,14 +56,12 @@ def fit_profiles(
     Parameters
     ----------
     dataset : xarray.Dataset
-        Measured profiles, all or some contexts of a file; they are validated here.
+        Measured profiles, all or some contexts of a file; they are validated here.  With
+        ``dataset.assign_attrs(keep_all=1)`` every run is trusted: no faults are looked for.
     settings : ProgressSettings or ElapsedSettings
         See :data:`PRESETS`.
     rng : numpy.random.Generator or int
         Random start of the paper's solver, or its seed.
-    keep_all : bool
-        Trust every run: look for no faults.  ``dataset.assign_attrs(keep_all=1)`` means the same,
-        also to the other functions.
     progress : callable
         Called with (done, total) stages of the fit, or pairs or sweeps of a solver.
 
@@ -83,9 +80,7 @@ def fit_profiles(
         later, see :meth:`ProfileModel.prepare`.
     """
     profiles = checked_profiles(dataset, part=True)
-    return fit_model(
-        profiles.trusted() if keep_all else profiles, settings, rng=rng, progress=progress
-    )
+    return fit_model(profiles, settings, rng=rng, progress=progress)
 
 
 def fit_model(

@@ -21,20 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 import msbgen.systems.graphs._kernels as _kernels
 from msbgen.core.errors import ProfileError
 from msbgen.core.parts import Given
-from msbgen.systems.graphs._kernels import CLUSTER as CLUSTER
-from msbgen.systems.graphs._kernels import DISPATCH as DISPATCH
-from msbgen.systems.graphs._kernels import END as END
-from msbgen.systems.graphs._kernels import FIRST as FIRST
-from msbgen.systems.graphs._kernels import IDLE as IDLE
-from msbgen.systems.graphs._kernels import ON as ON
-from msbgen.systems.graphs._kernels import RANK as RANK
-from msbgen.systems.graphs._kernels import SPEED as SPEED
-from msbgen.systems.graphs._kernels import START as START
-from msbgen.systems.graphs._kernels import TOTAL_LAST as TOTAL_LAST
-from msbgen.systems.graphs._kernels import TOTAL_ON as TOTAL_ON
-from msbgen.systems.graphs._kernels import TOTAL_PEAK as TOTAL_PEAK
-from msbgen.systems.graphs._kernels import TOTAL_SPREAD as TOTAL_SPREAD
-from msbgen.systems.graphs._kernels import TOTAL_TIME as TOTAL_TIME
 from msbgen.systems.graphs.dataset import edges_of, kinds_of, lacking_kind
 from msbgen.systems.graphs.devices import Device, check_contexts
 from msbgen.systems.graphs.kinds import Kind
@@ -45,6 +31,16 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 Arrays = tuple[Floats, Floats, Floats, Floats, int]
+
+# The kernels' columns, for the files of other folders, which import no kernels: of `nodes`,
+# `amounts`, `clusters`, `trace` and `totals`.
+FIRST, RANK = _kernels.FIRST, _kernels.RANK
+SPEED, DISPATCH = _kernels.SPEED, _kernels.DISPATCH
+ON, IDLE = _kernels.ON, _kernels.IDLE
+START, END, CLUSTER = _kernels.START, _kernels.END, _kernels.CLUSTER
+TOTAL_TIME, TOTAL_LAST = _kernels.TOTAL_TIME, _kernels.TOTAL_LAST
+TOTAL_SPREAD, TOTAL_PEAK = _kernels.TOTAL_SPREAD, _kernels.TOTAL_PEAK
+TOTAL_ON = _kernels.TOTAL_ON
 
 _NO_TRACE = np.empty((0, 0, 3))
 # Change of the logarithm of a clock for the derivative that splits a time into its two parts.

@@ -239,7 +239,7 @@ def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
 def test_every_run_is_kept_where_all_are_trusted(slow_in_one, tmp_path, capsys):
     """By the library and by the verbs, which name a single fault in full."""
     slow, repaired = slow_in_one
-    kept = msbgen.fit_profiles(slow, COARSE, keep_all=True)
+    kept = msbgen.fit_profiles(slow.assign_attrs(keep_all=1), COARSE)
     assert repaired.findings
     assert not kept.findings
     assert "faults" not in kept.attrs
