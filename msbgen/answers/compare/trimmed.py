@@ -22,7 +22,13 @@ def trimmed_mean(values: Floats) -> Floats:
     n, trimmed = _counts(values)
     if trimmed.any():
         values = np.where(_kept(values, n, trimmed), np.sort(values, axis=-1), np.nan)
-    return np.nansum(values, axis=-1) / (n - 2 * trimmed)
+    return _sum(values) / (n - 2 * trimmed)
+
+
+def _sum(values: Floats) -> Floats:
+    """Sums of rows (..., runs) without missing values; numpy's own takes twice as long for all."""
+    total = values.sum(axis=-1)
+    return np.nansum(values, axis=-1) if np.isnan(total).any() else total
 
 
 def kept_runs(n: Indices) -> Indices:
@@ -55,8 +61,8 @@ def squared_errors(values: Floats) -> tuple[Floats, Floats]:
         low = np.take_along_axis(ordered, trimmed[..., None], axis=-1)
         high = np.take_along_axis(ordered, (n - 1 - trimmed)[..., None], axis=-1)
         values = np.clip(ordered, low, high)
-    mean = np.nansum(values, axis=-1) / n
-    square = np.nansum((values - mean[..., None]) ** 2, axis=-1)
+    mean = _sum(values) / n
+    square = _sum((values - mean[..., None]) ** 2)
     held = n - 2.0 * trimmed
     return square / np.maximum(held * (held - 1.0), 1.0), held - 1.0
 

@@ -10,9 +10,16 @@ Floats = NDArray[np.float64]
 
 # The most degrees of freedom: those of a known variance.
 KNOWN = 1e9
+
+
+def _trigamma(x: Floats) -> Floats:
+    """The second derivative of log Γ at x > 0, as Hurwitz' zeta function."""
+    return np.asarray(special.zeta(2.0, x))
+
+
 # Logarithms of halves of degrees of freedom, and the trigamma function of these.
 _LOG_HALVES = np.linspace(np.log(1e-6), np.log(KNOWN / 2), 2000)
-_TRIGAMMA = special.polygamma(1, np.exp(_LOG_HALVES))
+_TRIGAMMA = _trigamma(np.exp(_LOG_HALVES))
 
 
 def shrink(
@@ -42,7 +49,7 @@ def shrink_alike(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     logs = np.log(np.where(seen, variance, 1.0)) - special.digamma(half) + np.log(half)
     usual = np.where(seen, logs, 0.0).sum(axis=-1) / np.maximum(n, 1)
     square = np.where(seen, (logs - usual[..., None]) ** 2, 0.0).sum(axis=-1)
-    expected = np.where(seen, special.polygamma(1, half), 0.0).sum(axis=-1) / np.maximum(n, 1)
+    expected = np.where(seen, _trigamma(half), 0.0).sum(axis=-1) / np.maximum(n, 1)
     beyond = square / np.maximum(n - 1, 1) - expected
     are_alike = beyond <= _TRIGAMMA[-1]
     # trigamma falls with its argument
