@@ -41,7 +41,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.answers.plan.prior import Quantity, all_points
-from msbgen.answers.plan.sobol import sobol_points
 from msbgen.core.contexts import are_many
 from msbgen.core.machine import OnProgress
 from msbgen.engine.trend.covariance import line, matern, prior_covariance, prior_variance
@@ -168,10 +167,13 @@ def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.boo
     and one more: a context is passed over where that last coordinate exceeds √(least cost / cost).
     Each allowed context comes once; those never drawn come last, cheap ones first.
     """
+    from scipy.stats import qmc  # here, as its import takes half a second
+
     # a power of two keeps the sequence balanced; its first point is the corner of the lowest levels
     draws = (_DRAWS * len(cost)).bit_length()
     several = [size for size in sizes if size > 1]
-    *ranks, last = sobol_points(len(several) + 1, draws)[1:].T
+    sequence = qmc.Sobol(len(several) + 1, scramble=False)
+    *ranks, last = sequence.random_base2(draws)[1:].T
     drawn = np.zeros(len(last), dtype=np.int64)
     for size, rank in zip(several, ranks):
         drawn = drawn * size + (rank * size).astype(np.int64)
