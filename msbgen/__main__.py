@@ -1,6 +1,5 @@
 """The ``msbgen`` command, and ``python -m msbgen``."""
 
-import gc
 import os
 import signal
 import sys
@@ -10,8 +9,6 @@ _MESSAGES = {signal.SIGINT: b"interrupted", signal.SIGTERM: b"terminated"}
 
 def command() -> int:
     """Run the command line; from the start, a signal ends it with a message."""
-    # imports and the compiler make many objects that stay: each look for garbage among them is lost
-    gc.set_threshold(50_000, 20, 100)
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, 0)):
         if signal.getsignal(number) == handler:
             signal.signal(number, _leave)

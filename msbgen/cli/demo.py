@@ -72,7 +72,8 @@ def run(options: argparse.Namespace) -> None:
         f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
         f"{len(unseen)} held back"
     )
-    with Progress("fitting") as step, ahead.paths_compiled(profiles, fitting.DEFAULT, "sample"):
+    compiled = ahead.paths_compiled(profiles, fitting.DEFAULT, "sample", shared.print_message)
+    with Progress("fitting") as step, compiled:
         model = fitting.fit_model(profiles, progress=step)
     every = schema.all_contexts(train)
     with Progress("generating") as step:

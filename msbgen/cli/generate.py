@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> None:
         settings = fitting.PRESETS[options.preset or "default"]
         if options.epsilon:
             settings = dataclasses.replace(settings, epsilon=options.epsilon)
-        compiled = ahead.paths_compiled(profiles, settings, options.kind)
+        compiled = ahead.paths_compiled(profiles, settings, options.kind, shared.print_message)
         with Progress("fitting") as step, compiled:
             model = fitting.fit_model(profiles, settings, rng=fit_rng, progress=step)
     preset = next(

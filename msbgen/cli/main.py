@@ -64,20 +64,12 @@ class Terminated(BaseException):
 
 
 def command() -> int:
-    """Run `main` as a process.
-
-    The libraries create a million objects that live until the end.  Fewer collections of garbage
-    save half a second of each start.
-    """
-    import gc
-
-    gc.set_threshold(50_000)
+    """Run `main` as a process."""
     _repair_streams()
     try:
         return main()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
-        gc.freeze()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -150,10 +142,17 @@ def command_line() -> argparse.ArgumentParser:
 def _explain(error: BaseException, options: SimpleNamespace) -> int:
     """Print the message of an exception; returns the exit code."""
     from msbgen.cli.options import print_message
+    from msbgen.core.compiled import cache_failed
 
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
     code = next((CODES[name] for name in names if name in CODES), INTERNAL)
-    if code == INTERNAL:
+    if isinstance(error, Exception) and cache_failed(error):
+        code = USAGE
+        print_message(
+            f"the cache of compiled kernels cannot be used ({error}); name another folder in "
+            f"NUMBA_CACHE_DIR."
+        )
+    elif code == INTERNAL:
         import traceback
 
         traceback.print_exception(error)

@@ -6,7 +6,7 @@ core.  Fits do not need the kernels of paths, half of that time.
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from msbgen.core.compiled import is_compiled
@@ -21,29 +21,34 @@ from msbgen.engine.generate.progress_distribution import ProgressSettings
 
 _kernels = lazy_module("msbgen.engine.generate._kernels")
 
-# Without collecting garbage, the compiler is an eighth faster.  It leaves some 50 MB until the end.
-_COMMAND = (
-    "import gc, os; gc.disable(); from msbgen.engine.generate.compile_paths import compile_paths; "
-    "compile_paths({!r}, {}); os._exit(0)"
-)
+# The module that compiles, and the sentence that says so.
+_MODULE = "msbgen.engine.generate.compile_paths"
+_MESSAGE = "compiling, once after an installation; this takes some 10 s."
 
 
 @contextmanager
 def paths_compiled(
-    profiles: Profiles, settings: ProgressSettings | ElapsedSettings, kind: Kind
+    profiles: Profiles,
+    settings: ProgressSettings | ElapsedSettings,
+    kind: Kind,
+    show: Callable[[str], object],
 ) -> Iterator[None]:
     """Compile beside the block, in another process, what profiles of a kind need after a fit.
 
     That process has ended after the block.  There is none where the cache has the kernels, where
-    they are not needed, or on a single core.
+    they are not needed, or on a single core.  `show` is called with a message where kernels are
+    compiled.
     """
-    needed = isinstance(settings, ProgressSettings)
-    if not needed or available_cores() < 2 or _are_compiled(kind):
+    if not isinstance(settings, ProgressSettings) or _are_compiled(kind):
+        yield
+        return
+    show(_MESSAGE)
+    if available_cores() < 2:
         yield
         return
     runs = profiles.duration.size
     nothing = subprocess.DEVNULL
-    command = [sys.executable, "-P", "-c", _COMMAND.format(kind, runs)]
+    command = [sys.executable, "-P", "-m", _MODULE, kind, str(runs)]
     compiler = subprocess.Popen(
         command, stdin=nothing, stdout=nothing, stderr=nothing, preexec_fn=die_with_parent()
     )

@@ -1,8 +1,10 @@
 """Compilation into the cache of what a fit needs late, and profiles of a kind after it.
 
-Another process runs it (:mod:`msbgen.engine.generate.ahead`).  It imports little, as that process
-does nothing else.
+``python -m msbgen.engine.generate.compile_paths KIND RUNS`` is run beside a fit
+(:mod:`msbgen.engine.generate.ahead`).  It imports little, as that process does nothing else.
 """
+
+import sys
 
 import numpy as np
 
@@ -40,3 +42,7 @@ def compile_paths(kind: str, runs: int) -> None:
         _kernels.path_amounts(centre, factor, path, np.empty((1, 2, 2)))
     last, counts = np.zeros((1, 2), dtype=np.int64), np.empty((1, 1, 1, 2), dtype=np.float32)
     _kernels.play_paths(centre, factor, path, stretch, one, one, last, 1, 1.0, counts)
+
+
+if __name__ == "__main__":
+    compile_paths(sys.argv[1], int(sys.argv[2]))

@@ -1,6 +1,7 @@
 """What another process compiles during a fit is what paths need after it."""
 
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import msbgen.engine.bridge._kernels
 import msbgen.engine.generate._kernels
 from conftest import synthetic_task
 from forks import anew
+from msbgen.core.compiled import is_compiled
 from msbgen.data.profiles import Profiles
 from msbgen.engine.generate import ahead
 from msbgen.engine.generate.compile_paths import compile_paths
@@ -56,36 +58,49 @@ def test_paths_need_no_other_kernels():
 
 @pytest.fixture
 def begun(monkeypatch):
-    """The processes that compile, or would; the cache has nothing, and there are two cores."""
-    found, begin = [], subprocess.Popen
+    """The processes that would compile, and only sleep; the cache has nothing, two cores are there.
+
+    The first entry is the time [s] that they sleep.
+    """
+    found, begin = [0.5], subprocess.Popen
+
+    def sleeping(command, **how):
+        assert command[1:4] == ["-P", "-m", compile_paths.__module__]
+        asleep = [sys.executable, "-c", f"import time; time.sleep({found[0]})"]
+        found.append(begin(asleep, **how))
+        return found[-1]
+
     monkeypatch.setattr(ahead, "_are_compiled", lambda kind: False)
     monkeypatch.setattr(ahead, "available_cores", lambda: 2)
-    monkeypatch.setattr(ahead, "_COMMAND", "import time; print({!r}, {}); time.sleep(0.5)")
-    monkeypatch.setattr(
-        subprocess, "Popen", lambda *args, **how: found.append(begin(*args, **how)) or found[-1]
-    )
+    monkeypatch.setattr(subprocess, "Popen", sleeping)
     return found
 
 
 def test_it_ends_with_the_block(begun):
-    task = synthetic_task(GRID)
-    with ahead.paths_compiled(Profiles.of(task), PRESETS["default"], "sample"):
-        assert begun[0].poll() is None
-    assert begun[0].returncode == 0
+    profiles, shown = Profiles.of(synthetic_task(GRID)), []
+    with ahead.paths_compiled(profiles, PRESETS["default"], "sample", shown.append):
+        assert begun[1].poll() is None
+        assert shown == ["compiling, once after an installation; this takes some 10 s."]
+    assert begun[1].returncode == 0
 
 
-def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
-    monkeypatch.setattr(ahead, "_COMMAND", "import time; {!r}; time.sleep(60 + {})")
-    started = time.monotonic()
+def test_it_is_ended_where_the_fit_fails(begun):
+    begun[0] = 60
+    profiles, started = Profiles.of(synthetic_task(GRID)), time.monotonic()
     with (
         pytest.raises(ValueError, match="no fit"),
-        ahead.paths_compiled(
-            Profiles.of(synthetic_task(GRID)), PRESETS["default"], "max_likelihood"
-        ),
+        ahead.paths_compiled(profiles, PRESETS["default"], "max_likelihood", print),
     ):
         raise ValueError("no fit")
-    assert begun[0].returncode != 0
+    assert begun[1].returncode != 0
     assert time.monotonic() - started < 10
+
+
+def test_a_process_of_its_own_compiles():
+    """As the command that is run beside a fit."""
+    command = [sys.executable, "-P", "-m", compile_paths.__module__, "mean", "6"]
+    subprocess.run(command, check=True, timeout=120)
+    assert is_compiled(msbgen.engine.generate._kernels.play_paths)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +114,6 @@ def test_it_is_ended_where_the_fit_fails(begun, monkeypatch):
 def test_it_does_nothing_where_it_would_not_help(begun, monkeypatch, preset, kind, cores, is_cold):
     monkeypatch.setattr(ahead, "available_cores", lambda: cores)
     monkeypatch.setattr(ahead, "_are_compiled", lambda kind: not is_cold)
-    with ahead.paths_compiled(Profiles.of(synthetic_task(GRID)), PRESETS[preset], kind):
+    with ahead.paths_compiled(Profiles.of(synthetic_task(GRID)), PRESETS[preset], kind, print):
         pass
-    assert not begun
+    assert len(begun) == 1
