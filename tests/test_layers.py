@@ -38,7 +38,7 @@ ROOMS = {
         "generate": {"bridge", "trend", "faults"},
         "bounds": {"generate", "trend"},
     },
-    "sources": {"measure": set(), "platform": set()},
+    "sources": {"measure": set(), "platform": set(), "timings": set()},
     # plans of comparisons take the order of contexts from other plans
     "answers": {"plan": set(), "evaluate": set(), "compare": {"plan"}, "choose": set()},
     # systems never import each other

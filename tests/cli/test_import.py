@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
+from msbgen.cli.main import main
 from msbgen.data.store import read_profiles
 
 
@@ -135,3 +136,47 @@ def test_one_table_of_all_runs(tmp_path, msbgen):
     assert "drop --manifest or --names" in both.stderr
     alone = msbgen(*asked, "--force")
     assert "'resources' in the --columns of a table of all runs" in alone.stderr
+
+
+BENCH = FIXTURES.parents[1] / "timings/fixtures"
+
+
+def test_results_of_a_benchmark_tool_need_no_map_and_a_dry_run_writes_nothing(tmp_path, capsys):
+    assert main(["import", str(BENCH / "google.json"), "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "google.json: read as Google Benchmark" in said.err
+    assert "nothing is written" in said.out
+    assert "resource  size [1]: 8 to 32, 3 values of 3 levels" in said.out
+    assert main(["import", str(BENCH / "google.json"), "-o", str(tmp_path / "g.nc")]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g-BM_scan.nc", "g-BM_sort.nc"]
+    one = str(tmp_path / "one.nc")
+    assert main(["import", str(BENCH / "google.json"), "--task", "BM_scan", "-o", one]) == 0
+    assert read_profiles(one).attrs["task"] == "BM_scan"
+    assert main(["import", str(BENCH / "google.json"), "--task", "x", "-o", one, "--force"]) == 2
+    assert "one of the benchmarks BM_sort, BM_scan is wanted" in capsys.readouterr().err
+
+
+def test_a_table_of_times_needs_no_map(tmp_path, capsys):
+    rows = "".join(f"{c},{s},{c * s},{s / c:.4f}\n" for c in (1, 2, 4, 8) for s in (3, 5))
+    (tmp_path / "t.csv").write_text("cores,size,load,seconds\n" + rows)
+    line = ["import", str(tmp_path / "t.csv"), "-o", str(tmp_path / "t.nc"), "--ignore", "load"]
+    assert main([*line, "--levels", "cores=1:8:1"]) == 0
+    assert "msbgen: settings: cores [1], size [1]" in capsys.readouterr().err
+    cores = read_profiles(tmp_path / "t.nc")["cores"]
+    assert cores.attrs["levels"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert main(["choose", str(tmp_path / "t.nc"), "--deadline", "1s", "--cost", "cores=1",
+                 "--miscoverage", "0.5"]) == 0  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("import google.json", "one of -o and --dry-run is wanted"),
+        ("import google.json -o a.nc --dry-run", "one of -o and --dry-run is wanted"),
+        ("import google.json --form times --clock x -o a.nc", "--clock is for recordings"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(capsys, line, sentence):
+    words = [str(BENCH / w) if w.endswith(".json") else w for w in line.split()]
+    assert main(words) == 2
+    assert sentence in capsys.readouterr().err

@@ -69,7 +69,7 @@ WITHOUT_EFFECT = [
     ("measure --template --contexts all", "--contexts has no effect with --template"),
     ("measure --template --restore j", "--restore has no effect with --template"),
     ("measure --restore j --with m.nc", "--with has no effect with --restore"),
-    ("import a.csv -o o.nc --step 1s", "--step is for --form pqos or pcm"),
+    ("import a.csv --form perf -o o.nc --step 1s", "--step is for --form pqos or pcm"),
     ("kernels choose a.csv --bounds b.nc --miscoverage 0.1", "--miscoverage is that of the"),
 ]
 
@@ -89,8 +89,14 @@ def test_an_option_that_would_have_no_effect_is_refused(capsys, line, sentence):
             "choose m.nc --deadline 1s --cost a=1 --apply pqos --front",
             "--front needs -o or --json with --apply; add one of them.",
         ),
-        ("import a.csv -o o.nc --columns c.toml", "--columns needs --form table; add it."),
-        ("import a.csv -o o.nc --cycles c --at 1GHz", "--cycles needs --form table; add it."),
+        (
+            "import a.csv --form perf -o o.nc --columns c.toml",
+            "--columns needs --form table; add it.",
+        ),
+        (
+            "import a.csv --form perf -o o.nc --cycles c --at 1GHz",
+            "--cycles needs --form table; add it.",
+        ),
     ],
 )
 def test_an_option_that_needs_another_one_names_it(capsys, line, message):

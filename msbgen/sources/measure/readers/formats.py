@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from msbgen.core.errors import ProfileError
 from msbgen.data.columns import ColumnMap
+from msbgen.data.files import check_input
 from msbgen.sources.measure.readers.column_map import with_clock_of
 from msbgen.sources.measure.readers.likwid import read_likwid
 from msbgen.sources.measure.readers.pcm import read_pcm
@@ -21,6 +23,23 @@ from msbgen.sources.measure.readers.sadf import read_sadf
 from msbgen.sources.measure.readers.table import read_table
 
 FORMATS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "table")
+
+
+# What only the first lines of one format have.
+_MARKS = {
+    "likwid": re.compile(r"^# ?(GID|CORES|HWThreads)\b", re.M),
+    "pqos": re.compile(r"^Time,(Core|PID|Socket)", re.M),
+    "sadf": re.compile(r"^# hostname;interval;timestamp", re.M),
+    "pcm": re.compile(r"^System[;,].*\r?\n.*Date[;,]Time[;,]", re.M),
+    "prometheus": re.compile(r'"resultType"\s*:'),
+}
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format of a recording by its first lines; perf's where no other one has them."""
+    with check_input(path).open("rb") as stream:
+        text = stream.read(2**16).decode("utf-8", "replace")
+    return next((name for name, mark in _MARKS.items() if mark.search(text)), "perf")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Durations without a course in time: tables of people, and results of benchmark tools."""
