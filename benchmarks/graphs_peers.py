@@ -185,9 +185,13 @@ def transformer_start(
     settings: NetworkSettings, sizes: dict[str, int], n_outputs: int, seed: int
 ) -> Parameters:
     """Initial parameters of the transformer."""
-    from msbgen.systems.graphs.predictor.network import Shapes, initial_parameters, pooled_width
+    from msbgen.systems.graphs.predictor.network import (
+        ParameterShapes,
+        initial_parameters,
+        pooled_width,
+    )
 
-    shapes, width = Shapes(), settings.width
+    shapes, width = ParameterShapes(), settings.width
     for kind in TYPES:
         shapes.linear(f"encode {kind} 0", sizes[kind], width)
         shapes.linear(f"encode {kind} 1", width, width)

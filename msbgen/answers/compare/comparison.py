@@ -16,7 +16,7 @@ from msbgen.answers.compare.models import compare_models
 from msbgen.answers.compare.pairs import Pair, pair_profiles
 from msbgen.answers.compare.rates import align_pair
 from msbgen.answers.compare.ratio import Differences, Ratio, ratio_of_amounts
-from msbgen.answers.compare.results import CompareSettings, Comparison, Course, Verdict
+from msbgen.answers.compare.results import AmountsByProgress, CompareSettings, Comparison, Verdict
 from msbgen.answers.compare.stretches import mean_run
 from msbgen.answers.compare.versions import amounts_of
 from msbgen.core.arguments import checks_arguments
@@ -215,7 +215,7 @@ def _totals(pair: Pair, weights: Floats | None, confidence: float) -> dict[str, 
     return totals
 
 
-def _course(pair: Pair, aligned: Alignment, bins: int) -> Course:
+def _course(pair: Pair, aligned: Alignment, bins: int) -> AmountsByProgress:
     """Both versions by their progress, and its places on a common axis."""
     knots = uniform_knots(bins)
     lengths = np.maximum(np.diff(aligned.old), np.diff(aligned.new))
@@ -223,7 +223,7 @@ def _course(pair: Pair, aligned: Alignment, bins: int) -> Course:
     edges = [np.interp(knots, places, common) for places in (aligned.old, aligned.new)]
     versions = (mean_run(amounts_of(version, knots))[:, 0] for version in (pair.old, pair.new))
     old, new = (np.nan_to_num(np.nanmean(version, axis=0)) for version in versions)
-    return Course(pair.quantities, edges[0], edges[1], old, new)
+    return AmountsByProgress(pair.quantities, edges[0], edges[1], old, new)
 
 
 def _verdict(time: Ratio, tolerance: float) -> Verdict:

@@ -76,7 +76,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class AmountsByProgress:
     """Mean amounts of both versions by progress, over contexts and runs.
 
     Attributes
@@ -147,7 +147,7 @@ class Comparison:
         Shared contexts that one version alone excludes, as it looks wrongly measured there.
     notes : tuple of str
         What limits the comparison, a sentence each.
-    course : Course or None
+    course : AmountsByProgress or None
         Both versions by progress; None without a shared context.
     settings : CompareSettings
         Settings of the comparison.
@@ -175,7 +175,7 @@ class Comparison:
     noise: Literal["runs", "neighbours", "models"]
     left_out: Floats
     notes: tuple[str, ...]
-    course: Course | None
+    course: AmountsByProgress | None
     settings: CompareSettings = field(default_factory=CompareSettings)
 
     def as_dict(self) -> dict[str, Any]:

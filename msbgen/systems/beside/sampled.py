@@ -49,7 +49,7 @@ _MOST_RUNS = 300
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SampledRun:
     """A run at its n samples: shares of the work, events (n, 4) and time [s] since the start."""
 
     work: Floats
@@ -91,7 +91,7 @@ class Samples:
             return np.full(len(self.contexts), otherwise)
         return self.contexts[:, self.names.index(name)]
 
-    def run(self, context: int, run: int) -> Run:
+    def run(self, context: int, run: int) -> SampledRun:
         """A run that has ended."""
         counts, duration = self._counts[context, run], float(self.duration[context, run])
         used = np.isfinite(counts).all(axis=1)
@@ -102,7 +102,7 @@ class Samples:
         time[-1] = duration
         work = np.maximum.accumulate(events[:, 0] / max(events[-1, 0], 1e-9))
         work += 1e-12 * np.arange(len(work))
-        return Run(work / work[-1], events, time)
+        return SampledRun(work / work[-1], events, time)
 
     def events(self, contexts: Indices) -> Floats:
         """Mean events up to each of :data:`EDGES`, (STEPS + 1, 4), over some contexts' runs."""

@@ -31,9 +31,15 @@ from msbgen.core.draws import generator, numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.core.words import number_of
-from msbgen.systems.graphs.dataset import graph_name, lacking_kind, other_time_unit
+from msbgen.systems.graphs.dataset import (
+    edges_of,
+    graph_name,
+    kinds_of,
+    lacking_kind,
+    other_time_unit,
+)
 from msbgen.systems.graphs.devices import Device, check_contexts
-from msbgen.systems.graphs.programs import Program as Program
+from msbgen.systems.graphs.order import canonical_order, successors_of
 from msbgen.systems.graphs.rates import RESOLUTION
 from msbgen.systems.graphs.rates import Rates as Rates
 from msbgen.systems.graphs.runs import NUMBERS
@@ -51,6 +57,46 @@ _LONGEST = 2.6e6
 _AT_ONCE, _DRAWN_AT_ONCE = 256, 2_000_000
 # Bytes of a factor while it is drawn, and of a labelled run besides its columns.
 _OF_FACTOR, _OF_RUN = 24.0, 400.0
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Tasks and edges of a graph as arrays, in a canonical order of the tasks.
+
+    Of two tasks that become ready together, the first in
+    :func:`~msbgen.systems.graphs.order.canonical_order` starts first.  That order depends neither
+    on the order of the tasks in a file nor on their names.
+
+    `order`, (n,), has the number in the graph of each task; all other arrays are in this
+    topological order.  `kinds` are sorted.  Of each task, (n,): the number of its kind, its work in
+    runs of the kind, the number of its predecessors.  Successors of task i are
+    ``after[first_after[i] : first_after[i + 1]]``.
+    """
+
+    order: Indices
+    kinds: tuple[str, ...]
+    kind: Indices
+    work: Floats
+    waits: Indices
+    first_after: Indices
+    after: Indices
+
+    @classmethod
+    def of(cls, graph: xr.Dataset) -> Program:
+        """Arrays of a valid graph."""
+        pairs, names = edges_of(graph), kinds_of(graph)
+        order = canonical_order(graph)
+        pairs = np.argsort(order)[pairs]
+        kinds = tuple(sorted(set(names)))
+        n = len(order)
+        return cls(
+            order,
+            kinds,
+            np.array([kinds.index(names[i]) for i in order], dtype=np.int64),
+            graph["work"].values.astype(float)[order],
+            np.bincount(pairs[:, 1], minlength=n),
+            *successors_of(n, pairs),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,7 +168,7 @@ def parameter_shapes(
     settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int
 ) -> dict[str, tuple[int, ...]]:
     """Shape of each parameter of a network; `sizes` are as :attr:`Batch.sizes`."""
-    shapes, width, heads = Shapes(), settings.width, settings.heads
+    shapes, width, heads = ParameterShapes(), settings.width, settings.heads
     for name in TYPES:
         shapes.linear(f"encode {name} 0", sizes[name], width)
         shapes.linear(f"encode {name} 1", width, width)
@@ -190,7 +190,7 @@ def pooled_width(settings: NetworkSettings) -> int:
     return settings.width * (4 if settings.memories else 3)
 
 
-class Shapes(dict[str, tuple[int, ...]]):
+class ParameterShapes(dict[str, tuple[int, ...]]):
     """Shapes of parameters by name, in the order in which they are drawn."""
 
     def matrix(self, name: str, rows: int, columns: int) -> None:

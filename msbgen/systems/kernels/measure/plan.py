@@ -13,9 +13,8 @@ import numpy as np
 
 from msbgen.core.errors import ProfileError
 from msbgen.systems.kernels.kinds import Point
-from msbgen.systems.kernels.measure.architectures import ARCHITECTURES
+from msbgen.systems.kernels.measure.architectures import ARCHITECTURES, Network, images
 from msbgen.systems.kernels.measure.campaign import Campaign
-from msbgen.systems.kernels.measure.network import Network, images
 from msbgen.systems.kernels.measure.sampling import draw_points
 from msbgen.systems.kernels.measure.torch_import import load_torch
 from msbgen.systems.kernels.measure.trace import Trace, trace

@@ -20,8 +20,8 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import replace_file
 from msbgen.systems.kernels.kinds import work_of
+from msbgen.systems.kernels.measure.architectures import images
 from msbgen.systems.kernels.measure.campaign import Campaign
-from msbgen.systems.kernels.measure.network import images
 from msbgen.systems.kernels.measure.operations import Operation, prepare
 from msbgen.systems.kernels.measure.plan import MeasurementPlan, make_plan, open_network
 from msbgen.systems.kernels.measure.timing import Clock, Effort, groups_of, time_in_turn

@@ -2,7 +2,7 @@
 
 from msbgen.systems.machines.queue.bound import at_load, even_span, least_span, makespan_bound
 from msbgen.systems.machines.queue.compare import (
-    Variant,
+    SimulationVariant,
     VariantResult,
     compare_variants,
     simulate_variants,
@@ -40,7 +40,7 @@ __all__ = [
     "Queue",
     "Scenario",
     "Schedule",
-    "Variant",
+    "SimulationVariant",
     "VariantResult",
     "at_load",
     "bounded_slowdown",

@@ -32,7 +32,7 @@ Times = Literal["estimated", "true"]
 
 
 @dataclass(frozen=True)
-class Variant:
+class SimulationVariant:
     """One simulation: when jobs are submitted, how they are placed, which times are estimated."""
 
     arrival: Arrival
@@ -52,7 +52,7 @@ class Variant:
 class VariantResult:
     """Result of one simulation."""
 
-    variant: Variant
+    variant: SimulationVariant
     # As submitted in it, with the estimates that the scheduler had.
     jobs: Jobs
     schedule: Schedule
@@ -67,17 +67,17 @@ def variants(
     arrivals: Sequence[Arrival] = (AS_SUBMITTED,),
     placements: Sequence[Placement] = PLACEMENTS,
     queues: Sequence[Queue] = ("machine",),
-) -> list[Variant]:
+) -> list[SimulationVariant]:
     """All combinations; those with true times are added where estimates differ from them."""
     right = np.array_equal(jobs.estimate, jobs.runtime, equal_nan=True)
     times: tuple[Times, ...] = ("true",) if right else ("estimated", "true")
-    return [Variant(*each) for each in product(arrivals, placements, queues, times)]
+    return [SimulationVariant(*each) for each in product(arrivals, placements, queues, times)]
 
 
 def simulate_variants(
     jobs: Jobs,
     machines: Mapping[str, int],
-    variants: Sequence[Variant],
+    variants: Sequence[SimulationVariant],
     *,
     rng: np.random.Generator | int = 0,
 ) -> Iterator[VariantResult]:

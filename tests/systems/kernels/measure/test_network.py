@@ -4,8 +4,12 @@ import pytest
 
 from msbgen.core.errors import ArgumentError
 from msbgen.systems.kernels.kinds import KINDS, Point, out_sides, work_of
-from msbgen.systems.kernels.measure.architectures import ARCHITECTURES, PUBLISHED_SIZE
-from msbgen.systems.kernels.measure.network import Network, images
+from msbgen.systems.kernels.measure.architectures import (
+    ARCHITECTURES,
+    PUBLISHED_SIZE,
+    Network,
+    images,
+)
 from msbgen.systems.kernels.measure.operations import prepare
 from msbgen.systems.kernels.measure.trace import trace
 from needing import needs_torch

@@ -6,7 +6,7 @@ import pytest
 from machines import made_queue
 from msbgen.core.errors import ArgumentError
 from msbgen.systems.machines import queue
-from msbgen.systems.machines.queue.compare import Variant, simulate_variants
+from msbgen.systems.machines.queue.compare import SimulationVariant, simulate_variants
 from msbgen.systems.machines.queue.jobs import Jobs, check_machines, make_jobs, where_jobs_fit
 
 
@@ -160,9 +160,11 @@ def test_random_placements_are_the_same_at_every_load_and_follow_the_seed(some):
 
 
 def test_names_are_those_of_files():
-    assert Variant("at once", "aware", "one", "true").name == "at-once-aware-one-true"
-    name = Variant(0.95, "round_robin", "machine", "estimated").name
+    assert SimulationVariant("at once", "aware", "one", "true").name == "at-once-aware-one-true"
+    name = SimulationVariant(0.95, "round_robin", "machine", "estimated").name
     assert name == "load-0.95-round_robin-machine-estimated"
-    near = [Variant(load, "aware", "one", "true").name for load in (1, 1.0, 0.9, 0.90000001)]
+    near = [
+        SimulationVariant(load, "aware", "one", "true").name for load in (1, 1.0, 0.9, 0.90000001)
+    ]
     assert near[0] == near[1] == "load-1-aware-one-true"
     assert len({*near}) == 3
