@@ -165,7 +165,7 @@ def cliff_task() -> xr.Dataset:
     contexts = np.array([(w, f) for w in ways for f in clocks])
     task = synthetic_task(contexts)
     fits = np.where(contexts[:, 0] > 4, 0.1, 1.0)
-    task["cache_misses"] = task["cache_misses"] * fits[:, None, None]
+    task["cache_misses"] *= fits[:, None, None]  # in place, which keeps its units
     return task
 
 

@@ -184,7 +184,8 @@ def test_the_gap_is_the_distance_to_the_levels_of_one_resource(calibration, grid
     for r in (0, 1):
         levels = np.unique(known[:, r])[:, None]
         wanted = oracles.kriging_deviation(levels, z[2, [r]], trend.lengths[0, [r]], 1e-6)
-        assert gap[2, r] == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+        # rounding moves it by as much: the covariance of levels is nearly singular
+        assert gap[2, r] == pytest.approx(wanted, rel=1e-3, abs=2e-4)
     level = next(rows for r, rows in held.levels if r == 1)
     assert np.all(held.left_out_rows.gap[level, 1] > 0)
     assert np.all(held.left_out_rows.gap[level, 0] == 0)
