@@ -16,6 +16,7 @@ from tables import PROFILES, TASKS
 import msbgen
 from msbgen import platform
 from msbgen.answers.evaluate.baselines import BASELINES
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import context_table
 from msbgen.systems.phases.grid import Grid
 from msbgen.systems.phases.phases import phase_table, read_phases, write_phases
@@ -59,7 +60,7 @@ def measured(task: str) -> xr.Dataset:
 
 def load_truth(path: Path) -> Truth:
     with np.load(path) as held:
-        grid = Grid.of(platform_grid())
+        grid = Grid.of(Profiles.of(platform_grid()))
         return Truth((str(held["task"]),), grid, held["seconds"], held["power"])
 
 

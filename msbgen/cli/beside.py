@@ -255,21 +255,23 @@ def _check_one_cache(paths: Sequence[Path], tables: Sequence[ProgramTable]) -> N
 def _table(path: Path, clock: float | None, columns: Columns) -> ProgramTable:
     """What a program does alone, from measured profiles that are a grid, or from a fitted model."""
     from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-    from msbgen.engine.generate.fit import fit_profiles
+    from msbgen.data.profiles import Profiles
+    from msbgen.engine.generate.fit import fit_model
     from msbgen.engine.generate.model import ProfileModel
     from msbgen.systems.beside.table import duration_spread, is_grid, program_table
 
     measured, model = shared.read_measured(path, ProfileModel.of_file)
-    doubt = duration_spread(measured)
+    profiles = Profiles.of(measured)
+    doubt = duration_spread(profiles)
     source: Any = measured if model is None else model
-    if model is None and not is_grid(measured, columns) and measured.sizes["context"] >= 4:
-        if columns.misses not in measured:
+    if model is None and not is_grid(profiles, columns) and len(profiles.contexts) >= 4:
+        if columns.misses not in profiles.counters:
             raise ProfileError(
                 f"{path.name}: has no counter '{columns.misses}'; measure it, or name the counter "
                 f"of misses that it has by --misses."
             )
         with Progress("fitting") as step:
-            source = fit_profiles(measured, progress=step)
+            source = fit_model(profiles, progress=step)
     place = "" if source is measured else f"{path.name}: "
     try:
         return program_table(source, clock, columns=columns, doubt=doubt)

@@ -72,16 +72,17 @@ def _check_capacity(
     capacity: Mapping[str, float], cores: int, path: Path, profiles: xr.Dataset
 ) -> None:
     """Raise where a shared resource is not in the profiles or smaller than all cores need."""
-    from msbgen.data.schema import resource_names
+    from msbgen.data.profiles import Profiles
 
-    resources = resource_names(profiles)
+    record = Profiles.of(profiles)
+    resources = list(record.resources)
     for name, amount in capacity.items():
         if name not in resources:
             raise UsageError(
                 f"--capacity names '{name}', which is not a resource of {path}; its resources are "
                 f"{', '.join(resources)}."
             )
-        least = float(profiles[name].min())
+        least = float(record.contexts[:, resources.index(name)].min())
         if amount < cores * least * (1 - 1e-9):
             raise UsageError(
                 f"--capacity {name}={amount:g} is too little; at least {cores * least:g}, the "

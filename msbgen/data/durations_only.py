@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import (
     COMPLETE,
     counter_names,
     duration_array,
-    file_of,
     replicate_dim,
 )
 
@@ -29,16 +27,6 @@ _OWN_ATTRS = ("interval", "progress")
 def has_time_axis(dataset: xr.Dataset) -> bool:
     """Whether a dataset of profiles has counts over time, not one total per run at most."""
     return "time" in dataset.dims and WHOLE_RUN not in dataset.data_vars
-
-
-def check_time_axis(dataset: xr.Dataset, what: str) -> None:
-    """Raise :class:`MeasurementError` where `what` needs a course in time that is not known."""
-    if not has_time_axis(dataset):
-        raise MeasurementError(
-            f"{file_of(dataset)}: holds durations without a course in time, which {what} "
-            f"want{'' if what.endswith('s') else 's'}; record counters over time ('msbgen measure' "
-            f"or 'msbgen import')."
-        )
 
 
 def durations_of(dataset: xr.Dataset) -> xr.Dataset:

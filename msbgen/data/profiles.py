@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import printable
+from msbgen.core.errors import MeasurementError, printable
 from msbgen.core.words import number_of
 from msbgen.data import schema
 from msbgen.data.durations_only import WHOLE_RUN, with_interval
@@ -146,6 +146,15 @@ class Profiles:
         """Whether counters were measured over time; else durations, and totals of runs."""
         return self.attrs.get("progress") != WHOLE_RUN
 
+    def check_timed(self, what: str) -> None:
+        """Raise MeasurementError where `what` needs a course in time, and durations have none."""
+        if not self.is_timed:
+            raise MeasurementError(
+                f"{self.source}: holds durations without a course in time, which {what} "
+                f"want{'' if what.endswith('s') else 's'}; record counters over time "
+                f"('msbgen measure' or 'msbgen import')."
+            )
+
     @property
     def is_generated(self) -> bool:
         """Whether the profiles were generated, not measured."""
@@ -191,13 +200,16 @@ class Profiles:
     def counts(self) -> Floats:
         """Events per interval with gaps filled (:mod:`msbgen.data.gaps`), (n, r, t, k)."""
         counts = np.empty((*self.duration.shape, self.n_times, len(self.samples)))
-        for k, (each, attrs) in enumerate(zip(self.samples, self.counters.values())):
-            counts[..., k] = each
-            if "gaps" in attrs:
-                counts[..., k] = fill_gaps(
-                    counts[..., k], self.duration, self.interval, carried=attrs["gaps"] == CARRIED
-                )
+        for k in range(len(self.samples)):
+            counts[..., k] = self.counts_of(k)
         return counts
+
+    def counts_of(self, k: int) -> NDArray[Any]:
+        """Events per interval of a counter with gaps filled, (n, r, t), in the file's precision."""
+        kind = list(self.counters.values())[k].get("gaps")
+        if kind is None:
+            return self.samples[k]
+        return fill_gaps(self.samples[k], self.duration, self.interval, carried=kind == CARRIED)
 
     @property
     def n_times(self) -> int:

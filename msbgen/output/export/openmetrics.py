@@ -14,9 +14,10 @@ import numpy as np
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError
+from msbgen.data.durations_only import WHOLE_RUN
 from msbgen.data.files import replace_file
-from msbgen.data.schema import counter_names, resource_names
-from msbgen.output.export.series import RunSeries, check_time, is_energy, runs_of
+from msbgen.data.profiles import Profiles
+from msbgen.output.export.series import RunSeries, check_time, runs_of
 
 _PREFIX = "msbgen_"
 
@@ -53,45 +54,46 @@ def write_openmetrics(
     """
     if not datasets:
         raise ArgumentError("datasets are none; the profiles of one or more are wanted.")
-    families = _families(datasets)
+    records = {name: Profiles.of(dataset) for name, dataset in datasets.items()}
+    families = _families(records)
     with (
         replace_file(path, overwrite=overwrite) as partial,
         partial.open("w", encoding="utf-8", errors="replace", newline="\n") as stream,
     ):
         for (family, unit), counter in families.items():
             stream.writelines(_family(family, unit, "counter", f"{counter} since the start"))
-            for name, dataset in datasets.items():
-                if counter in counter_names(dataset) and _metric(dataset, counter) == (
-                    family,
-                    unit,
-                ):
-                    for run in runs_of(dataset):
-                        stream.writelines(_counter(family, name, dataset, run, counter, start))
+            for name, profiles in records.items():
+                known = counter in profiles.counters
+                if known and _metric(profiles, counter) == (family, unit):
+                    for run in runs_of(profiles):
+                        stream.writelines(_counter(family, name, profiles, run, counter, start))
         runs = 0
         family = f"{_PREFIX}duration_seconds"
         stream.writelines(_family(family, "seconds", "gauge", "execution time of the run"))
-        for name, dataset in datasets.items():
-            for run in runs_of(dataset):
+        for name, profiles in records.items():
+            for run in runs_of(profiles):
                 runs += 1
                 at = _stamp(check_time(name, _began(run, start) + run.duration))
-                stream.write(f"{family}{_labels(name, dataset, run)} {run.duration!r} {at}\n")
+                stream.write(f"{family}{_labels(name, profiles, run)} {run.duration!r} {at}\n")
         stream.write("# EOF\n")
     return runs
 
 
-def _families(datasets: Mapping[str, xr.Dataset]) -> dict[tuple[str, str], str]:
+def _families(records: Mapping[str, Profiles]) -> dict[tuple[str, str], str]:
     """Counter of each metric family, by the family's name and unit."""
     found: dict[tuple[str, str], str] = {}
     units: dict[str, str] = {}
-    for name, dataset in datasets.items():
-        labels = [_plain(n) for n in ("task", "source", "run", *resource_names(dataset))]
+    for name, profiles in records.items():
+        labels = [_plain(n) for n in ("task", "source", "run", *profiles.resources)]
         if len(set(labels)) < len(labels):
             raise ArgumentError(
-                f"{name}: resources {', '.join(resource_names(dataset))} make no distinct labels; "
+                f"{name}: resources {', '.join(profiles.resources)} make no distinct labels; "
                 f"rename them."
             )
-        for counter in counter_names(dataset):
-            family, unit = _metric(dataset, counter)
+        for counter in profiles.counters:
+            if counter == WHOLE_RUN:
+                continue
+            family, unit = _metric(profiles, counter)
             other = units.setdefault(family, unit) != unit
             other |= found.setdefault((family, unit), counter) != counter
             if other or family == f"{_PREFIX}duration_seconds":
@@ -102,9 +104,9 @@ def _families(datasets: Mapping[str, xr.Dataset]) -> dict[tuple[str, str], str]:
     return found
 
 
-def _metric(dataset: xr.Dataset, counter: str) -> tuple[str, str]:
+def _metric(profiles: Profiles, counter: str) -> tuple[str, str]:
     """Family of a counter's metric, and its unit."""
-    joules = is_energy(dataset, counter)
+    joules = counter in profiles.energy_counters
     stem = _plain(counter).removesuffix("_total")
     stem = stem.removesuffix("_joules") + "_joules" if joules else stem
     return f"{_PREFIX}{stem}", "joules" if joules else ""
@@ -118,14 +120,14 @@ def _family(name: str, unit: str, kind: str, text: str) -> Iterator[str]:
 
 
 def _counter(
-    family: str, name: str, dataset: xr.Dataset, run: RunSeries, counter: str, start: float
+    family: str, name: str, profiles: Profiles, run: RunSeries, counter: str, start: float
 ) -> Iterator[str]:
     """Samples of a counter, 0 at the start of the run."""
     counts = run.counts[counter]
     known = np.isfinite(counts)
     if not known.any():
         return
-    sample, began = f"{family}_total{_labels(name, dataset, run)}", _began(run, start)
+    sample, began = f"{family}_total{_labels(name, profiles, run)}", _began(run, start)
     yield f"{sample} 0 {_stamp(began)}\n"
     totals = np.cumsum(np.nan_to_num(counts))
     for total, end in zip(totals[known].tolist(), run.ends[known].tolist()):
@@ -140,8 +142,8 @@ def _stamp(seconds: float) -> str:
     return f"{seconds:.6f}"
 
 
-def _labels(name: str, dataset: xr.Dataset, run: RunSeries) -> str:
-    pairs = {"task": str(dataset.attrs.get("task", "")), "source": name, **run.context}
+def _labels(name: str, profiles: Profiles, run: RunSeries) -> str:
+    pairs = {"task": profiles.task, "source": name, **run.context}
     if run.number is not None:
         pairs["run"] = str(run.number)
     return "{" + ",".join(f'{_plain(key)}="{_escaped(v)}"' for key, v in pairs.items()) + "}"

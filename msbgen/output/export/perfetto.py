@@ -17,8 +17,8 @@ import xarray as xr
 
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import replace_file
-from msbgen.data.schema import resource_names
-from msbgen.output.export.series import RunSeries, check_time, is_energy, runs_of
+from msbgen.data.profiles import Profiles
+from msbgen.output.export.series import RunSeries, check_time, runs_of
 
 # Kinds of values: a whole number in groups of seven bits, eight bytes, a length and bytes.
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
@@ -59,33 +59,34 @@ def write_perfetto(
     """
     if not datasets:
         raise ArgumentError("datasets are none; the profiles of one or more are wanted.")
-    runs = _in_order(datasets)
+    records = {name: Profiles.of(dataset) for name, dataset in datasets.items()}
+    runs = _in_order(records)
     with replace_file(path, overwrite=overwrite) as partial, partial.open("wb") as stream:
         stream.write(_packet(_number(_SEQUENCE_FLAGS, _STATE_CLEARED)))
         track = 1
         for name, run in runs:
-            stream.writelines(_run_packets(name, run, track, datasets[name]))
+            stream.writelines(_run_packets(name, run, track, records[name]))
             track += 1 + len(run.counts)
     return len(runs)
 
 
-def _in_order(datasets: Mapping[str, xr.Dataset]) -> list[tuple[str, RunSeries]]:
-    """Runs of all datasets by context, in the order in which contexts first appear."""
+def _in_order(records: Mapping[str, Profiles]) -> list[tuple[str, RunSeries]]:
+    """Runs of all profiles by context, in the order in which contexts first appear."""
     by_context: dict[tuple[tuple[str, str], ...], list[tuple[str, RunSeries]]] = {}
-    for name, dataset in datasets.items():
-        for run in runs_of(dataset):
+    for name, profiles in records.items():
+        for run in runs_of(profiles):
             by_context.setdefault(tuple(sorted(run.context.items())), []).append((name, run))
     return [each for runs in by_context.values() for each in runs]
 
 
-def _run_packets(name: str, run: RunSeries, group: int, dataset: xr.Dataset) -> Iterator[bytes]:
+def _run_packets(name: str, run: RunSeries, group: int, profiles: Profiles) -> Iterator[bytes]:
     """Descriptors of the tracks of a run, and its rates at the start of each interval.
 
     The group of its tracks has the number `group`, and the tracks have those that follow.
     """
     levels = [
-        f"{n}={run.context[n]}" + _unit(str(dataset[n].attrs.get("units", "1")))
-        for n in resource_names(dataset)
+        f"{name}={run.context[name]}" + _unit(str(attrs.get("units", "1")))
+        for name, attrs in profiles.resources.items()
     ]
     title = f"{', '.join(levels)} | {name}" + ("" if run.number is None else f" {run.number}")
     yield _track(_number(_UUID, group) + _text(_NAME, title) + _number(_CHILD_ORDERING, _EXPLICIT))
@@ -93,7 +94,7 @@ def _run_packets(name: str, run: RunSeries, group: int, dataset: xr.Dataset) -> 
     check_time(name, float(starts[-1]))
     stamps = np.round(1e9 * starts).astype(np.int64).tolist()
     for i, (counter, counts) in enumerate(run.counts.items(), 1):
-        unit = "W" if is_energy(dataset, counter) else "1/s"
+        unit = "W" if counter in profiles.energy_counters else "1/s"
         yield _track(
             _number(_UUID, group + i) + _text(_NAME, counter) + _number(_PARENT, group)
             + _bytes(_COUNTER, _text(_UNIT_NAME, unit)) + _number(_RANK, i)

@@ -6,22 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import (
-    ENERGY_UNITS,
-    counter_dims,
-    counter_names,
-    duration_array,
-    labels_of,
-    level_text,
-    replicate_dim,
-    resource_names,
-    sampling_interval,
-    started_array,
-)
+from msbgen.data.durations_only import WHOLE_RUN
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import labels_of, level_text
 
 Floats = NDArray[np.float64]
 
@@ -55,28 +45,27 @@ class RunSeries:
     counts: dict[str, Floats]
 
 
-def runs_of(dataset: xr.Dataset) -> Iterator[RunSeries]:
-    """All runs of a valid profile dataset, context by context; missing runs are left out."""
-    dims, names = counter_dims(dataset), counter_names(dataset)
-    seconds, started = duration_array(dataset), started_array(dataset)
-    shape = (*seconds.shape, dataset.sizes["time"])
-    arrays = {name: dataset[name].transpose(*dims).values.reshape(shape) for name in names}
-    step, numbered = sampling_interval(dataset), replicate_dim(dataset) is not None
-    resources = resource_names(dataset)
-    labels = [labels_of(dataset[name].attrs) for name in resources]
-    for c, row in enumerate(zip(*(dataset[name].values.tolist() for name in resources))):
-        context = {n: level_text(x, words) for n, x, words in zip(resources, row, labels)}
+def runs_of(profiles: Profiles) -> Iterator[RunSeries]:
+    """All runs of valid profiles, context by context; missing runs are left out."""
+    seconds, step = profiles.duration, profiles.interval
+    arrays = {name: each for name, each in zip(profiles.counters, profiles.samples)
+              if name != WHOLE_RUN}  # fmt: skip
+    labels = [labels_of(attrs) for attrs in profiles.resources.values()]
+    for c, row in enumerate(profiles.contexts.tolist()):
+        levels = zip(profiles.resources, row, labels)
+        context = {name: level_text(level, words) for name, level, words in levels}
         for r in np.flatnonzero(np.isfinite(seconds[c])).tolist():
             duration = float(seconds[c, r])
-            held = np.any([np.isfinite(array[c, r]) for array in arrays.values()], axis=0)
+            held = np.zeros(profiles.n_times, dtype=bool)
+            for array in arrays.values():
+                held |= np.isfinite(array[c, r])
             n = int(np.flatnonzero(held)[-1]) + 1 if held.any() else 0
             ends = step * np.arange(1, n + 1, dtype=np.float64)
             if n and ends[-1] - step < duration < ends[-1]:  # not so for the mean of several runs
                 ends[-1] = duration
             counts = {name: array[c, r, :n].astype(float) for name, array in arrays.items()}
-            yield RunSeries(
-                context, r if numbered else None, duration, float(started[c, r]), ends, counts
-            )
+            number, started = r if profiles.replicate else None, float(profiles.started[c, r])
+            yield RunSeries(context, number, duration, started, ends, counts)
 
 
 def check_time(name: str, seconds: float) -> float:
@@ -87,8 +76,3 @@ def check_time(name: str, seconds: float) -> float:
             f"correct the interval, the durations or the start."
         )
     return seconds
-
-
-def is_energy(dataset: xr.Dataset, counter: str) -> bool:
-    """Whether a counter is in joules."""
-    return str(dataset[counter].attrs.get("units")) == ENERGY_UNITS

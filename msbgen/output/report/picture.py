@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
-from msbgen.data import schema
 from msbgen.data.files import check_output, path_of, replace_file
+from msbgen.data.profiles import Profiles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,51 +50,57 @@ def profile_figure(
     matplotlib (extra ``plot``) is not installed.
     """
     figures = load_library("matplotlib.figure", "plot", "the picture")
-    rows = _checked_rows(contexts, truth)
-    for label, dataset in generated.items():
-        _check_beside(label, dataset, truth)
-    names = schema.counter_names(truth)
-    dim = schema.replicate_dim(truth)
+    measured = Profiles.of(truth)
+    made = {label: Profiles.of(dataset) for label, dataset in generated.items()}
+    rows = _checked_rows(contexts, len(measured.contexts))
+    for label, profiles in made.items():
+        _check_beside(label, profiles, measured)
+    names = list(measured.counters)
     figure = figures.Figure(figsize=(6 * len(rows), 2.1 * len(names) + 0.8), layout="constrained")
     axes = figure.subplots(len(names), len(rows), sharex="col", sharey="row", squeeze=False)
     for column, context in enumerate(rows):
-        here = truth.isel(context=context)
         last = 0.0
         for row, name in enumerate(names):
             axis = axes[row, column]
-            runs = here[name].transpose("time", ...).values.reshape(here.sizes["time"], -1)
-            axis.plot(here["time"], runs, color="0.75", linewidth=0.8)
-            for i, (label, dataset) in enumerate(generated.items()):
-                one = dataset[name].isel(context=context)
-                axis.plot(dataset["time"], one, color=f"C{i}", linewidth=1.4, label=label)
-                last = max(last, _end(dataset, one.notnull().values))
-            last = max(last, _end(here, np.any(np.isfinite(runs), axis=1)))
+            runs = measured.samples[row][context]
+            axis.plot(_times(measured), runs.T, color="0.75", linewidth=0.8)
+            for i, (label, profiles) in enumerate(made.items()):
+                one = profiles.samples[row][context, 0]
+                axis.plot(_times(profiles), one, color=f"C{i}", linewidth=1.4, label=label)
+                last = max(last, _end(profiles, np.isfinite(one)))
+            last = max(last, _end(measured, np.isfinite(runs).any(axis=0)))
             axis.spines[["top", "right"]].set_visible(False)
             if column == 0:
-                label = str(truth[name].attrs.get("long_name", name))
+                label = str(measured.counters[name].get("long_name", name))
                 axis.set_ylabel(f"{label}\nper interval", fontsize=9, parse_math=False)
-        title = schema.describe_context(truth, int(context))
+        title = measured.describe_context(int(context))
         # names with a dollar are not TeX
         axes[0, column].set_title(title, fontsize=10, parse_math=False)
         axes[-1, column].set_xlabel("time [s]")
         axes[-1, column].set_xlim(0, 1.02 * last)
     for axis in axes[:, 0]:
         axis.set_ylim(bottom=0)  # also fixes the top, so after all columns
-    axes[0, 0].plot([], [], color="0.75", label=f"measured {dim or 'profile'}s")
+    axes[0, 0].plot([], [], color="0.75", label=f"measured {measured.replicate or 'profile'}s")
     for text in axes[0, 0].legend(frameon=False, fontsize=8).get_texts():
         text.set_parse_math(False)
-    task = truth.attrs.get("task", "task")
-    figure.suptitle(f"{task}: generated over measured profiles", parse_math=False)
+    figure.suptitle(
+        f"{measured.task or 'task'}: generated over measured profiles", parse_math=False
+    )
     return figure
 
 
-def _end(dataset: xr.Dataset, running: ArrayLike) -> float:
+def _times(profiles: Profiles) -> NDArray[np.float64]:
+    """Ends of the sampling intervals [s]."""
+    return profiles.interval * np.arange(1, profiles.n_times + 1)
+
+
+def _end(profiles: Profiles, running: NDArray[np.bool_]) -> float:
     """Time at which the last sample ends [s]; 0 without samples."""
-    return float(dataset["time"].values[np.asarray(running)].max(initial=0.0))
+    return float(_times(profiles)[running].max(initial=0.0))
 
 
-def _checked_rows(contexts: ArrayLike, truth: xr.Dataset) -> NDArray[np.int64]:
-    rows, n = np.atleast_1d(np.asarray(contexts)), truth.sizes["context"]
+def _checked_rows(contexts: ArrayLike, n: int) -> NDArray[np.int64]:
+    rows = np.atleast_1d(np.asarray(contexts))
     if rows.ndim != 1 or not 1 <= len(rows) <= _MOST_COLUMNS or rows.dtype.kind not in "iu":
         raise ArgumentError(
             f"contexts is {contexts}; 1 to {_MOST_COLUMNS} whole numbers are wanted."
@@ -106,22 +112,19 @@ def _checked_rows(contexts: ArrayLike, truth: xr.Dataset) -> NDArray[np.int64]:
     return rows
 
 
-def _check_beside(label: str, dataset: xr.Dataset, truth: xr.Dataset) -> None:
-    if schema.replicate_dim(dataset):
+def _check_beside(label: str, profiles: Profiles, truth: Profiles) -> None:
+    if profiles.replicate:
         raise ArgumentError(
-            f"'{label}' is a dataset of {schema.replicate_dim(dataset)}s; one profile per context "
-            f"is wanted."
+            f"'{label}' is a dataset of {profiles.replicate}s; one profile per context is wanted."
         )
-    for what, names, wanted in (
-        ("counters", schema.counter_names(dataset), schema.counter_names(truth)),
-        ("resources", schema.resource_names(dataset), schema.resource_names(truth)),
-    ):
+    for what in ("counters", "resources"):
+        names, wanted = list(getattr(profiles, what)), list(getattr(truth, what))
         if names != wanted:
             raise ArgumentError(
                 f"'{label}' is a dataset with {what} {', '.join(names)}; those of the truth, "
                 f"{', '.join(wanted)}, are wanted."
             )
-    if not np.array_equal(schema.context_table(dataset), schema.context_table(truth)):
+    if not np.array_equal(profiles.contexts, truth.contexts):
         raise ArgumentError(
             f"'{label}' is a dataset of other contexts than the truth; the same, in the same "
             f"order, are wanted."
@@ -133,8 +136,9 @@ def two_far_contexts(train: xr.Dataset, truth: xr.Dataset) -> NDArray[np.int64]:
 
     Distances with every resource divided by its measured range.
     """
-    measured = to_unit_range(schema.context_table(train), schema.context_table(train))
-    unseen = to_unit_range(schema.context_table(train), schema.context_table(truth))
+    known = Profiles.of(train).contexts
+    measured = to_unit_range(known, known)
+    unseen = to_unit_range(known, Profiles.of(truth).contexts)
     distance = squared_distances(unseen, measured).min(axis=1) + 1e-30
     first = int(distance.argmax())
     apart = squared_distances(unseen, unseen[[first]])[:, 0]

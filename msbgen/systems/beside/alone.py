@@ -19,13 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.words import number_of
-from msbgen.data.schema import (
-    check_datasets,
-    context_table,
-    file_of,
-    resource_names,
-    same_level,
-)
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import same_level
 from msbgen.data.sharing import UNREGULATED
 from msbgen.systems.beside.columns import Columns
 from msbgen.systems.beside.sampled import EDGES, Samples, cost_of_events, expected_time
@@ -62,11 +57,11 @@ class Generator(Protocol):
 class AloneProfiles:
     """Profiles at one clock, over ways and bandwidths, and all from which events are taken."""
 
-    def __init__(self, parts: Sequence[xr.Dataset], frequency: float, columns: Columns):
-        self.task = str(parts[0].attrs.get("task", "program"))
+    def __init__(self, parts: Sequence[Profiles], frequency: float, columns: Columns):
+        first = parts[0]
+        self.task = first.task or "program"
         self.parts = [Samples(part, columns) for part in parts]
-        first = self.parts[0]
-        if columns.ways not in first.names:
+        if columns.ways not in first.resources:
             raise MeasurementError(
                 f"{first.source}: has no resource {quoted(columns.ways)}; profiles over the ways "
                 f"of the cache are wanted (measure with CAT, or name the resource)."
@@ -99,7 +94,7 @@ class AloneProfiles:
                     f"fitted model of it."
                 )
         for (ways, bandwidth), (p, c) in self._place.items():
-            if not np.isfinite(self.parts[p].duration[c]).any():
+            if not np.isfinite(parts[p].ended[c]).any():
                 raise MeasurementError(
                     f"{first.source}: has no run with {ways:g} ways and {bandwidth:g} MB/s; "
                     f"measure the context again."
@@ -112,7 +107,7 @@ class AloneProfiles:
     def _events_of(self, ways: float) -> Floats:
         for samples, column in zip(self.parts, self._ways):
             contexts = np.flatnonzero(column == ways)
-            if np.isfinite(samples.duration[contexts]).any():
+            if np.isfinite(samples.profiles.ended[contexts]).any():
                 return samples.events(contexts)
         raise AssertionError("every number of ways has a run")
 
@@ -142,16 +137,16 @@ class AloneProfiles:
 
 def grid_parts(
     profiles: xr.Dataset | Generator, frequency: float | None, columns: Columns
-) -> tuple[list[xr.Dataset], float]:
+) -> tuple[list[Profiles], float]:
     """Profiles, and of a model those of its grid that were not measured; and the clock."""
     if isinstance(profiles, xr.Dataset):
-        check_datasets(profiles)
-        names = resource_names(profiles)
-        _check_resources(names, context_table(profiles), file_of(profiles), columns)
+        record = Profiles.of(profiles)
+        names = list(record.resources)
+        _check_resources(names, record.contexts, record.source, columns)
         if columns.frequency not in names:
-            return [profiles], _taken(frequency, file_of(profiles), columns)
-        clocks = np.unique(profiles[columns.frequency].values.astype(float))
-        return [profiles], _chosen(clocks, frequency, file_of(profiles))
+            return [record], _taken(frequency, record.source, columns)
+        clocks = np.unique(record.contexts[:, names.index(columns.frequency)])
+        return [record], _chosen(clocks, frequency, record.source)
     names = list(profiles.resources)
     contexts = profiles.contexts
     source, measured = "the model", np.empty(0)
@@ -179,14 +174,14 @@ def grid_parts(
     rows = _rows_on(contexts, names, levels, columns)
     known = {tuple(row) for row in contexts[rows].tolist()}
     missing = [row for row in itertools.product(*levels) if row not in known]
-    parts = [profiles.known_profiles(rows)]
+    parts = [Profiles.of(profiles.known_profiles(rows))]
     if measured.size and not _is_within(clock, measured):
         _log.warning(
             "%s: was measured at %s only; its times at the clock %g are beyond what was measured.",
-            parts[0].attrs.get("task", source), _span(measured), clock,
+            parts[0].task or source, _span(measured), clock,
         )  # fmt: skip
     if any(_is_extreme(row, names, levels, columns) for row in missing):
-        parts.append(profiles.generate(missing, kind="mean"))
+        parts.append(Profiles.of(profiles.generate(missing, kind="mean")))
     return parts, clock
 
 

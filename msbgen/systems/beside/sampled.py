@@ -13,22 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from msbgen.core.errors import MeasurementError, quoted
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    counter_names,
-    describe_context,
-    ended_durations,
-    file_of,
-    resource_names,
-    sampling_interval,
-)
 from msbgen.systems.beside.columns import Columns
 
 Floats = NDArray[np.float64]
@@ -63,42 +52,35 @@ class Samples:
     Events are instructions, requests, misses and prefetched misses (0 where they are not counted).
     """
 
-    def __init__(self, profiles: xr.Dataset, columns: Columns):
-        present = counter_names(profiles)
+    def __init__(self, profiles: Profiles, columns: Columns):
         for name in columns.counters[:3]:
-            if name not in present:
+            if name not in profiles.counters:
                 remedy = " (--misses)" if name == columns.misses else ""
                 raise MeasurementError(
-                    f"{file_of(profiles)}: has no counter {quoted(name)}; measure it, or name the "
+                    f"{profiles.source}: has no counter {quoted(name)}; measure it, or name the "
                     f"counter that it has instead{remedy}."
                 )
         for c, r, name in uncounted(profiles, columns):
             raise MeasurementError(
-                f"{file_of(profiles)}: run {r} of {describe_context(profiles, c)} does not hold "
+                f"{profiles.source}: run {r} of {profiles.describe_context(c)} does not hold "
                 f"{quoted(name)}; runs with every counter are wanted: give a fitted model of it."
             )
-        names = [name for name in columns.counters if name in present]
-        self.source = file_of(profiles)
-        self.names = resource_names(profiles)
-        self.contexts = context_table(profiles)
-        self.duration = ended_durations(profiles)
-        self._counts = count_array(profiles)[..., [present.index(name) for name in names]]
-        self._interval = sampling_interval(profiles)
+        names = [name for name in columns.counters if name in profiles.counters]
+        self.profiles = profiles.of_counters(names)
 
     def column(self, name: str, otherwise: float) -> Floats:
         """Levels of a resource, (n_contexts,), or a constant where there is none of that name."""
-        if name not in self.names:
-            return np.full(len(self.contexts), otherwise)
-        return self.contexts[:, self.names.index(name)]
+        columns = dict(zip(self.profiles.resources, self.profiles.contexts.T))
+        return columns.get(name, np.full(len(self.profiles.contexts), otherwise))
 
     def run(self, context: int, run: int) -> SampledRun:
         """A run that has ended."""
-        counts, duration = self._counts[context, run], float(self.duration[context, run])
+        counts, duration = self.profiles.counts[context, run], self.profiles.ended[context, run]
         used = np.isfinite(counts).all(axis=1)
         last = int(np.flatnonzero(used)[-1]) + 1 if used.any() else 0
         events = np.zeros((last + 1, 4))
         events[1:, : counts.shape[1]] = np.nancumsum(counts[:last], axis=0)
-        time = np.minimum(self._interval * np.arange(last + 1), duration)
+        time = np.minimum(self.profiles.interval * np.arange(last + 1), duration)
         time[-1] = duration
         work = np.maximum.accumulate(events[:, 0] / max(events[-1, 0], 1e-9))
         work += 1e-12 * np.arange(len(work))
@@ -106,8 +88,9 @@ class Samples:
 
     def events(self, contexts: Indices) -> Floats:
         """Mean events up to each of :data:`EDGES`, (STEPS + 1, 4), over some contexts' runs."""
-        rows, runs = np.nonzero(np.isfinite(self.duration[contexts]))
-        lasting = self.duration[contexts][rows, runs]
+        ended = self.profiles.ended[contexts]
+        rows, runs = np.nonzero(np.isfinite(ended))
+        lasting = ended[rows, runs]
         total, weight = np.zeros((STEPS + 1, 4)), 0.0
         for i in np.argsort(-lasting, kind="stable")[:_MOST_RUNS]:
             run = self.run(int(contexts[rows[i]]), int(runs[i]))
@@ -121,7 +104,7 @@ class Samples:
 
         Between two samples, time passes in proportion to the `expected` time, (STEPS + 1,).
         """
-        runs = np.flatnonzero(np.isfinite(self.duration[context]))
+        runs = np.flatnonzero(np.isfinite(self.profiles.ended[context]))
         total = np.zeros(STEPS + 1)
         for r in runs:
             run = self.run(context, int(r))
@@ -129,10 +112,10 @@ class Samples:
         return total / len(runs)
 
 
-def uncounted(profiles: xr.Dataset, columns: Columns) -> Iterator[tuple[int, int, str]]:
+def uncounted(profiles: Profiles, columns: Columns) -> Iterator[tuple[int, int, str]]:
     """Contexts, runs and counters of the `columns` that a run lacks, though it has ended."""
-    names = counter_names(profiles)
-    lacking = np.isfinite(ended_durations(profiles))[..., None] & ~Profiles.of(profiles).held
+    names = list(profiles.counters)
+    lacking = np.isfinite(profiles.ended)[..., None] & ~profiles.held
     for c, r, k in np.argwhere(lacking).tolist():
         if names[k] in columns.counters:
             yield c, r, names[k]

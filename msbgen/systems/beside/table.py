@@ -31,7 +31,7 @@ from scipy.special import gammainc
 
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
-from msbgen.data.schema import context_table, ended_durations, resource_names
+from msbgen.data.profiles import Profiles
 from msbgen.data.sharing import UNREGULATED
 from msbgen.systems.beside.alone import AloneProfiles, Generator, grid_parts
 from msbgen.systems.beside.columns import Columns
@@ -208,25 +208,23 @@ def program_table(
     return with_bandwidths(table, denser_bandwidths(alone.bandwidth))
 
 
-def is_grid(profiles: xr.Dataset, columns: Columns = _COLUMNS) -> bool:
+def is_grid(profiles: Profiles, columns: Columns = _COLUMNS) -> bool:
     """Whether the contexts are every combination of their levels, with two ways or more.
 
     And whether every run that has ended holds every counter, as :func:`program_table` needs.
     """
-    names = resource_names(profiles)
-    contexts = context_table(profiles)
     many = 1
-    for name, column in zip(names, contexts.T):
+    for name, column in zip(profiles.resources, profiles.contexts.T):
         levels = len(np.unique(column))
         if name == columns.ways and levels < 2:
             return False
         many *= levels
-    return len(contexts) == many and not any(uncounted(profiles, columns))
+    return len(profiles.contexts) == many and not any(uncounted(profiles, columns))
 
 
-def duration_spread(profiles: xr.Dataset) -> float:
+def duration_spread(profiles: Profiles) -> float:
     """Standard deviation of the logarithm of durations between runs of a context, 0 for one run."""
-    logs = np.log(ended_durations(profiles))
+    logs = np.log(profiles.ended)
     many = np.isfinite(logs).sum(axis=1) > 1
     return float(np.sqrt(np.nanvar(logs[many], axis=1, ddof=1).mean())) if many.any() else 0.0
 

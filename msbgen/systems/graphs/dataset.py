@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError, printable
-from msbgen.data.schema import context_table, duration_array
+from msbgen.data.profiles import Profiles
 from msbgen.data.variables import Schema, Variable
 
 GRAPH_SCHEMA = "msbgen-graph/1"
@@ -295,8 +295,8 @@ def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Data
     for kind in dict.fromkeys(kinds):
         if kind not in profiles:
             raise ProfileError(lacking_kind(graph, kind, list(profiles)))
-        dataset = profiles[kind]
-        duration, contexts = duration_array(dataset), context_table(dataset)
+        record = Profiles.of(profiles[kind])
+        duration, contexts = record.duration, record.contexts
         largest = int(np.lexsort(contexts.T[::-1])[-1])
         reach = np.nanmin(duration), np.nanmax(duration)
         found[kind] = (float(np.nanmean(duration[largest])), *map(float, reach))

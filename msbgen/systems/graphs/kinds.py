@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.contexts import LevelGrid
 from msbgen.core.errors import ProfileError
-from msbgen.data import schema
-from msbgen.data.check import validate_profiles
+from msbgen.data.check import checked_profiles
 
 Floats = NDArray[np.float64]
 
@@ -113,17 +112,17 @@ def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:
     return tuple(_read_kind(name, profiles[name]) for name in sorted(profiles))
 
 
-def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
+def _read_kind(name: str, dataset: xr.Dataset) -> Kind:
     where = f"profiles of '{name}'"
-    validate_profiles(profiles, source=where, part=True)
-    resources = schema.resource_names(profiles)
+    profiles = checked_profiles(dataset, source=where, part=True)
+    resources = list(profiles.resources)
     for resource, units in RESOURCES.items():
         if resource not in resources:
             raise ProfileError(
                 f"{where}: resource '{resource}' is missing; profiles over "
                 f"{', '.join(RESOURCES)} are wanted, and theirs are over {', '.join(resources)}."
             )
-        got = profiles[resource].attrs.get("units")
+        got = profiles.resources[resource].get("units")
         if got != units:
             raise ProfileError(f"{where}: '{resource}' has units {got!r}; '{units}' is wanted.")
     if len(resources) > len(RESOURCES):
@@ -131,7 +130,7 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
         raise ProfileError(
             f"{where}: no device sheet has '{more[0]}'; profiles without it are wanted."
         )
-    table = schema.context_table(profiles)[:, [resources.index(r) for r in RESOURCES]]
+    table = profiles.contexts[:, [resources.index(r) for r in RESOURCES]]
     grid = LevelGrid.of(table)
     levels = (grid.levels[0], grid.levels[1], grid.levels[2])
     shape = (len(levels[0]), len(levels[1]), len(levels[2]))
@@ -142,12 +141,10 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
             f"them (msbgen generate --contexts all)."
         )
     seconds, misses = np.empty(shape), np.zeros(shape)
-    durations = schema.duration_array(profiles)
+    durations = profiles.duration
     seconds.ravel()[grid.numbers] = np.nanmean(durations, axis=1)
-    if MISSES in schema.counter_names(profiles):
-        run = schema.replicate_dim(profiles)
-        counted = profiles[MISSES].transpose("context", *([run] if run else []), "time")
-        total = np.nansum(counted.values, axis=-1).reshape(durations.shape)
+    if MISSES in profiles.counters:
+        total = np.nansum(profiles.samples[list(profiles.counters).index(MISSES)], axis=2)
         misses.ravel()[grid.numbers] = np.nanmean(
             np.where(np.isfinite(durations), total, np.nan), axis=1
         )

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
-from msbgen.data import schema
 from msbgen.data.columns import ColumnMap as ColumnMap
 from msbgen.data.columns import Table
 from msbgen.data.columns import read_column_map as read_map
-from msbgen.data.energy import energy_counter, energy_counters, total_energy
+from msbgen.data.durations_only import WHOLE_RUN
+from msbgen.data.energy import energy_counter, total_energy
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import resource_names
 from msbgen.systems.kernels.dataset import RESERVED, SCHEMA
 from msbgen.systems.kernels.dataset import join as join_kernels
 from msbgen.systems.kernels.dataset import make as make_kernels
@@ -141,26 +143,27 @@ def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
     """
     found = []
     for dataset in profiles:
-        task = dataset.attrs.get("task")
-        if not isinstance(task, str) or not task:
+        record = Profiles.of(dataset)
+        if not record.task:
             raise ArgumentError("profiles have no attribute 'task'; a name of the task is wanted.")
-        seconds = schema.duration_array(dataset)
+        seconds = record.duration
         context, run = np.nonzero(np.isfinite(seconds))
-        joules, sums = energy_counters(dataset), {}
-        for name in (n for n in schema.counter_names(dataset) if n not in joules):
-            total = dataset[name].transpose("context", ..., "time").sum("time", dtype=float).values
-            sums[name] = total.reshape(seconds.shape)[context, run]
+        joules = record.energy_counters
+        sums = {
+            name: np.nansum(samples, axis=2, dtype=float)[context, run]
+            for name, samples in zip(record.counters, record.samples)
+            if name not in (*joules, WHOLE_RUN)
+        }
         power: Floats | None = None
         if joules:
             energy_counter(dataset)  # of several that are not called so none is the energy
             power = (total_energy(dataset) / seconds)[context, run]
-        attrs = schema.resource_attrs(dataset)
-        levels = schema.context_table(dataset)[context]
+        attrs, levels = record.resources, record.contexts[context]
         known = {n: np.atleast_1d(a["levels"]).tolist() for n, a in attrs.items() if "levels" in a}
         found.append(
             make_kernels(
-                [task] * len(run), seconds[context, run],
-                resources=dict(zip(schema.resource_names(dataset), levels.T)), counters=sums,
+                [record.task] * len(run), seconds[context, run],
+                resources=dict(zip(record.resources, levels.T)), counters=sums,
                 power=power, run=run,
                 units={name: str(given["units"]) for name, given in attrs.items()}, levels=known,
             )
@@ -272,6 +275,6 @@ def _only(dataset: xr.Dataset, rows: NDArray[np.bool_], path: Path, name: str) -
     if not rows.any():
         raise ProfileError(f"{path.name}: there is no measurement of {name!r}; correct the name.")
     found = dataset.isel(measurement=np.flatnonzero(rows))
-    for name in schema.resource_names(found):
+    for name in resource_names(found):
         found[name].attrs["levels"] = np.unique(found[name].values).tolist()
     return found

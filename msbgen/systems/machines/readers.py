@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
-from msbgen.data.schema import context_table, counter_names, resource_names
+from msbgen.data.profiles import Profiles
 from msbgen.systems.machines.dataset import LABELS, LONGEST, MOST, SHORTEST
 from msbgen.systems.machines.dataset import make as make_relative
 from msbgen.systems.machines.dataset import validate as validate_relative
@@ -197,8 +197,9 @@ def from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:
                 raise ArgumentError(
                     f"profiles of machine {machine!r} have no attribute 'task'; a name is wanted."
                 )
-            names |= dict.fromkeys(counter_names(dataset))
-            for context, seconds, counts in _summed(dataset):
+            record = Profiles.of(dataset)
+            names |= dict.fromkeys(record.counters)
+            for context, seconds, counts in _summed(record):
                 places = cells.setdefault((task, context), {})
                 if machine in places:
                     raise ArgumentError(
@@ -274,19 +275,17 @@ def _kind(name: str) -> str:
     return name
 
 
-def _summed(dataset: xr.Dataset) -> list[tuple[str, float, dict[str, float]]]:
-    """Context, mean duration [s] and mean counts of every context of a profile dataset."""
-    resources = resource_names(dataset)
-    durations = dataset["duration"].values.reshape(dataset.sizes["context"], -1)
+def _summed(profiles: Profiles) -> list[tuple[str, float, dict[str, float]]]:
+    """Context, mean duration [s] and mean counts of every context of profiles."""
     sums = {
-        name: dataset[name].transpose("context", ...).sum("time", skipna=True, min_count=1).values
-        for name in counter_names(dataset)
+        name: np.where(profiles.held[..., k], np.nansum(samples, axis=2, dtype=float), np.nan)
+        for k, (name, samples) in enumerate(zip(profiles.counters, profiles.samples))
     }
     rows = []
-    for c, levels in enumerate(context_table(dataset)):
-        context = ",".join(f"{name}={level:g}" for name, level in zip(resources, levels))
+    for c, levels in enumerate(profiles.contexts):
+        context = ",".join(f"{name}={level:g}" for name, level in zip(profiles.resources, levels))
         counts = {name: float(np.nanmean(values[c])) for name, values in sums.items()}
-        rows.append((context, float(np.nanmean(durations[c])), counts))
+        rows.append((context, float(np.nanmean(profiles.duration[c])), counts))
     return rows
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeGuard
 
 import numpy as np
-import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import LevelGrid, combinations_of
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.schema import context_table, file_of, resource_names, same_level
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import same_level
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -56,10 +56,9 @@ class Resource:
     levels: tuple[float, ...]
 
     @classmethod
-    def of(cls, coordinate: xr.DataArray) -> Resource:
-        """The resource of a coordinate, whose values are its levels."""
-        name, attrs = str(coordinate.name), coordinate.attrs
-        levels = np.unique(np.asarray(coordinate.values, dtype=float)).tolist()
+    def of(cls, name: str, values: ArrayLike, attrs: Mapping[str, Any]) -> Resource:
+        """The resource of a column of contexts, whose values are its levels."""
+        levels = np.unique(np.asarray(values, dtype=float)).tolist()
         label = str(attrs.get("long_name", name))
         return cls(name, str(attrs.get("units", "1")), label, tuple(levels))
 
@@ -71,16 +70,17 @@ class Grid:
     resources: tuple[Resource, ...]
 
     @classmethod
-    def of(cls, profiles: xr.Dataset) -> Grid:
-        """Grid of the contexts of a profile dataset.
+    def of(cls, profiles: Profiles) -> Grid:
+        """Grid of the contexts of profiles.
 
         :class:`ProfileError` where a combination of the levels is missing.
         """
-        grid = cls(tuple(Resource.of(profiles[name]) for name in resource_names(profiles)))
-        missing = LevelGrid.of(context_table(profiles)).missing
+        columns = zip(profiles.resources.items(), profiles.contexts.T)
+        grid = cls(tuple(Resource.of(name, column, attrs) for (name, attrs), column in columns))
+        missing = LevelGrid.of(profiles.contexts).missing
         if len(missing):
             raise ProfileError(
-                f"{file_of(profiles)}: {len(missing)} of {len(grid.contexts)} contexts are "
+                f"{profiles.source}: {len(missing)} of {len(grid.contexts)} contexts are "
                 f"missing, first {grid.describe(missing[0])}; profiles of every context are "
                 f"wanted: generate them with --contexts all."
             )
@@ -105,9 +105,9 @@ class Grid:
         """The resource of a name."""
         return self.resources[self.names.index(name)]
 
-    def rows(self, profiles: xr.Dataset) -> Indices:
-        """Row of the dataset that holds each context of the grid, (n_contexts,)."""
-        return LevelGrid.of(context_table(profiles)).rows
+    def rows(self, profiles: Profiles) -> Indices:
+        """Row of the profiles that holds each context of the grid, (n_contexts,)."""
+        return LevelGrid.of(profiles.contexts).rows
 
     @property
     def clock(self) -> str | None:

@@ -21,14 +21,9 @@ from numpy.typing import NDArray
 
 import msbgen.systems.phases._kernels as _kernels
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.check import validate_profiles
-from msbgen.data.schema import (
-    clock_name,
-    counter_names,
-    file_of,
-    inherited_attrs,
-    resource_names,
-)
+from msbgen.data.check import checked_profiles
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import file_of, resource_names
 from msbgen.data.variables import POSITIVE, Schema, Variable
 from msbgen.systems.phases.grid import Grid, Resource, is_number
 from msbgen.systems.phases.stretches import cut_runs
@@ -84,11 +79,14 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         raise ArgumentError(
             f"resolution is {resolution}; a positive number, up to {_COARSEST:g}, is wanted."
         )
-    validate_profiles(profiles, source=file_of(profiles), part=True)
-    grid = Grid.of(profiles)
-    clock = clock_name(profiles)
-    names = counter_names(profiles)
-    amounts, total = cut_runs(profiles, grid, _BINS, ("time", *names))
+    return make_table(checked_profiles(profiles, source=file_of(profiles), part=True), resolution)
+
+
+def make_table(profiles: Profiles, resolution: float = 0.01) -> xr.Dataset:
+    """Phase table of valid profiles; result and errors as :func:`phase_table`."""
+    profiles.check_timed("a phase table")
+    grid, clock = Grid.of(profiles), profiles.clock_name
+    amounts, total = cut_runs(profiles, grid, _BINS, ("time", *profiles.counters))
     seconds, *counts = (a.mean(axis=1, dtype=float) for a in amounts)
     del amounts
     ends = _segment(seconds, counts, resolution)
@@ -97,7 +95,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     if not np.all(lasting > 0):
         place = grid.describe(grid.contexts[int(np.argmin((lasting > 0).all(axis=1)))])
         raise ProfileError(
-            f"{file_of(profiles)}: a phase takes no time in {place}; counts that come with time "
+            f"{profiles.source}: a phase takes no time in {place}; counts that come with time "
             f"are wanted."
         )
     dims = ("phase", *grid.names)
@@ -107,7 +105,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         odd = ~(np.abs(per_second) <= np.finfo(np.float32).max).all(axis=1)
         if odd.any():
             raise ProfileError(
-                f"{file_of(profiles)}: the {long_name} is {per_second[odd].max():g} s-1 in "
+                f"{profiles.source}: the {long_name} is {per_second[odd].max():g} s-1 in "
                 f"{grid.describe(grid.contexts[int(odd.argmax())])}; correct the counts there."
             )
         label = {"units": "s-1", "long_name": long_name, **attrs}
@@ -115,8 +113,8 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
 
     progress = np.diff(ends, prepend=0) / _BINS
     variables = {"speed": rate(progress, "progress per second")}
-    for name, amount in zip(names, counts):
-        label = f"rate of {profiles[name].attrs.get('long_name', name)}"
+    for (name, own), amount in zip(profiles.counters.items(), counts):
+        label = f"rate of {own.get('long_name', name)}"
         variables[name] = rate(np.add.reduceat(amount, first, axis=1), label, role="counter")
     coords: dict[str, Any] = {
         "end": ("phase", ends / _BINS, {"units": "1", "long_name": "progress at the phase's end"})
@@ -125,7 +123,7 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
         label = {"units": r.units, "long_name": r.long_name, "role": "resource"}
         coords[r.name] = (r.name, np.array(r.levels), label)
     work = float(total[total > 0].mean()) if clock != "time" else 1.0
-    attrs = {**inherited_attrs(profiles), "schema": PHASES_SCHEMA, "progress": clock, "work": work}
+    attrs = {**profiles.inherited_attrs, "schema": PHASES_SCHEMA, "progress": clock, "work": work}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
@@ -197,7 +195,7 @@ SCHEMA = Schema(
 def table_grid(table: xr.Dataset) -> Grid:
     """Grid of a phase table."""
     names = [str(d) for d in table["speed"].dims if d != "phase"]
-    return Grid(tuple(Resource.of(table[name]) for name in names))
+    return Grid(tuple(Resource.of(n, table[n].values, table[n].attrs) for n in names))
 
 
 def read_phases(path: str | os.PathLike[str]) -> xr.Dataset:

@@ -12,24 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen.systems.phases._kernels as _kernels
 from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import available_cores
-from msbgen.data.schema import (
-    CPU_TIMES,
-    clock_name,
-    complete_array,
-    count_array,
-    counter_dims,
-    counter_names,
-    duration_array,
-    file_of,
-    is_generated,
-    sampling_interval,
-)
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import CPU_TIMES
 from msbgen.systems.phases.grid import Grid
 
 Singles = NDArray[np.float32]
@@ -41,7 +30,7 @@ _LOST = 0.1
 
 
 def cut_runs(
-    profiles: xr.Dataset, grid: Grid, bins: int, quantities: tuple[str, ...]
+    profiles: Profiles, grid: Grid, bins: int, quantities: tuple[str, ...]
 ) -> tuple[list[Singles], NDArray[np.float64]]:
     """Amounts of each quantity in each of `bins` equal stretches of progress, and total progress.
 
@@ -53,16 +42,15 @@ def cut_runs(
     MeasurementError: no complete run of a context holds a quantity, or has progress.
     """
     rows = grid.rows(profiles)
-    interval = sampling_interval(profiles)
-    duration = duration_array(profiles)[rows]
-    clock = _counts(profiles, clock_name(profiles), rows)
+    interval, duration = profiles.interval, profiles.duration[rows]
+    clock = _counts(profiles, profiles.clock_name, rows)
     held = clock if clock.size else _any_counts(profiles, rows)
     length, total = np.empty(duration.shape, dtype=np.int64), np.empty(duration.shape)
     _kernels.run_totals(held, clock, duration, interval, length, total)
-    good = _whole_runs(profiles, grid, total, complete_array(profiles)[rows])
+    good = _whole_runs(profiles, grid, total, profiles.complete[rows])
     amounts = []
     for name in quantities:
-        of = clock if name == clock_name(profiles) else _counts(profiles, name, rows)
+        of = clock if name == profiles.clock_name else _counts(profiles, name, rows)
         out = np.empty((*duration.shape, bins), dtype=np.float32)
         _in_blocks(
             len(rows),
@@ -78,30 +66,26 @@ def cut_runs(
         if not usable.any(axis=1).all():
             place = grid.describe(grid.contexts[int(np.argmin(usable.any(axis=1)))])
             raise MeasurementError(
-                f"{file_of(profiles)}: no complete run holds '{name}' in {place}; measure it "
+                f"{profiles.source}: no complete run holds '{name}' in {place}; measure it "
                 f"there, or generate the profiles of all contexts first (msbgen generate)."
             )
         amounts.append(np.take_along_axis(out, _in_turn(usable)[..., None], axis=1))
     return amounts, np.take_along_axis(total, _in_turn(good), axis=1)
 
 
-def _counts(profiles: xr.Dataset, name: str, rows: NDArray[np.int64]) -> Singles:
+def _counts(profiles: Profiles, name: str, rows: NDArray[np.int64]) -> Singles:
     """Counts (n_contexts, runs, times) of some contexts, gaps filled; empty for ``"time"``."""
     if name == "time":
         return np.empty((0, 0, 0), dtype=np.float32)
-    if "gaps" in profiles[name].attrs:
-        values = count_array(profiles[[name, "duration"]])[..., 0]
-    else:
-        values = profiles[name].transpose(*counter_dims(profiles)).values
-        values = values.reshape(profiles.sizes["context"], -1, profiles.sizes["time"])
+    values = profiles.counts_of(list(profiles.counters).index(name))
     if not np.array_equal(rows, np.arange(len(values))):
         values = values[rows]
     return np.ascontiguousarray(values, dtype=np.float32)
 
 
-def _any_counts(profiles: xr.Dataset, rows: NDArray[np.int64]) -> Singles:
+def _any_counts(profiles: Profiles, rows: NDArray[np.int64]) -> Singles:
     """Counts of some counter in every row of a run: runs may hold different ones."""
-    counts = (_counts(profiles, name, rows) for name in counter_names(profiles))
+    counts = (_counts(profiles, name, rows) for name in profiles.counters)
     return functools.reduce(np.fmax, counts)
 
 
@@ -114,7 +98,7 @@ def _in_blocks(n_contexts: int, work: Callable[[slice], Any]) -> None:
 
 
 def _whole_runs(
-    profiles: xr.Dataset, grid: Grid, total: NDArray[np.float64], complete: NDArray[np.bool_]
+    profiles: Profiles, grid: Grid, total: NDArray[np.float64], complete: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Complete runs that lost no counts, (n_contexts, n_runs); MeasurementError without one."""
     present = complete & (total > 0)
@@ -124,21 +108,21 @@ def _whole_runs(
         place = grid.describe(grid.contexts[context])
         if (total[context] > 0).any():
             raise MeasurementError(
-                f"{file_of(profiles)}: every run was cut in {place}; measure it with a longer "
+                f"{profiles.source}: every run was cut in {place}; measure it with a longer "
                 f"timeout, or generate the profiles of all contexts first (msbgen generate)."
             )
         raise MeasurementError(
-            f"{file_of(profiles)}: '{clock_name(profiles)}' counted nothing in {place}; a counter "
+            f"{profiles.source}: '{profiles.clock_name}' counted nothing in {place}; a counter "
             f"that moves in every context is wanted (attribute 'progress')."
         )
     middle = np.nanmedian(np.where(present, total, np.nan), axis=1, keepdims=True)
     lost = present & (np.abs(total - middle) > _LOST * middle)
-    if is_generated(profiles) or clock_name(profiles) in ("time", *CPU_TIMES):
+    if profiles.is_generated or profiles.clock_name in ("time", *CPU_TIMES):
         lost[:] = False  # generated counts are never lost, and slow runs lost none
     if lost.any():
         _log.warning(
             "%s: runs whose totals depart from their context's lost counts and are left out: %d.",
-            file_of(profiles),
+            profiles.source,
             int(lost.sum()),
         )
     good = present & ~lost

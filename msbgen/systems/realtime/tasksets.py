@@ -20,13 +20,8 @@ from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.columns import Table
 from msbgen.data.files import replace_file
-from msbgen.data.schema import (
-    context_table,
-    duration_array,
-    file_of,
-    resource_names,
-    same_level,
-)
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import same_level
 from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
 from msbgen.systems.phases.grid import check_cores, is_number
 
@@ -220,30 +215,30 @@ def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
 
 
 @checks_arguments
-def reference_wcet(profiles: xr.Dataset) -> float:
+def reference_wcet(dataset: xr.Dataset) -> float:
     """Longest observed execution time in the largest context [s].
 
     :class:`ProfileError` where no context has the highest level of every resource.
     """
-    resources = [profiles[name] for name in resource_names(profiles)]
-    highest = [float(np.max(r.attrs.get("levels", r.values))) for r in resources]
-    rows = np.flatnonzero(same_level(context_table(profiles), highest).all(axis=1))
+    profiles = Profiles.of(dataset)
+    columns = zip(profiles.resources.values(), profiles.contexts.T)
+    highest = [float(np.max(attrs.get("levels", column))) for attrs, column in columns]
+    rows = np.flatnonzero(same_level(profiles.contexts, highest).all(axis=1))
     if not len(rows):
         raise ProfileError(
-            f"{file_of(profiles)}: no context has the highest level of every resource; its "
+            f"{profiles.source}: no context has the highest level of every resource; its "
             f"execution time is the reference and wanted."
         )
-    return float(np.nanmax(duration_array(profiles)[rows[0]]))
+    return float(np.nanmax(profiles.duration[rows[0]]))
 
 
 def highest_levels(profiles: Sequence[xr.Dataset]) -> dict[str, float]:
     """Highest level of each resource in any of the profiles, but of the cores' clocks."""
     highest: dict[str, float] = {}
-    for dataset in profiles:
-        for resource in resource_names(dataset):
-            levels = dataset[resource]
-            if not str(levels.attrs.get("units", "")).endswith("Hz"):
-                most = float(np.max(levels.attrs.get("levels", levels.values)))
+    for each in map(Profiles.of, profiles):
+        for (resource, attrs), column in zip(each.resources.items(), each.contexts.T):
+            if not str(attrs.get("units", "")).endswith("Hz"):
+                most = float(np.max(attrs.get("levels", column)))
                 highest[resource] = max(highest.get(resource, 0.0), most)
     return highest
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
-from msbgen.data.check import validate_profiles
+from msbgen.data.check import checked_profiles
 from msbgen.data.schema import file_of
 from msbgen.systems.phases.grid import STALLED_ACTIVITY, Grid
-from msbgen.systems.phases.phases import phase_table
+from msbgen.systems.phases.phases import make_table
 from msbgen.systems.phases.stretches import Singles, cut_runs
 
 Floats = NDArray[np.float64]
@@ -93,12 +93,12 @@ class Truth:
         )
 
     @classmethod
-    def _of_task(cls, name: str, profiles: xr.Dataset) -> Truth:
-        validate_profiles(profiles, source=file_of(profiles), part=True)
+    def _of_task(cls, name: str, dataset: xr.Dataset) -> Truth:
+        profiles = checked_profiles(dataset, source=file_of(dataset), part=True)
         grid = Grid.of(profiles)
         (seconds,), _ = cut_runs(profiles, grid, STRETCHES, ("time",))
         seconds = np.ascontiguousarray(np.moveaxis(seconds, 1, 0))
-        power = _power(phase_table(profiles), grid)
+        power = _power(make_table(profiles), grid)
         return cls((name,), grid, seconds[None], power[None])
 
     def durations(self, profile: str) -> Floats:

@@ -5,6 +5,7 @@ import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.build import join_profiles, make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     context_table,
     resource_names,
@@ -53,15 +54,15 @@ def profiles(ways, bandwidth, interval, runs=1):
 
 def test_events_with_some_ways_are_those_of_the_slowest_contexts():
     both = join_profiles([profiles(8.0, b, 0.005) for b in (2.0, 1e6)])
-    found = Samples(both, Columns()).events(np.array([0, 1]))[:, 2]
+    found = Samples(Profiles.of(both), Columns()).events(np.array([0, 1]))[:, 2]
     np.testing.assert_allclose(found[-1], MISSES[8.0], rtol=1e-6)
-    fast = Samples(both, Columns()).events(np.array([1]))[:, 2]
+    fast = Samples(Profiles.of(both), Columns()).events(np.array([1]))[:, 2]
     true = MISSES[8.0] * BUSY
     assert np.abs(found - true).max() < 0.5 * np.abs(fast - true).max()
 
 
 def test_time_between_samples_passes_where_the_misses_are():
-    samples = Samples(profiles(2.0, 200.0, 0.02), Columns())
+    samples = Samples(Profiles.of(profiles(2.0, 200.0, 0.02)), Columns())
     events = np.zeros((STEPS + 1, 4))
     events[:, 0], events[:, 1], events[:, 2] = 1e8 * EDGES, 1e5 * BUSY, MISSES[2.0] * BUSY
     true = 0.1 * EDGES + 64e-6 / 200 * MISSES[2.0] * BUSY
@@ -110,19 +111,19 @@ def test_a_table_needs_no_grid_but_the_fewest_and_most_ways_without_a_limit():
 def test_runs_without_a_counter_are_refused_and_no_grid():
     every = [profiles(w, b, 0.005, runs=2) for w in (2.0, 8.0) for b in (20.0, 1e6)]
     grid = join_profiles(every)
-    assert is_grid(grid)
+    assert is_grid(Profiles.of(grid))
     lacking = grid["cache_misses"].copy()
     lacking[{"context": 1, "run": 0}] = np.nan
     groups = grid.assign(cache_misses=lacking)
-    assert not is_grid(groups)
+    assert not is_grid(Profiles.of(groups))
     with pytest.raises(
         MeasurementError, match=r"run 0 of context 1 \(cache_ways=2.*'cache_misses'"
     ):
         program_table(groups)
     # runs that were cut have no part in the table, nor counters that it does not read
     others = grid.assign(complete=(("context", "run"), [[1, 1], [0, 1], [1, 1], [1, 1]]))
-    assert is_grid(others.assign(cache_misses=lacking))
-    assert is_grid(grid.assign(faults=lacking))
+    assert is_grid(Profiles.of(others.assign(cache_misses=lacking)))
+    assert is_grid(Profiles.of(grid.assign(faults=lacking)))
 
 
 def at_clocks(*clocks):

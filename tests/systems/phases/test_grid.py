@@ -5,6 +5,7 @@ import pytest
 
 from conftest import synthetic_task
 from msbgen.core.errors import ProfileError
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import context_table
 from msbgen.systems.phases.grid import Grid, Resource
 
@@ -14,18 +15,20 @@ FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
 def test_rows_find_every_context_however_they_are_ordered():
     shuffled = np.random.default_rng(0).permutation(FULL)
     profiles = synthetic_task(shuffled, n_runs=1)
-    grid = Grid.of(profiles)
+    grid = Grid.of(Profiles.of(profiles))
     assert grid.names == ("cache_ways", "frequency")
     assert grid.shape == (3, 2)
-    np.testing.assert_array_equal(context_table(profiles)[grid.rows(profiles)], grid.contexts)
+    np.testing.assert_array_equal(
+        context_table(profiles)[grid.rows(Profiles.of(profiles))], grid.contexts
+    )
     np.testing.assert_array_equal(grid.contexts, FULL)
 
 
 def test_the_clock_is_what_is_in_hertz():
     profiles = synthetic_task(FULL, n_runs=1)
-    assert Grid.of(profiles).clock == "frequency"
+    assert Grid.of(Profiles.of(profiles)).clock == "frequency"
     profiles["frequency"].attrs["units"] = "1"
-    assert Grid.of(profiles).clock is None
+    assert Grid.of(Profiles.of(profiles)).clock is None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,9 @@ def test_the_clock_is_what_is_in_hertz():
 def test_grids_that_differ_are_refused(change, message):
     profiles = synthetic_task(FULL, n_runs=1)
     with pytest.raises(ProfileError, match=message):
-        Grid.of(profiles).check_same(Grid.of(change(profiles)), "here", "there")
+        Grid.of(Profiles.of(profiles)).check_same(
+            Grid.of(Profiles.of(change(profiles))), "here", "there"
+        )
 
 
 def test_levels_are_compared_beside_their_own_size():

@@ -5,6 +5,7 @@ import pytest
 
 from conftest import synthetic_task
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import context_table, duration_array
 from msbgen.systems.phases.grid import Grid
 from msbgen.systems.realtime.truth import STRETCHES, Truth
@@ -15,7 +16,7 @@ FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 def test_runs_keep_their_durations_in_every_context():
     profiles = synthetic_task(np.random.default_rng(1).permutation(FULL))
     truth = Truth.of({"s": profiles})
-    rows = Grid.of(profiles).rows(profiles)
+    rows = Grid.of(Profiles.of(profiles)).rows(Profiles.of(profiles))
     wanted = duration_array(profiles)[rows].T
     np.testing.assert_allclose(truth.durations("s"), wanted, rtol=1e-6)
     assert truth.seconds.shape == (1, 3, 9, STRETCHES)
