@@ -135,6 +135,9 @@ READING = {
     "choose contexts": "choose measured.nc --deadline 1s --cost cache_ways=1 --contexts X",
     "export files": "export X --format perfetto -o o.pftrace",
     "export contexts": "export measured.nc --format perfetto -o o.pftrace --contexts X",
+    "beside predict files": "beside predict X measured.nc",
+    "beside repair files": "beside repair X measured.nc",
+    "beside choose files": "beside choose X measured.nc",
     "replay beside": "platform replay measured.nc -o o.nc --contexts all --beside X",
     "record stdin": "platform record -o o.nc --stdin X -- true",
 }
