@@ -28,30 +28,30 @@ folds that keep groups whole            :func:`group_folds`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, MeasurementError, quoted
+from msbgen.core.errors import MeasurementError
 from msbgen.core.lazy import lazy_module
+from msbgen.core.records import Within, checks_arguments
 
 special = lazy_module("scipy.special")
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+Miscoverage = Annotated[float, Within(1e-15, 1, below=True)]
+
 # Widths and locations are chosen at these rates; a rate between two uses those of the smaller one.
 _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-def groups_needed(miscoverage: float) -> int:
+@checks_arguments
+def groups_needed(miscoverage: Miscoverage) -> int:
     """Fewest groups, of one run or more each, that support a rate in (0, 1): 1/α − 1."""
-    if not (isinstance(miscoverage, Real) and 1e-15 <= miscoverage < 1):
-        raise ArgumentError(
-            f"miscoverage is {quoted(miscoverage)}; a rate from 1e-15 to below 1 is wanted."
-        )
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
 
@@ -142,16 +142,19 @@ def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Flo
     return values[order[np.minimum(place, len(values) - 1)]]
 
 
+@checks_arguments
 def group_folds(
-    groups: ArrayLike, n_folds: int, rng: np.random.Generator | int = 0, *, unit: str = "groups"
+    groups: ArrayLike,
+    n_folds: Annotated[int, Within(2)],
+    rng: np.random.Generator | int = 0,
+    *,
+    unit: str = "groups",
 ) -> Indices:
     """Fold of each run, (n,), 0 to n_folds − 1: groups stay whole, folds have equally many.
 
     `rng` draws the order in which the sorted groups are dealt to the folds; `unit` names the groups
     in messages.  ArgumentError: fewer than two folds.  MeasurementError: fewer groups than folds.
     """
-    if n_folds < 2:
-        raise ArgumentError(f"folds is {n_folds}; a whole number ≥ 2 is wanted.")
     names, number = np.unique(groups, return_inverse=True)
     if len(names) < n_folds:
         raise MeasurementError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError, is_number, quoted
+from msbgen.core.errors import ArgumentError, quoted
 
 _LARGEST_SEED = 2**128
 
@@ -126,10 +126,3 @@ def _check_order(values: object, name: str, columns: Sequence[str]) -> None:
     last_dimension = tuple(getattr(values, "sizes", ()))[1:]
     if any(set(columns) & set(row) for row in rows) or last_dimension == (name.removesuffix("s"),):
         raise ArgumentError(f"{name} are transposed; rows of {wanted}.")
-
-
-def count_of(value: Any, name: str) -> int:
-    """A whole number from 1 to below 2⁶³; ArgumentError for anything else."""
-    if is_number(value) and 1 <= value < 2**63 and value == value // 1:
-        return int(value)
-    raise ArgumentError(f"{name} is {quoted(value)}; a whole number ≥ 1 is wanted.")

@@ -73,19 +73,3 @@ def is_number(value: object) -> bool:
     from numbers import Real  # not at the start of every command
 
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_positive(owner: object, *names: str) -> None:
-    """Raise :class:`ArgumentError` where an attribute is no positive finite number."""
-    for name in names:
-        value = getattr(owner, name)
-        if not (is_number(value) and 0 < value < float("inf")):
-            raise ArgumentError(f"{name} is {quoted(value)}; a positive number is wanted.")
-
-
-def check_whole(owner: object, *names: str, least: int = 1) -> None:
-    """Raise :class:`ArgumentError` where an attribute is no whole number from `least` on."""
-    for name in names:
-        value = getattr(owner, name)
-        if not (is_number(value) and value == value // 1 and value >= least):
-            raise ArgumentError(f"{name} is {quoted(value)}; a whole number ≥ {least} is wanted.")

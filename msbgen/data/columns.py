@@ -39,7 +39,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_fields
 from msbgen.core.durations import UNITS, time_unit
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.data.files import path_of
@@ -70,7 +69,6 @@ _QUANTITIES = {
 _TEXTS = ("kind", "separator", "cycles", "clock")
 
 
-@checks_fields
 @dataclass(frozen=True)
 class ColumnMap:
     """Which columns of a table hold which quantities."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
-from msbgen.core.errors import ArgumentError, is_number, quoted
+from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.records import Limit, Within, check_fields
 
-CHANNELS = ("regulator", "queue")
-AFTERWARDS = ("idle", "loop")
+Channel = Literal["regulator", "queue"]
+Afterwards = Literal["idle", "loop"]
 # What a placement of programs, or a partition, minimises.
-OBJECTIVES = ("makespan", "slowdown", "deadlines")
+Objective = Literal["makespan", "slowdown", "deadlines"]
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 # A bandwidth above every demand [MB/s]: no regulator at all.
 UNREGULATED = 1e5
 
@@ -44,24 +47,17 @@ class Sharing:
         What a program does once it has ended, until all have.
     """
 
-    ways: tuple[float, ...]
+    ways: Annotated[tuple[float, ...], Within(0, above=True)]
     cache: tuple[int, ...]
-    bandwidth: tuple[float, ...]
+    bandwidth: tuple[Limit, ...]
     memory: tuple[int, ...]
-    frequency: tuple[float, ...]
-    starts: tuple[float, ...]
-    channel: str = "regulator"
-    afterwards: str = "idle"
+    frequency: Annotated[tuple[float, ...], Within(0, above=True)]
+    starts: Annotated[tuple[float, ...], Within(0, unit="s")]
+    channel: Channel = "regulator"
+    afterwards: Afterwards = "idle"
 
     def __post_init__(self) -> None:
-        for name in ("ways", "bandwidth", "frequency"):
-            for value in getattr(self, name):
-                good = is_number(value) and value > 0
-                if not good or (name != "bandwidth" and math.isinf(value)):
-                    raise ArgumentError(f"{name} has {quoted(value)}; numbers above 0 are wanted.")
-        for value in self.starts:
-            if not is_number(value) or not 0 <= value < math.inf:
-                raise ArgumentError(f"starts have {quoted(value)}; seconds from 0 on are wanted.")
+        check_fields(self)
         for name, groups in (("cache", self.ways), ("memory", self.bandwidth)):
             for value in getattr(self, name):
                 if value not in range(len(groups)):
@@ -74,11 +70,6 @@ class Sharing:
                 raise ArgumentError(
                     f"{name} has {len(getattr(self, name))} entries; one for each of the "
                     f"{len(self.cache)} programs is wanted."
-                )
-        for name, known in (("channel", CHANNELS), ("afterwards", AFTERWARDS)):
-            if getattr(self, name) not in known:
-                raise ArgumentError(
-                    f"{name} is {quoted(getattr(self, name))}; one of {', '.join(known)} is wanted."
                 )
 
     @property
@@ -102,8 +93,8 @@ def shared_by_all(
     bandwidth: float = math.inf,
     frequency: float | Sequence[float] = 1.0,
     starts: float | Sequence[float] = 0.0,
-    channel: str = "regulator",
-    afterwards: str = "idle",
+    channel: Channel = "regulator",
+    afterwards: Afterwards = "idle",
 ) -> Sharing:
     """One cache and one pool of bandwidth that all programs share.
 

@@ -1,6 +1,7 @@
 """``msbgen machines``: from a table to times on every machine."""
 
 import csv
+import inspect
 import io
 import shutil
 from contextlib import redirect_stdout
@@ -36,7 +37,7 @@ NEW = made_runs(4, seed=9)
 def grow_few(patch):
     """Have models grow few trees."""
     few = {name: QUICK[name] for name in ("boosting", "trees")}
-    start = predictor.RelativePredictor.__init__
+    start = inspect.unwrap(predictor.RelativePredictor.__init__)
     patch.setattr(start, "__kwdefaults__", start.__kwdefaults__ | few)
 
 

@@ -79,8 +79,8 @@ def test_seeds_and_existing_files(msbgen, refused, scenario, without_matplotlib)
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("sim.toml", '"random"', '"rondom"', "sim.toml: placement is 'rondom'"),
-        ("sim.toml", "fast = 3", "fast = -3", "sim.toml: nodes of machine 'fast' are -3"),
+        ("sim.toml", '"random"', '"rondom"', "sim.toml: 'placements' is ['aware', 'rondom']"),
+        ("sim.toml", "fast = 3", "fast = -3", "sim.toml: 'machines' of 'fast' is -3"),
         ("sim.toml", "slow = 4", "slowly = 4", "jobs.csv: line 1 has no column 'runtime slowly"),
         ("jobs.csv", "\n2,3,", "\n2,5,", "jobs.csv: line 4 has 5 nodes, and no machine"),
         ("jobs.csv", "\n2,3,4,", "\n2,3,-4,", "jobs.csv: line 4 has the runtime fast '-4'"),

@@ -94,7 +94,7 @@ REPLAY_ERRORS = [
     (GZIP, "all", ["--runs", "0"], 2, "'0' is not a whole number"),
     (OPENSSL, "grid:1x1x1", ["--interval", "1e-12"], 2, "steps to play"),
     (OPENSSL, "grid:1x1x1", ["--runs", "1000000000"], 2, "this machine has"),
-    (OPENSSL, "grid:1x1x1", ["--interval", "1e9"], 2, "at most 3600 s"),
+    (OPENSSL, "grid:1x1x1", ["--interval", "1e9"], 2, "up to 3600 [s]"),
     (OPENSSL, "grid:1x1x1", ["--loop"], 2, "--loop is for --beside"),
     (OPENSSL, "grid:1x1x1", ["--channel", "queue"], 2, "--channel is for --beside"),
 ]

@@ -51,7 +51,7 @@ def test_slack_lowers_clocks(msbgen, decisions):
             "no core has a clock of its own",
             [TABLE, "--progress", "0", "--capacity", "cache_ways=5,frequency=2", "--slack", "0.1"],
         ),
-        (2, "cores are 1000000", [TABLE, "--progress", "0", "--cores", "1000000"]),
+        (2, "cores is 1000000", [TABLE, "--progress", "0", "--cores", "1000000"]),
         (3, "make the table of profiles first", ["truth/synthetic.nc", "--progress", "0"]),
         (3, "no such file", ["unknown.nc", "--progress", "0"]),
     ],

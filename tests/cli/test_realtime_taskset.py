@@ -56,7 +56,7 @@ def test_a_table_of_tasks_becomes_a_set(msbgen, decisions, refused):
         ("not a positive number", ["--utilisation", "nan"]),
         ("not a whole number", ["--utilisation", "1", "--cores", "0"]),
         (
-            "cores are 99999",
+            "cores is 99999",
             ["--utilisation", "1", "--cores", "99999", "--capacity", "cache_ways=1e9"],
         ),
         (

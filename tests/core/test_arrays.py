@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from msbgen.core.arrays import POSITIVE, Stored, StoredArrays, finite_predictions
+from msbgen.core.arrays import (
+    POSITIVE,
+    Stored,
+    StoredArrays,
+    finite_predictions,
+)
 from msbgen.core.errors import MeasurementError, ProfileError
 
 ARRAYS = {

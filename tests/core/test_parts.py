@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from forged import restored
 from msbgen.core.arrays import POSITIVE, SHARE, Stored, StoredArrays
-from msbgen.core.errors import ArgumentError, ProfileError, check_positive
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.parts import Given, Kinds, Sizes, arrays_and_table, part_from, stored_property
+from msbgen.core.records import Positive, check_fields
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Settings:
-    share: float = 0.5
+    share: Positive = 0.5
     size: int = 3
     name: str | None = None
     method: Literal["a", "b"] = "a"
@@ -28,7 +29,7 @@ class Settings:
     notes: dict[str, str | float | list[str | int]] | None = None
 
     def __post_init__(self):
-        check_positive(self, "share")
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

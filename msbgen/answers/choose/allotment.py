@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from msbgen.answers.choose.context import ContextChoice, PricedContexts
 from msbgen.answers.choose.costs import Costs
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.choice import InfeasibleError
 from msbgen.core.errors import ArgumentError, is_number, quoted
 from msbgen.data.schema import labels_of
@@ -70,7 +69,6 @@ class Allotment:
     more: tuple[NextTotal, ...]
 
 
-@checks_arguments
 def share_resources(
     bounds: Sequence[xr.Dataset],
     deadlines: Sequence[float],

@@ -11,7 +11,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.answers.choose.costs import Costs, context_costs
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.choice import ROUNDING, InfeasibleError, Limits, Offers, pareto_front
 from msbgen.core.errors import ArgumentError, quoted
 from msbgen.data.schema import (
@@ -150,7 +149,6 @@ class PricedContexts:
                 yield NextLevel(name, level, at, float(self.cost[at]), float(self.bound[at]))
 
 
-@checks_arguments
 def choose_context(
     bounds: xr.Dataset, deadline: float, costs: Costs, *, untested: bool = False
 ) -> ContextChoice:

@@ -19,7 +19,6 @@ from msbgen.answers.compare.ratio import Differences, Ratio, ratio_of_amounts
 from msbgen.answers.compare.results import AmountsByProgress, CompareSettings, Comparison, Verdict
 from msbgen.answers.compare.stretches import mean_run
 from msbgen.answers.compare.versions import amounts_of
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -34,7 +33,6 @@ _DEFAULT = CompareSettings()
 _STAGES = 6
 
 
-@checks_arguments
 def compare_profiles(
     old: xr.Dataset,
     new: xr.Dataset,

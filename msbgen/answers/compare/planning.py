@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -39,6 +39,7 @@ from msbgen.answers.plan.design import propose_contexts
 from msbgen.answers.plan.plan import platform_axes
 from msbgen.answers.plan.prior import UNTIMED, all_points, nearest_index, prior_of_levels
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.records import Count, Seconds, Share, Within, checks_arguments
 from msbgen.core.words import number_of
 from msbgen.data.profiles import Profiles
 from msbgen.data.quality import warn_of_generated
@@ -241,14 +242,15 @@ class ComparisonPlan:
         write_table(self.rows(), path, overwrite=overwrite)
 
 
+@checks_arguments
 def plan_comparison(
     source: xr.Dataset | Mapping[str, ArrayLike],
-    change: float,
+    change: Share,
     *,
-    noise: float | None = None,
-    run_seconds: float | None = None,
-    least_runs: int = 2,
-    most_contexts: int | None = None,
+    noise: Share | None = None,
+    run_seconds: Seconds | None = None,
+    least_runs: Annotated[int, Within(2, _MOST_RUNS)] = 2,
+    most_contexts: Count | None = None,
 ) -> ComparisonPlan:
     """Contexts and runs that find a change of the execution time 9 times in 10.
 
@@ -276,13 +278,6 @@ def plan_comparison(
     MeasurementError
         No measured run is complete.
     """
-    for name, value in (("change", change), *([("noise", noise)] if noise is not None else [])):
-        if not 0 < value < 1:
-            raise ArgumentError(f"{name} is {value}; a share above 0 and below 1 is wanted.")
-    if not 2 <= least_runs <= _MOST_RUNS:
-        raise ArgumentError(f"least_runs is {least_runs}; 2 to {_MOST_RUNS} are wanted.")
-    if most_contexts is not None and most_contexts < 1:
-        raise ArgumentError(f"most_contexts is {most_contexts}; 1 or more is wanted.")
     notes: tuple[str, ...] = ()
     if isinstance(source, xr.Dataset):
         profiles = Profiles.of(source)

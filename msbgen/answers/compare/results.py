@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.answers.compare.ratio import Ratio
 from msbgen.answers.compare.stretches import ContextGroup
-from msbgen.core.arguments import checks_fields
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Share, Within, check_fields
 
 Floats = NDArray[np.float64]
 Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
-@checks_fields
 @dataclass(frozen=True)
 class CompareSettings:
     """Settings of a comparison."""
 
     # an interval of the execution time that holds 1 and is within this share means 'the same'
-    tolerance: float = 0.01
-    confidence: float = 0.95
-    bins: int = 100  # of progress, in which stretches are located
-    permutations: int = 999
+    tolerance: Share = 0.01
+    confidence: Annotated[float, Within(0.5, 1, below=True)] = 0.95
+    bins: Annotated[int, Within(10)] = 100  # of progress, in which stretches are located
+    permutations: Annotated[int, Within(99)] = 999
 
     def __post_init__(self) -> None:
-        if not 0 < self.tolerance < 1:
-            raise ArgumentError(
-                f"tolerance is {self.tolerance}; a share above 0 and below 1 is wanted."
-            )
-        if not 0.5 <= self.confidence < 1:
-            raise ArgumentError(f"confidence is {self.confidence}; 0.5 to below 1 is wanted.")
-        if not (self.bins >= 10 and self.permutations >= 99):
-            raise ArgumentError(
-                f"bins is {self.bins} and permutations {self.permutations}; at least 10 and 99 "
-                f"are wanted."
-            )
+        check_fields(self)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.core.lazy import lazy_module
+from msbgen.core.records import checks_arguments
 
 _kernels = lazy_module("msbgen.answers.evaluate._kernels")
 
@@ -19,6 +20,7 @@ Warping = Literal["exact", "fastdtw"]
 _LARGEST_MATCHING = 512
 
 
+@checks_arguments
 def dtw_distance(
     profile: ArrayLike, reference: ArrayLike, *, method: Warping = "exact", radius: int = 1
 ) -> float:

@@ -19,12 +19,15 @@ from msbgen.answers.evaluate.metrics import (
     relative_error,
     wasserstein_distance,
 )
-from msbgen.core.arguments import checks_arguments
-from msbgen.core.draws import count_of, generator
+from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, checks_arguments
 from msbgen.data.check import checked_profiles
-from msbgen.data.durations_only import with_interval, without_interval
+from msbgen.data.durations_only import (
+    with_interval,
+    without_interval,
+)
 from msbgen.data.partial import ended_counters
 from msbgen.data.profiles import Profiles
 from msbgen.data.quality import warn_of_generated
@@ -96,7 +99,8 @@ def score_methods(
     truth: xr.Dataset,
     methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
-    warping: Sequence[Warping] = ("exact",),
+    warping: tuple[Warping, ...] = ("exact",),
+    part: bool = False,
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Score what methods generate from `train` for the contexts of `truth`.
@@ -184,13 +188,14 @@ def score_counters(methods: Mapping[str, Method], train: xr.Dataset, truth: Prof
     )
 
 
+@checks_arguments
 def leave_contexts_out(
     dataset: xr.Dataset,
-    size: int,
+    size: Count,
     methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
     rng: np.random.Generator | int = 0,
-    warping: Sequence[Warping] = ("exact",),
+    warping: tuple[Warping, ...] = ("exact",),
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Scores of contexts that are left out in random groups of `size`, each context once.
@@ -208,7 +213,7 @@ def leave_contexts_out(
     rows, truth = scored_contexts(profiles, findings)
     every = np.arange(len(profiles.contexts))
     n = len(rows)
-    if count_of(size, "size") >= n:
+    if size >= n:
         raise ArgumentError(
             f"size is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
         )
@@ -363,7 +368,6 @@ def improvement(scores: xr.Dataset, baseline: str = "bracketing") -> xr.DataArra
     return 1 - mean / mean.sel({"method": baseline}, drop=True)
 
 
-@checks_arguments
 def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any]:
     """Means and improvements as plain numbers for JSON: method -> metric -> figure.
 

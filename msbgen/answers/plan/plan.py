@@ -37,6 +37,7 @@ from msbgen.answers.plan.prior import (
 from msbgen.core.durations import has_unit, parse_seconds
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, NotNegative, Seconds, checks_arguments
 from msbgen.core.words import number_of
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import (
@@ -259,17 +260,18 @@ class Plan:
         )  # fmt: skip
 
 
+@checks_arguments
 def plan_contexts(
     source: ProfileModel | Mapping[str, ArrayLike],
     budget: str | int,
     *,
     levels: Mapping[str, ArrayLike] | None = None,
     candidates: ArrayLike | None = None,
-    overhead: float = 0.0,
-    run_seconds: float | None = None,
-    least_runs: int = 1,
-    most_runs: int = 20,
-    most_contexts: int | None = None,
+    overhead: NotNegative = 0.0,
+    run_seconds: Seconds | None = None,
+    least_runs: Count = 1,
+    most_runs: Count = 20,
+    most_contexts: Count | None = None,
     groups: Sequence[Sequence[str]] = (),
     whole_budget: bool = False,
     progress: OnProgress | None = None,
@@ -327,12 +329,6 @@ def plan_contexts(
     (5, True)
     """
     limit = parse_budget(budget)
-    if not 0 <= overhead < np.inf:
-        raise ArgumentError(f"overhead is {overhead}; seconds ≥ 0 are wanted.")
-    if run_seconds is not None and not 0 < run_seconds < np.inf:
-        raise ArgumentError(f"run_seconds is {run_seconds}; seconds > 0 are wanted.")
-    if most_contexts is not None and most_contexts < 1:
-        raise ArgumentError(f"most_contexts is {most_contexts}; 1 or more is wanted.")
     if not 1 <= least_runs <= most_runs:
         raise ArgumentError(
             f"least_runs is {least_runs}, most_runs {most_runs}; 1 ≤ least ≤ most is wanted."

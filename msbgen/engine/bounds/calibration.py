@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,7 @@ from msbgen.core.conformal import (
 )
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
+from msbgen.core.records import checks_arguments
 from msbgen.engine.bounds.choices import careful_log_time
 from msbgen.engine.bounds.growth import level_growth
 from msbgen.engine.bounds.left_out import LeftOut
@@ -156,6 +157,7 @@ class Calibration:
         query = self.left_out.query(contexts)
         return query.log_time, self._duration_widths.at(query)[:, 0]
 
+    @checks_arguments
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"
     ) -> tuple[Floats, Floats]:
@@ -169,9 +171,6 @@ class Calibration:
         are (q, segments, k), in the order of `quantities` [s, events].  Contexts, rate and errors
         as :meth:`duration_bound`.
         """
-        if not isinstance(holds, str) or holds not in get_args(Holds):
-            wanted = " or ".join(get_args(Holds))
-            raise ArgumentError(f"holds is {quoted(holds)}; {wanted} is wanted.")
         self.check(miscoverage)
         if not self.left_out.n_contexts:
             raise MeasurementError("one context was measured; bands take 2 or more: measure more.")

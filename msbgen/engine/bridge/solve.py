@@ -19,16 +19,16 @@ along the whole path; its loop is in this module. Potentials are stored, couplin
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import generator, numbers_of
-from msbgen.core.errors import ArgumentError, check_whole, quoted
+from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
+from msbgen.core.records import Count, Positive, Share, check_fields, checks_arguments
 from msbgen.engine.bridge.pair import (
     ROUNDING,
     Ground,
@@ -70,19 +70,13 @@ class SolverConfig:
         Number of pairs solved in parallel; by default the cores this process may use.
     """
 
-    tol: float = 1e-9
-    max_iter: int = 20_000
-    hilbert_tol: float = 1e-12
-    threads: int = field(default_factory=available_cores)
+    tol: Share = 1e-9
+    max_iter: Count = 20_000
+    hilbert_tol: Share = 1e-12
+    threads: Count = field(default_factory=available_cores)
 
     def __post_init__(self):
-        for name in ("tol", "hilbert_tol"):
-            value = getattr(self, name)
-            if not 0.0 < value < 1.0:
-                raise ArgumentError(
-                    f"{name} is {quoted(value)}; a number between 0 and 1 is wanted."
-                )
-        check_whole(self, "max_iter", "threads")
+        check_fields(self)
 
 
 class NotConvergedError(RuntimeError):
@@ -104,11 +98,12 @@ class NotConvergedError(RuntimeError):
         self.bridge = bridge
 
 
+@checks_arguments
 def solve_bridge(
     points: Sequence[Array],
     weights: Sequence[Array | None] | None = None,
     *,
-    epsilon: float,
+    epsilon: Positive,
     times: ArrayLike | None = None,
     costs: Sequence[Array] | None = None,
     method: Literal["pairwise", "multimarginal"] = "pairwise",
@@ -186,12 +181,6 @@ def solve_bridge(
     clouds = _checked_points(points)
     masses = _checked_weights(weights, clouds)
     matrices = _checked_costs(costs, clouds)
-    if not (isinstance(epsilon, Real) and 0.0 < epsilon <= float(np.finfo(float).max)):
-        raise ArgumentError(f"epsilon is {quoted(epsilon)}; a positive number is wanted.")
-    if method not in ("pairwise", "multimarginal"):
-        raise ArgumentError(f"method is {quoted(method)}; 'pairwise' or 'multimarginal' is wanted.")
-    if on_failure not in ("raise", "return"):
-        raise ArgumentError(f"on_failure is {quoted(on_failure)}; 'raise' or 'return' is wanted.")
     free = [j for j, mass in enumerate(masses) if mass is None]
     if free and method == "pairwise":
         raise ArgumentError(

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, SHARE, Stored
 from msbgen.core.conformal import weighted_quantile
 from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
-from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress, available_cores
+from msbgen.core.records import Positive, Seconds, Share, check_fields
 from msbgen.engine.bridge import condition
 from msbgen.engine.bridge.solve import SolverConfig, solve_bridge
 from msbgen.engine.generate.centre import Centre
@@ -65,25 +66,16 @@ class ElapsedSettings:
         Stopping distance of the multimarginal form in Hilbert's metric.
     """
 
-    epsilon: float = 0.1
-    scaled_range: float = 0.1
-    snapshot_interval: float = 0.05
-    bandwidth: float = 1.0
+    epsilon: Positive = 0.1
+    scaled_range: Positive = 0.1
+    snapshot_interval: Seconds = 0.05
+    bandwidth: Positive = 1.0
     method: Literal["pairwise", "multimarginal"] = "multimarginal"
-    tol: float = 1e-9
-    hilbert_tol: float = 1e-12
+    tol: Share = 1e-9
+    hilbert_tol: Share = 1e-12
 
     def __post_init__(self) -> None:
-        check_positive(self, "epsilon", "scaled_range", "snapshot_interval", "bandwidth")
-        if self.method not in ("pairwise", "multimarginal"):
-            raise ArgumentError(
-                f"method is {self.method!r}; 'pairwise' or 'multimarginal' is wanted."
-            )
-        for name in ("tol", "hilbert_tol"):
-            if not 0 < getattr(self, name) < 1:
-                raise ArgumentError(
-                    f"{name} is {getattr(self, name)}; a number between 0 and 1 is wanted."
-                )
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,17 +13,17 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
-from msbgen.core.draws import count_of, numbers_of
-from msbgen.core.errors import ArgumentError, quoted
+from msbgen.core.draws import numbers_of
+from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.core.parts import Kinds
+from msbgen.core.records import Count, checks_arguments
 from msbgen.core.words import number_of
 from msbgen.data.build import join_profiles, make_profiles
 from msbgen.data.check import validate_profiles
@@ -175,7 +175,7 @@ class ProfileModel:
         *,
         kind: Kind = "max_likelihood",
         times: ArrayLike | float | None = None,
-        n_samples: int = 10,
+        n_samples: Count = 10,
         as_known: bool = False,
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
@@ -195,11 +195,6 @@ class ProfileModel:
             among them.
         """
         query = self.checked(contexts)
-        if not isinstance(kind, str) or kind not in get_args(Kind):
-            raise ArgumentError(
-                f"kind is {quoted(kind)}; one of {', '.join(get_args(Kind))} is wanted."
-            )
-        n_samples = count_of(n_samples, "n_samples")
         output_times = self.distribution.interval if times is None else _checked_times(times)
         n_samples = n_samples if kind == "sample" else 1
         each = self._bytes_per_context(n_samples, output_times)

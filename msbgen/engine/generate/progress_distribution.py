@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from msbgen.core.arrays import POSITIVE, Stored
 from msbgen.core.contexts import are_many, in_tiles
-from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.core.parts import Sizes, stored_property
+from msbgen.core.records import Count, Positive, Share, Within, check_fields
 from msbgen.data.schema import NEGLIGIBLE
 from msbgen.engine.bridge.paths import Chain
 from msbgen.engine.generate.centre import Centre
@@ -86,24 +87,20 @@ class ProgressSettings:
     """
 
     clock: str | None = None
-    bins: int = 400
-    segments: int = 25
-    deconvolutions: int = 3
-    epsilon: float = 0.1
-    bandwidth: float = 0.8
-    neighbours: int = 40
-    tol: float = 1e-6
+    bins: Count = 400
+    segments: Count = 25
+    deconvolutions: Annotated[int, Within(0)] = 3
+    epsilon: Positive = 0.1
+    bandwidth: Positive = 0.8
+    neighbours: Count = 40
+    tol: Share = 1e-6
 
     def __post_init__(self) -> None:
-        check_positive(self, "epsilon", "bandwidth", "tol")
-        check_whole(self, "bins", "segments", "neighbours")
-        check_whole(self, "deconvolutions", least=0)
+        check_fields(self)
         if self.bins % self.segments:
             raise ArgumentError(
                 f"bins is {self.bins}; a multiple of segments, {self.segments}, is wanted."
             )
-        if self.tol >= 1:
-            raise ArgumentError(f"tol is {self.tol}; a number below 1 is wanted.")
 
 
 @dataclass(frozen=True, eq=False)

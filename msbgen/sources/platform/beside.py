@@ -27,9 +27,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.draws import count_of, seed_of
+from msbgen.core.draws import seed_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, Seconds, checks_arguments
 from msbgen.data.build import make_profiles
 from msbgen.data.sharing import Sharing
 from msbgen.sources.platform._kernels import correlated_noise, replay_shared
@@ -53,11 +54,12 @@ _PREFETCHED = {"units": "1", "long_name": "prefetched last-level cache misses"}
 _HELD = {"units": "1", "long_name": "lines in the last-level cache over its sets"}
 
 
+@checks_arguments
 def replay_beside(
     streams: Sequence[xr.Dataset],
     sharing: Sharing,
-    runs: int = 10,
-    interval: float = 0.01,
+    runs: Count = 10,
+    interval: Seconds = 0.01,
     rng: np.random.Generator | int = 0,
     config: PlatformConfig = _PLATFORM,
     *,
@@ -108,9 +110,6 @@ def replay_beside(
         )
     for n, stream in enumerate(streams):
         validate_stream(stream, source=str(stream.encoding.get("source", f"stream {n}")))
-    runs = count_of(runs, "runs")
-    if not 0 < interval < math.inf:
-        raise ArgumentError(f"interval is {interval} s; more than 0 s is wanted.")
     if any(w != int(w) for w in sharing.ways):
         raise ArgumentError(f"ways are {sharing.ways}; whole ways are wanted.")
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else seed_of(rng)

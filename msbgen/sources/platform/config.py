@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import grid_contexts, grid_counts
-from msbgen.core.errors import ArgumentError, check_positive
+from msbgen.core.errors import ArgumentError
+from msbgen.core.records import (
+    Listed,
+    NotNegative,
+    Positive,
+    Seconds,
+    ShareOrNone,
+    Within,
+    check_fields,
+)
 from msbgen.data.schema import checked_contexts, same_level
 from msbgen.data.sharing import UNREGULATED
 from msbgen.data.tables import read_contexts
 
 RESOURCES = ("cache_ways", "bandwidth", "frequency")
 
-_LARGEST_NOISE = 0.1  # standard deviation [1]
+# Standard deviation [1]; with more, an interval of negative length might be drawn.
+Noise = Annotated[float, Within(0, 0.1)]
 _LARGEST_STOPPED = 0.5  # share of the time in interrupts and preemptions [1]
 
 
@@ -67,57 +77,36 @@ class PlatformConfig:
         Whether regulator and timer start at a random point of their periods, or at the beginning.
     """
 
-    cache_ways: tuple[float, ...] = tuple(float(w) for w in range(2, 21))
-    bandwidths: tuple[float, ...] = tuple(70.0 * p for p in range(1, 21))
-    frequencies: tuple[float, ...] = tuple(round(1.2 + 0.1 * i, 1) for i in range(12))
-    hit_time: tuple[float, float] = (14.0, 3.5)
-    miss_time: tuple[float, float] = (55.0, 9.0)
-    line_size: float = 64.0
-    regulator_period: float = 1e-3
-    speed_noise: float = 0.008
-    memory_noise: float = 0.02
-    phase_noise: float = 0.015
-    phase_correlation: float = 0.9
-    phase_step: float = 200_000.0
-    tick_rate: float = 250.0
-    tick_time: float = 3e-6
-    preemption_rate: float = 0.5
-    preemption_time: float = 0.4e-3
-    start_offset: float = 0.8e-3
-    reading_jitter: float = 30e-6
+    cache_ways: Annotated[tuple[float, ...], Within(1), Listed()] = tuple(
+        float(w) for w in range(2, 21)
+    )
+    bandwidths: Annotated[tuple[float, ...], Within(0, unit="MB/s", above=True), Listed()] = tuple(
+        70.0 * p for p in range(1, 21)
+    )
+    frequencies: Annotated[tuple[float, ...], Within(0, unit="GHz", above=True), Listed()] = tuple(
+        round(1.2 + 0.1 * i, 1) for i in range(12)
+    )
+    hit_time: Annotated[tuple[float, float], Within(0, unit="ns")] = (14.0, 3.5)
+    miss_time: Annotated[tuple[float, float], Within(0, unit="ns")] = (55.0, 9.0)
+    line_size: Positive = 64.0
+    regulator_period: Seconds = 1e-3
+    speed_noise: Noise = 0.008
+    memory_noise: Noise = 0.02
+    phase_noise: Noise = 0.015
+    phase_correlation: ShareOrNone = 0.9
+    phase_step: Annotated[float, Within(1)] = 200_000.0
+    tick_rate: NotNegative = 250.0
+    tick_time: NotNegative = 3e-6
+    preemption_rate: NotNegative = 0.5
+    preemption_time: NotNegative = 0.4e-3
+    start_offset: NotNegative = 0.8e-3
+    reading_jitter: NotNegative = 30e-6
     random_phases: bool = True
 
     def __post_init__(self) -> None:
-        for name, values in self.levels.items():
-            levels = np.asarray(values, dtype=float)
-            if levels.ndim != 1 or levels.size == 0 or not np.all(np.isfinite(levels)):
-                raise ArgumentError(f"levels of {name} are {values}; a list of numbers is wanted.")
-            if levels.min() <= 0:
-                raise ArgumentError(f"levels of {name} are {values}; levels above 0 are wanted.")
+        check_fields(self)
         if any(w != int(w) for w in self.cache_ways):
             raise ArgumentError(f"cache_ways is {self.cache_ways}; whole ways are wanted.")
-        for name in ("hit_time", "miss_time"):
-            costs = getattr(self, name)
-            if len(costs) != 2 or not all(0 <= cost < math.inf for cost in costs):
-                raise ArgumentError(f"{name} is {costs}; two times ≥ 0 ns are wanted.")
-        check_positive(self, "line_size", "regulator_period", "phase_step")
-        if self.phase_step < 1:
-            raise ArgumentError(f"phase_step is {self.phase_step}; 1 or more is wanted.")
-        for name in (
-            *("speed_noise", "memory_noise", "phase_noise", "tick_rate", "tick_time"),
-            *("preemption_rate", "preemption_time", "start_offset", "reading_jitter"),
-        ):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ArgumentError(f"{name} is {value}; a number ≥ 0 is wanted.")
-        for name in ("speed_noise", "memory_noise", "phase_noise"):
-            value = getattr(self, name)
-            if value > _LARGEST_NOISE:  # else an interval of negative length might be drawn
-                raise ArgumentError(f"{name} is {value}; at most {_LARGEST_NOISE} is wanted.")
-        if not 0 <= self.phase_correlation < 1:
-            raise ArgumentError(
-                f"phase_correlation is {self.phase_correlation}; 0 or more and below 1 is wanted."
-            )
         stopped = self.tick_rate * self.tick_time + self.preemption_rate * self.preemption_time
         if stopped > _LARGEST_STOPPED:  # near 1, a program would never end
             raise ArgumentError(

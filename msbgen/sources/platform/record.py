@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.records import Count, checks_arguments
 from msbgen.data.files import check_output, check_private_folder
 from msbgen.sources.platform.caches import stack_histogram
 from msbgen.sources.platform.stream import make_stream, write_stream
@@ -49,13 +50,14 @@ class RecordError(RuntimeError):
     """A program could not be recorded; the message has the reason and a remedy."""
 
 
+@checks_arguments
 def record_trace(
     command: Sequence[str],
     output: str | os.PathLike[str],
     *,
     stdin: str | os.PathLike[str] = os.devnull,
-    interval: int = 400_000,
-    colourings: int = 3,
+    interval: Count = 400_000,
+    colourings: Count = 3,
     rng: np.random.Generator | int = 0,
     stream: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -111,10 +113,6 @@ def record_trace(
     -----
     40 to 200 million instructions per second, and 8 B of temporary storage per request.
     """
-    for name, value in (("interval", interval), ("colourings", colourings)):
-        if value != value // 1 or value < 1:
-            raise ArgumentError(f"{name} is {value}; a whole number ≥ 1 is wanted.")
-    interval, colourings = int(interval), int(colourings)
     if not command:
         raise ArgumentError("command is empty; a program and its arguments are wanted.")
     if os.fspath(stdin) != os.devnull and not Path(stdin).is_file():  # because it is read twice

@@ -37,6 +37,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
@@ -45,6 +46,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.draws import seed_of
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress, available_cores, physical_memory
+from msbgen.core.records import Count, Within, checks_arguments
 from msbgen.data.build import make_profiles
 from msbgen.data.sharing import UNREGULATED
 from msbgen.sources.platform._kernels import correlated_noise, replay_run
@@ -99,15 +101,16 @@ class _Program:
         return self.tables[key]
 
 
+@checks_arguments
 def replay_trace(
     trace: xr.Dataset,
     contexts: ArrayLike,
     runs: ArrayLike = 10,
-    interval: float = 0.01,
+    interval: Annotated[float, Within(0, _LONGEST_INTERVAL, "s", above=True)] = 0.01,
     rng: np.random.Generator | int = 0,
     config: PlatformConfig = _PLATFORM,
     *,
-    threads: int | None = None,
+    threads: Count | None = None,
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Profiles of a recorded program in contexts of the virtual platform.
@@ -161,13 +164,6 @@ def replay_trace(
             f"cache_ways is {table[:, 0].max():g}; at most the {n_ways} of the trace are wanted."
         )
     repeats = _checked_runs(runs, len(table))
-    if not 0 < interval <= _LONGEST_INTERVAL:
-        raise ArgumentError(
-            f"interval is {interval} s; more than 0 s and at most {_LONGEST_INTERVAL:g} s is "
-            f"wanted."
-        )
-    if threads is not None and threads < 1:
-        raise ArgumentError(f"threads is {threads}; a whole number ≥ 1 is wanted.")
     seed = _seed(rng)
     program = _prepare(trace, config)
     _check_size(program, table, repeats, interval, config)

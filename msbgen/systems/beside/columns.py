@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
-from msbgen.core.arguments import checks_fields
-from msbgen.core.errors import ArgumentError, is_number, quoted
+from msbgen.core.records import Within, check_fields
 
 
-@checks_fields
 @dataclass(frozen=True)
 class Columns:
     """Names of the resources and counters of profiles, and the size of a way.
@@ -35,8 +33,8 @@ class Columns:
     requests: str = "cache_requests"
     misses: str = "cache_misses"
     prefetched: str = "prefetched_misses"
-    way_size: float = 2.0**20
-    line_size: float = 64.0
+    way_size: Annotated[float, Within(0, unit="B", above=True)] = 2.0**20
+    line_size: Annotated[float, Within(0, unit="B", above=True)] = 64.0
 
     @property
     def counters(self) -> tuple[str, str, str, str]:
@@ -44,7 +42,4 @@ class Columns:
         return self.instructions, self.requests, self.misses, self.prefetched
 
     def __post_init__(self) -> None:
-        for name in ("way_size", "line_size"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 < value < math.inf:
-                raise ArgumentError(f"{name} is {quoted(value)}; bytes above 0 are wanted.")
+        check_fields(self)

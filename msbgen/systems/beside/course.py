@@ -24,22 +24,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments, checks_fields
 from msbgen.core.draws import generator
 from msbgen.core.errors import (
     ArgumentError,
     MeasurementError,
-    check_positive,
-    is_number,
-    quoted,
 )
 from msbgen.core.lazy import lazy_module
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import (
+    NotNegative,
+    Positive,
+    Seconds,
+    Share,
+    Within,
+    check_fields,
+    checks_arguments,
+)
 from msbgen.data.build import make_profiles
 from msbgen.data.sharing import UNREGULATED, Sharing
 from msbgen.systems.beside._kernels import PER_WAY, play_programs
@@ -63,7 +69,6 @@ _FAR = 4.0
 _MOST_PROGRAMS, _MOST_READINGS, _FIRST_READINGS = 16, 1 << 22, 512
 
 
-@checks_fields
 @dataclass(frozen=True)
 class LawSettings:
     """Constants of the law.
@@ -85,19 +90,15 @@ class LawSettings:
         Standard deviation of the logarithm of a table's durations about mean ones [1].
     """
 
-    step: float = 1e-3
-    regulator_period: float = 1e-3
-    cluster: float = 20.0
-    lookahead: float = 200e-9
-    doubt: float = 0.055
-    table_doubt: float = 0.004
+    step: Seconds = 1e-3
+    regulator_period: Seconds = 1e-3
+    cluster: Positive = 20.0
+    lookahead: NotNegative = 200e-9
+    doubt: NotNegative = 0.055
+    table_doubt: NotNegative = 0.004
 
     def __post_init__(self) -> None:
-        check_positive(self, "step", "regulator_period", "cluster")
-        for name in ("lookahead", "doubt", "table_doubt"):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 <= value < math.inf):
-                raise ArgumentError(f"{name} is {quoted(value)}; a number from 0 is wanted.")
+        check_fields(self)
 
 
 _LAW = LawSettings()
@@ -163,7 +164,6 @@ class Course:
         return self.segment_seconds / self.segment_alone
 
 
-@checks_arguments
 def play(
     tables: Sequence[ProgramTable],
     sharing: Sharing,
@@ -225,7 +225,6 @@ def play_durations(
     return _played(tables, sharing, math.inf, law)[3] - np.array(sharing.starts)
 
 
-@checks_arguments
 def course_profiles(course: Course) -> list[xr.Dataset]:
     """A profile dataset of each program: counters per interval, and the ways that it held.
 
@@ -331,9 +330,9 @@ def course_dataset(course: Course, bounds: Floats) -> xr.Dataset:
 def duration_bounds(
     tables: Sequence[ProgramTable],
     sharing: Sharing,
-    level: float = 0.95,
+    level: Share = 0.95,
     *,
-    draws: int = 40,
+    draws: Annotated[int, Within(2, 10_000)] = 40,
     rng: np.random.Generator | int = 0,
     law: LawSettings = _LAW,
     progress: OnProgress | None = None,
@@ -347,10 +346,6 @@ def duration_bounds(
     start and one group have the same bounds, of the draws of all of them.  `progress` is called
     with (done, total) draws.
     """
-    if not 0 < level < 1:
-        raise ArgumentError(f"level is {level}; a probability between 0 and 1 is wanted.")
-    if not 2 <= draws <= 10_000:
-        raise ArgumentError(f"draws is {draws}; a number from 2 to 10,000 is wanted.")
     _check(tables, sharing, 1.0)
     drawn = generator(rng)
     n = len(tables)

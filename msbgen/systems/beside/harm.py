@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.data.sharing import Sharing
 from msbgen.systems.beside.course import LawSettings, play_durations
 from msbgen.systems.beside.table import ProgramTable
@@ -37,7 +36,6 @@ class Harm:
     bandwidth: Floats
 
 
-@checks_arguments
 def find_harm(tables: Sequence[ProgramTable], sharing: Sharing, *, law: LawSettings = _LAW) -> Harm:
     """Who hurts whom among programs that run side by side; errors as :func:`play`.
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
-from msbgen.core.draws import count_of
 from msbgen.core.errors import ArgumentError, quoted
 from msbgen.core.machine import OnProgress
-from msbgen.data.sharing import OBJECTIVES, Sharing, shared_by_all
+from msbgen.core.records import Count, checks_arguments
+from msbgen.data.sharing import Objective, Sharing, shared_by_all
 from msbgen.systems.beside.course import LawSettings, play_durations, warn_beyond
 from msbgen.systems.beside.table import ProgramTable
 
@@ -65,10 +64,10 @@ class Placement:
 @checks_arguments
 def choose_placement(
     tables: Sequence[ProgramTable],
-    sockets: int,
+    sockets: Count,
     sharing: Sharing,
     *,
-    objective: str = "makespan",
+    objective: Objective = "makespan",
     deadlines: Sequence[float] | None = None,
     law: LawSettings = _LAW,
     progress: OnProgress | None = None,
@@ -108,7 +107,7 @@ def choose_placement(
     once: 28 pairs for 8 programs on 4 sockets,
     whose 105 placements are then compared; about 0.2 s.
     """
-    n, sockets = len(tables), count_of(sockets, "sockets")
+    n = len(tables)
     if not 2 <= n <= _MOST_PROGRAMS:
         raise ArgumentError(f"{n} programs are given; 2 to {_MOST_PROGRAMS} are wanted.")
     if sockets >= n and sockets > 1:
@@ -175,7 +174,7 @@ def best_partition(
     tables: Sequence[ProgramTable],
     sharing: Sharing,
     *,
-    objective: str = "makespan",
+    objective: Objective = "makespan",
     deadlines: Sequence[float] | None = None,
     split_bandwidth: bool = False,
     law: LawSettings = _LAW,
@@ -219,10 +218,6 @@ def best_partition(
 
 def _limits(n: int, objective: str, deadlines: Sequence[float] | None) -> Floats:
     """Deadlines [s], inf for none."""
-    if objective not in OBJECTIVES:
-        raise ArgumentError(
-            f"objective is {quoted(objective)}; one of {', '.join(OBJECTIVES)} is wanted."
-        )
     if deadlines is None:
         if objective == "deadlines":
             raise ArgumentError("deadlines are missing; one for each program is wanted.")

@@ -23,14 +23,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
-from msbgen.core.arguments import checks_arguments
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import NotNegative, Within, checks_arguments
 from msbgen.data.profiles import Profiles
 from msbgen.data.sharing import UNREGULATED
 from msbgen.systems.beside.alone import AloneProfiles, Generator, grid_parts
@@ -120,8 +120,8 @@ def program_table(
     profiles: xr.Dataset | Generator,
     frequency: float | None = None,
     *,
-    segments: int = 150,
-    doubt: float | None = None,
+    segments: Annotated[int, Within(2, 10_000)] = 150,
+    doubt: NotNegative | None = None,
     columns: Columns = _COLUMNS,
 ) -> ProgramTable:
     """What a program does alone, over its progress, with any ways and bandwidth.
@@ -160,8 +160,6 @@ def program_table(
     For a model of 125 contexts 0.1 s.  Between the levels of the ways, misses fall as those of the
     mixture, and times with the misses; with 0 ways, every request misses.
     """
-    if not 2 <= segments <= 10_000:
-        raise ArgumentError(f"segments is {segments}; a number from 2 to 10,000 is wanted.")
     parts, frequency = grid_parts(profiles, frequency, columns)
     alone = AloneProfiles(parts, frequency, columns)
     transfers = columns.line_size / (1e6 * alone.bandwidth)

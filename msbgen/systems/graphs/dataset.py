@@ -17,7 +17,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError, printable
 from msbgen.data.profiles import Profiles
 from msbgen.data.variables import Schema, Variable
@@ -109,7 +108,6 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-@checks_arguments
 def make(
     kind: Sequence[str],
     work: ArrayLike,
@@ -275,7 +273,6 @@ def describe(graph: xr.Dataset) -> str:
     return "\n".join(map(printable, [*lines, f"family     {family}"]))
 
 
-@checks_arguments
 def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """The graph with ``time``, ``bcet`` and ``wcet`` of its tasks, as their kinds' profiles say.
 
@@ -321,7 +318,6 @@ def times_are_shares(graph: xr.Dataset) -> bool:
     return bool(np.allclose(graph["work"].values, time / mean[which], rtol=1e-6, atol=0.0))
 
 
-@checks_arguments
 def with_profiles(
     graph: xr.Dataset, profiles: Mapping[str, xr.Dataset], kinds: Mapping[str, str] | None = None
 ) -> xr.Dataset:

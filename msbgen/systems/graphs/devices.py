@@ -56,7 +56,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
 from msbgen.data.schema import same_level
@@ -341,7 +340,6 @@ def _check_amount(value: float, what: str, most: float, *, positive: bool) -> No
 # --------------------------------------------------------------------------- contexts
 
 
-@checks_arguments
 def device_contexts(
     device: Device,
     *,
@@ -519,7 +517,6 @@ def read_device(path: str | os.PathLike[str]) -> Device:
         raise ProfileError(f"{where}: {error}") from None
 
 
-@checks_arguments
 def shipped_device(sheet: str) -> Device:
     """Device of a sheet that ships: ``tx2``, ``orin-nx``, ``rubik-pi``.
 

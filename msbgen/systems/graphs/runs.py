@@ -17,7 +17,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
 from msbgen.data.files import path_of
@@ -98,7 +97,6 @@ SCHEMA = Schema(
 NUMBERS = {v.name: v for v in SCHEMA.variables if v.kind == "number" and v.name}
 
 
-@checks_arguments
 def make_runs(
     device: Device,
     contexts: ArrayLike,
@@ -177,7 +175,6 @@ def run_contexts(runs: xr.Dataset, device: Device) -> Floats:
     return np.stack([runs[name].values.astype(float) for name in device.columns], axis=1)
 
 
-@checks_arguments
 def join_runs(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     """Runs of one device from several datasets, in their order; numbers that all of them have.
 
@@ -230,7 +227,6 @@ def runs_families(runs: xr.Dataset, graphs: Mapping[str, xr.Dataset]) -> list[st
     return [families.get(name, (name, ""))[0] for name in called]
 
 
-@checks_arguments
 def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     """Read runs from netCDF, or from a table: a CSV file with a row per run.
 
@@ -270,7 +266,6 @@ def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
         raise ProfileError(f"{path.name}: {with_line(sentence, table.lines)}") from None
 
 
-@checks_arguments
 def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write runs, whole or not at all: netCDF, or a table where the name ends so.
 

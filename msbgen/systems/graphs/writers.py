@@ -6,7 +6,6 @@ from typing import Any
 
 import xarray as xr
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import path_of, replace_file
 from msbgen.systems.graphs.dataset import GRAPH_SCHEMA, SCHEMA, TASK_NUMBERS, edges_of
@@ -16,7 +15,6 @@ from msbgen.systems.graphs.dot import dot_lines
 ENDINGS = (".nc", ".json", ".dot", ".gv")
 
 
-@checks_arguments
 def write(graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a graph in the format of the ending of the file: .nc, .json, .dot, .gv.
 

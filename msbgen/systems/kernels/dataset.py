@@ -25,7 +25,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, printable
 from msbgen.data.schema import counter_names, other_unit, resource_names, role
 from msbgen.data.variables import Schema, Variable
@@ -97,7 +96,6 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-@checks_arguments
 def make(
     kind: Sequence[str],
     runtime: ArrayLike,
@@ -215,13 +213,11 @@ def read(path: str | os.PathLike[str]) -> xr.Dataset:
     return SCHEMA.read(path)
 
 
-@checks_arguments
 def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write measurements, whole or not at all; errors as :meth:`Schema.write`."""
     SCHEMA.write(dataset, path, overwrite=overwrite)
 
 
-@checks_arguments
 def join(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
     """Measurements of several datasets as one; levels are united, and missing parameters are NaN.
 

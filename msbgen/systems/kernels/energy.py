@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.energy import energy_counter, scale_energy
 from msbgen.data.profiles import Profiles
@@ -43,7 +42,6 @@ class EnergyCorrector:
         Fewer than two other programs.
     """
 
-    @checks_arguments
     def __init__(self, measured: xr.Dataset, others: Sequence[xr.Dataset]):
         energy_counter(measured)
         for dataset in others:

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.records import checks_arguments
 from msbgen.data.columns import ColumnMap as ColumnMap
 from msbgen.data.columns import Table
 from msbgen.data.columns import read_column_map as read_map
@@ -47,7 +48,6 @@ def read_column_map(path: str | os.PathLike[str]) -> ColumnMap:
     return read_map(path, known, ("resources",))
 
 
-@checks_arguments
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     """Measurements of kernels from a CSV file with a row for each.
 
@@ -124,7 +124,6 @@ def _check_names(table: Table, settings: Sequence[str]) -> None:
             )
 
 
-@checks_arguments
 def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
     """Measurements of whole tasks from their profiles: one for each run in each context.
 
@@ -175,7 +174,9 @@ def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
 
 
 @checks_arguments
-def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Dataset:
+def read_jetson(
+    folder: str | os.PathLike[str], what: Literal["square", "rectangular", "mobilenet"], device: str
+) -> xr.Dataset:
     """Matrix products, or MobileNet, on Jetson boards at several clocks.
 
     Parameters
@@ -192,8 +193,6 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
     ArgumentError, ProfileError
         Another word for what; no such file, or none of the device.
     """
-    if what not in ("square", "rectangular", "mobilenet"):
-        raise ArgumentError(f"what is {what!r}; square, rectangular or mobilenet is wanted.")
     columns = {"node": "device", "power [W]": "power_mean_w", "gpu_clock [MHz]": "gpu_clock_mhz"}
     if what == "mobilenet":
         columns |= {"runtime [ms]": "latency_p50_ms", "batch": "batch"}
@@ -210,7 +209,9 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
 
 
 @checks_arguments
-def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, xr.Dataset]:
+def read_nv_dvfs(
+    folder: str | os.PathLike[str], gpu: Literal["V100", "RTX 8000"]
+) -> tuple[xr.Dataset, xr.Dataset]:
     """CUDA microbenchmarks and applications at several core clocks.
 
     The counters are the seven activities of the GPU's units.
@@ -224,8 +225,6 @@ def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, 
     ArgumentError, ProfileError
         Another GPU; no such file.
     """
-    if gpu not in NV_DVFS:
-        raise ArgumentError(f"gpu is {gpu!r}; one of {', '.join(NV_DVFS)} is wanted.")
     activities = ("DRAMA", "FP16A", "FP32A", "FP64A", "SMACT", "SMOCC", "TENSO")
     columns = {
         "kind": "benchmark/kernel/argNo",
@@ -245,7 +244,9 @@ def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, 
 
 
 @checks_arguments
-def read_zeus(folder: str | os.PathLike[str], gpu: str) -> xr.Dataset:
+def read_zeus(
+    folder: str | os.PathLike[str], gpu: Literal["A40", "P100", "RTX 6000", "V100"]
+) -> xr.Dataset:
     """Epochs of training at several power limits; the kinds are ``network/optimiser``.
 
     Parameters
@@ -257,8 +258,6 @@ def read_zeus(folder: str | os.PathLike[str], gpu: str) -> xr.Dataset:
     ArgumentError, ProfileError
         Another GPU; no such file.
     """
-    if gpu not in ZEUS:
-        raise ArgumentError(f"gpu is {gpu!r}; one of {', '.join(ZEUS)} is wanted.")
     columns = {
         "kind": "network/optimizer",
         "batch_size": "batch_size",

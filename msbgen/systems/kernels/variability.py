@@ -21,8 +21,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.records import checks_arguments
 from msbgen.data.schema import resource_names
 from msbgen.systems.kernels.dataset import configurations_of, kernels_of, measured_table
 
@@ -78,7 +78,6 @@ class Variability:
         return float(np.median(self.spread))
 
 
-@checks_arguments
 def compare_groups(groups: Sequence[ArrayLike]) -> Variability:
     """Compare groups of observations of one thing.
 
@@ -207,9 +206,6 @@ def variability_rows(
     ArgumentError
         Another word, or no power in the dataset.
     """
-    for name, got, known in (("by", by, By), ("quantity", quantity, Quantity)):
-        if got not in get_args(known):
-            raise ArgumentError(f"{name} is {got!r}; {' or '.join(get_args(known))} is wanted.")
     if quantity not in dataset:
         raise ArgumentError("quantity is 'power', but no measurement has one; take 'runtime'.")
     return _rows(dataset, by, quantity)

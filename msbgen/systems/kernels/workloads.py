@@ -16,7 +16,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import real_array
 from msbgen.core.errors import ArgumentError, ProfileError, printable
 from msbgen.data.columns import Table
@@ -41,7 +40,6 @@ SCHEMA = Schema(
 )
 
 
-@checks_arguments
 def make_workload(
     kind: Sequence[str],
     count: ArrayLike,
@@ -150,7 +148,6 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     return validate_workload(dataset, source=path.name)
 
 
-@checks_arguments
 def write_workload(
     dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

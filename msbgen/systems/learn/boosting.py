@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arrays import Stored
-from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
+from msbgen.core.records import Count, Positive, Within, check_fields
 from msbgen.systems.learn.extras import load_library
 from msbgen.systems.learn.trees import Nodes
 
@@ -52,19 +52,17 @@ class BoostingSettings:
         ``reg:squarederror``, or ``reg:absoluteerror`` as in the paper.
     """
 
-    rounds: int = 300
-    depth: int = 6
-    rate: float = 0.08
-    subsample: float = 0.7
-    columns: float = 0.8
-    least: float = 3.0
-    bins: int = 64
+    rounds: Count = 300
+    depth: Count = 6
+    rate: Positive = 0.08
+    subsample: Positive = 0.7
+    columns: Positive = 0.8
+    least: Positive = 3.0
+    bins: Annotated[int, Within(2)] = 64
     objective: str = "reg:squarederror"
 
     def __post_init__(self) -> None:
-        check_whole(self, "rounds", "depth")
-        check_whole(self, "bins", least=2)
-        check_positive(self, "rate", "subsample", "columns", "least")
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

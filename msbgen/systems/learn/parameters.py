@@ -1,9 +1,10 @@
 """Parameters of predictors, after the conventions of scikit-learn: stored by ``__init__`` alone."""
 
 import inspect
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import check
 
 
 class Parameters:
@@ -20,12 +21,16 @@ class Parameters:
         Raises
         ------
         ArgumentError
-            An unknown name; then nothing is changed.
+            An unknown name, or a value that is not as ``__init__`` declares it; then nothing is
+            changed.
         """
         known = self.get_params()
         for name in parameters:
             if name not in known:
                 raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
+        hints = get_type_hints(type(self).__init__, include_extras=True)
+        for name, value in parameters.items():
+            check(hints.get(name, Any), value, name)
         for name, value in parameters.items():
             setattr(self, name, value)
         return self

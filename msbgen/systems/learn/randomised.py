@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arrays import Stored
-from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
+from msbgen.core.records import Count, Positive, check_fields
 from msbgen.systems.learn.extras import load_library
 from msbgen.systems.learn.trees import Nodes, no_nodes
 
@@ -41,14 +41,13 @@ class TreesSettings:
         Share of the groups that each tree is grown on.
     """
 
-    trees: int = 200
-    columns: float = 0.8
-    leaf: int = 1
-    groups: float = 0.9
+    trees: Count = 200
+    columns: Positive = 0.8
+    leaf: Count = 1
+    groups: Positive = 0.9
 
     def __post_init__(self) -> None:
-        check_whole(self, "trees", "leaf")
-        check_positive(self, "columns", "groups")
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.systems.machines.dataset import machines_of, runtimes_of
 from msbgen.systems.machines.predictor import RelativePredictor, cross_predict
-from msbgen.systems.machines.splits import held_rows
+from msbgen.systems.machines.splits import Split, held_rows
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ def constant_times(known: Floats, truth: Floats, *, each_source: bool) -> Floats
 def evaluate(
     runs: xr.Dataset,
     *,
-    split: str = "programs",
+    split: Split = "programs",
     folds: int = 10,
     predictor: RelativePredictor | None = None,
     progress: OnProgress | None = None,

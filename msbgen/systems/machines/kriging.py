@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arrays import LOG_TIMES, LOGARITHMS, POSITIVE, Stored
-from msbgen.core.errors import check_whole
+from msbgen.core.records import Count, Within, check_fields
 from msbgen.systems.machines.features import KrigingFeatures
 
 Floats = NDArray[np.float64]
@@ -59,14 +59,13 @@ class KrigingSettings:
         Most steps of the search for parameters.
     """
 
-    tuned: int = 500
-    most: int = 3000
-    places: int = 3
-    steps: int = 60
+    tuned: Annotated[int, Within(2)] = 500
+    most: Annotated[int, Within(2)] = 3000
+    places: Count = 3
+    steps: Count = 60
 
     def __post_init__(self) -> None:
-        check_whole(self, "places", "steps")
-        check_whole(self, "tuned", "most", least=2)
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

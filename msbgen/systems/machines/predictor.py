@@ -26,11 +26,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import Stored, finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.core.parts import Sizes
+from msbgen.core.records import NotNegative, Seed, checks_arguments
 from msbgen.systems.learn.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.systems.learn.gaussian import is_covariance, residual_covariance
 from msbgen.systems.learn.parameters import Parameters
@@ -41,7 +41,7 @@ from msbgen.systems.machines.features import FeatureMap, KrigingFeatures, learn_
 from msbgen.systems.machines.intervals import MachineCalibration, calibrate_widths
 from msbgen.systems.machines.kriging import Kriging, KrigingSettings, fit_kriging
 from msbgen.systems.machines.predictions import PartPredictions, joined
-from msbgen.systems.machines.splits import folds_of, held_rows
+from msbgen.systems.machines.splits import Split, folds_of, held_rows
 from msbgen.systems.machines.widths import count_width_features, fit_widths
 
 Floats = NDArray[np.float64]
@@ -98,6 +98,7 @@ class RelativePredictor(Parameters):
         MachineCalibration | None, Sizes(configuration="features_.configurations")
     ]
 
+    @checks_arguments
     def __init__(
         self,
         *,
@@ -106,7 +107,7 @@ class RelativePredictor(Parameters):
         kriging: KrigingSettings | None = None,
         trees: TreesSettings | None = None,
         source_time: bool = True,
-        random_state: int = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.parts = parts
         self.boosting = boosting
@@ -182,10 +183,6 @@ class RelativePredictor(Parameters):
         MeasurementError
             Fewer than two machines or programs; machines that share no run.
         """
-        if self.parts not in ("all", *PARTS):
-            raise ArgumentError(
-                f"parts is {self.parts!r}; all, boosting, kriging or trees is wanted."
-            )
         validate_relative(runs)
         _check_shared(runs)
         self.machines_ = tuple(machines_of(runs))
@@ -311,7 +308,6 @@ class RelativePredictor(Parameters):
         self.calibration_ = calibrate_widths(predicted, program, self.random_state)
         return self
 
-    @checks_arguments
     @_SILENT
     def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
         """Time of each run on every machine [s], (n, n_machines); the measured one on the source.
@@ -333,7 +329,6 @@ class RelativePredictor(Parameters):
         sources, parts = self._check_and_predict(runs, source)
         return finite_predictions(parts.times(sources), "the time")
 
-    @checks_arguments
     @_SILENT
     def predict_interval(
         self, runs: xr.Dataset, source: str | Sequence[str], miscoverage: float = 0.1
@@ -356,7 +351,6 @@ class RelativePredictor(Parameters):
         high = finite_predictions(middle * np.exp(half), "the upper end of the time")
         return middle * np.exp(-half), high
 
-    @checks_arguments
     def extrapolates(self, runs: xr.Dataset, source: str | Sequence[str]) -> NDArray[np.bool_]:
         """Whether each run is unlike all that were learned from, (n,).
 
@@ -506,13 +500,14 @@ class RelativePredictor(Parameters):
             raise ArgumentError("the predictor is not fitted; call fit first.")
 
 
+@checks_arguments
 def cross_predict(
     runs: xr.Dataset,
     predictor: RelativePredictor,
     *,
-    split: str = "programs",
+    split: Split = "programs",
     folds: int = 10,
-    caution: float = 0.0,
+    caution: NotNegative = 0.0,
     progress: OnProgress | None = None,
 ) -> Floats:
     """Predicted times of every run, from fits that it was left out of [s].
@@ -543,8 +538,6 @@ def cross_predict(
         As :meth:`RelativePredictor.fit` and :func:`msbgen.machines.splits.folds_of`; negative
         caution, or caution by rows.
     """
-    if not 0.0 <= caution < np.inf:
-        raise ArgumentError(f"caution is {caution}; a number from 0 on is wanted.")
     if caution and split == "rows":
         raise ArgumentError("caution is of programs, runs or scales; rows hold nothing back whole.")
     machines, predictions = machines_of(runs), []

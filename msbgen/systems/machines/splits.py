@@ -13,7 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.conformal import group_folds
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.errors import MeasurementError
+from msbgen.core.records import checks_arguments
 from msbgen.systems.machines.dataset import words_of
 
 Split = Literal["rows", "runs", "programs", "scales"]
@@ -22,8 +23,12 @@ SPLITS: tuple[str, ...] = get_args(Split)
 LEAKY = ("rows",)
 
 
+@checks_arguments
 def folds_of(
-    runs: xr.Dataset, split: str, folds: int = 10, rng: np.random.Generator | int = 0
+    runs: xr.Dataset,
+    split: Literal["runs", "programs", "scales"],
+    folds: int = 10,
+    rng: np.random.Generator | int = 0,
 ) -> list[NDArray[np.bool_]]:
     """Which runs are left out in each fold, (n,) each; for rows see :func:`held_rows`.
 
@@ -44,15 +49,14 @@ def folds_of(
                 f"there are runs at {len(np.unique(scale))} scale; at least two scales are wanted."
             )
         return [scale == name for name in names]
-    if split not in ("runs", "programs"):
-        raise ArgumentError(f"split is {split!r}; one of runs, programs, scales is wanted.")
     unit = np.arange(runs.sizes["run"]) if split == "runs" else words_of(runs, "program")
     fold = group_folds(unit, folds, rng, unit=split)
     return [fold == k for k in range(folds)]
 
 
+@checks_arguments
 def held_rows(
-    runs: xr.Dataset, split: str, folds: int = 10, rng: np.random.Generator | int = 0
+    runs: xr.Dataset, split: Split, folds: int = 10, rng: np.random.Generator | int = 0
 ) -> list[NDArray[np.bool_]]:
     """Which rows are left out in each fold, (n, n_machines) each.
 
@@ -62,6 +66,4 @@ def held_rows(
     if split == "rows":
         fold = group_folds(np.arange(n * n_machines), folds, rng, unit="rows")
         return [fold.reshape(n, n_machines) == k for k in range(folds)]
-    if split not in SPLITS:
-        raise ArgumentError(f"split is {split!r}; one of {', '.join(SPLITS)} is wanted.")
     return [np.repeat(held[:, None], n_machines, 1) for held in folds_of(runs, split, folds, rng)]

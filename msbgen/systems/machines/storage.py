@@ -2,14 +2,12 @@
 
 import os
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.data.models import check_fitted, load_part, save_part
 from msbgen.systems.machines.predictor import RelativePredictor
 
 RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/4"
 
 
-@checks_arguments
 def save(
     predictor: RelativePredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

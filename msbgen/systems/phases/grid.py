@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import LevelGrid, combinations_of
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ProfileError
+from msbgen.core.records import Within
 from msbgen.data.profiles import Profiles
 from msbgen.data.schema import same_level
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# More cores than share a cache on any machine.
-MOST_CORES = 4096
+# No machine has more cores that share a cache.
+Cores = Annotated[int, Within(1, 4096)]
 # Dynamic power of a core that waits for memory, as a share of that of a core that computes.
 STALLED_ACTIVITY = 0.5
 
@@ -29,14 +30,6 @@ def is_number(value: Any) -> TypeGuard[float]:
     if isinstance(value, (int, float)):
         return not isinstance(value, bool)
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
-
-
-def check_cores(cores: Any) -> None:
-    """Raise :class:`ArgumentError` unless a number of cores is valid."""
-    if not is_number(cores) or cores % 1 != 0 or not 1 <= cores <= MOST_CORES:
-        raise ArgumentError(
-            f"cores are {cores}; a whole number ≥ 1, up to {MOST_CORES}, is wanted."
-        )
 
 
 @dataclass(frozen=True)

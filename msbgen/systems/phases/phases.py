@@ -13,19 +13,23 @@ by its time, so that durations are kept exactly.
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen.systems.phases._kernels as _kernels
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ProfileError
+from msbgen.core.records import Within, checks_arguments
 from msbgen.data.check import checked_profiles
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import file_of, resource_names
+from msbgen.data.schema import (
+    file_of,
+    resource_names,
+)
 from msbgen.data.variables import POSITIVE, Schema, Variable
-from msbgen.systems.phases.grid import Grid, Resource, is_number
+from msbgen.systems.phases.grid import Grid, Resource
 from msbgen.systems.phases.stretches import cut_runs
 
 Floats = NDArray[np.float64]
@@ -44,7 +48,10 @@ _COARSEST = 1000.0
 _CHANCE = 4.0
 
 
-def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset:
+@checks_arguments
+def phase_table(
+    profiles: xr.Dataset, *, resolution: Annotated[float, Within(0, _COARSEST, above=True)] = 0.01
+) -> xr.Dataset:
     """Phase table of a task: its rates in each phase and every context.
 
     Parameters
@@ -75,10 +82,6 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     -----
     A second for 4,560 contexts with ten runs of half a second each.
     """
-    if not is_number(resolution) or not 0 < resolution <= _COARSEST:
-        raise ArgumentError(
-            f"resolution is {resolution}; a positive number, up to {_COARSEST:g}, is wanted."
-        )
     return make_table(checked_profiles(profiles, source=file_of(profiles), part=True), resolution)
 
 

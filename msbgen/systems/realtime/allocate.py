@@ -18,17 +18,17 @@ import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen.systems.realtime._kernels as _kernels
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.records import NotNegative, ShareOrNone, checks_arguments
 from msbgen.data.schema import file_of, same_level
-from msbgen.systems.phases.grid import Floats, Grid, Indices, Resource, check_cores, is_number
+from msbgen.systems.phases.grid import Cores, Floats, Grid, Indices, Resource
 from msbgen.systems.phases.phases import table_grid, validate_phases
 
 Method = Literal["equal", "dna", "optimum"]
@@ -77,23 +77,14 @@ class Allocator:
     def __init__(
         self,
         tables: Mapping[str, xr.Dataset],
-        capacity: Mapping[str, float],
-        cores: int,
+        capacity: Mapping[str, NotNegative],
+        cores: Cores,
         *,
         method: Method = "optimum",
         objective: Objective = "instructions",
-        minima: Mapping[str, float] | None = None,
-        slack: float | None = None,
+        minima: Mapping[str, NotNegative] | None = None,
+        slack: ShareOrNone | None = None,
     ):
-        if method not in get_args(Method):
-            raise ArgumentError(f"method is {method!r}; one of {', '.join(_CODES)} is wanted.")
-        if objective not in get_args(Objective):
-            raise ArgumentError(
-                f"objective is {objective!r}; one of {', '.join(get_args(Objective))} is wanted."
-            )
-        check_cores(cores)
-        if slack is not None and not (is_number(slack) and 0 <= slack < 1):
-            raise ArgumentError(f"slack is {slack}; a share from 0 to below 1 is wanted.")
         self.tasks = tuple(tables)
         self.grid = _one_grid(tables)
         self.cores = int(cores)
@@ -133,7 +124,6 @@ class Allocator:
         self._chosen = np.zeros(self.cores, dtype=np.int32)
         self._contexts = np.empty((self.cores, len(self.grid.names)))
 
-    @checks_arguments
     def decide(self, tasks: Sequence[str], done: Sequence[float]) -> Floats:
         """Contexts of all cores: those that run `tasks`, in order, then the idle ones.
 
@@ -306,16 +296,13 @@ def _checked_minima(
     for name, amount in capacity.items():
         levels = grid.resource(name).levels
         wanted = minima.get(name, levels[0])
-        known = is_number(wanted) and np.isfinite(wanted)
-        close = [x for x in levels if known and same_level(x, wanted)]
+        close = [x for x in levels if same_level(x, wanted)]
         if not close:
             raise ArgumentError(
                 f"minimum of '{name}' is {wanted}; one of its levels, "
                 f"{', '.join(f'{x:g}' for x in levels)}, is wanted."
             )
         least[name] = close[0]
-        if not is_number(amount) or not np.isfinite(amount):
-            raise ArgumentError(f"capacity of '{name}' is {amount}; a finite number is wanted.")
         if not amount >= cores * close[0] * (1 - 1e-9):
             raise ArgumentError(
                 f"capacity of '{name}' is {amount:g}; at least {cores * close[0]:g}, the minimum "

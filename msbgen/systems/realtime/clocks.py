@@ -12,12 +12,13 @@ of its deadline.  Neither is a guarantee.
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Within, checks_arguments
 from msbgen.systems.realtime.allocate import Allocator
 from msbgen.systems.realtime.edf import TIMER, simulate_edf
 from msbgen.systems.realtime.tasksets import TaskSet
@@ -28,7 +29,6 @@ STEP = 0.02
 _MOST = 0.6
 
 
-@checks_arguments
 def reference_slack(task_set: TaskSet) -> float:
     """Largest δ for which the set passes the test on its reference utilisations, or 0.
 
@@ -61,7 +61,7 @@ def simulated_slack(
     allocator: Callable[[float], Allocator],
     profiles: Truth,
     *,
-    share: float = 0.9,
+    share: Annotated[float, Within(0, 1, above=True)] = 0.9,
     horizon: float = 60.0,
     timer: float = TIMER,
     rng: np.random.Generator | int = 0,
@@ -82,8 +82,6 @@ def simulated_slack(
     horizon, timer, rng
         As of :func:`~msbgen.systems.realtime.edf.simulate_edf`.
     """
-    if not 0 < share <= 1:
-        raise ArgumentError(f"share is {share}; a number above 0, up to 1, is wanted.")
     seed = int(generator(rng).integers(2**63))
     good, bad = 0, round(_MOST / STEP) + 1
     while bad - good > 1:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import msbgen.systems.realtime._kernels as _kernels
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
-from msbgen.systems.phases.grid import Floats, Indices, is_number
+from msbgen.core.records import Seconds, checks_arguments
+from msbgen.systems.phases.grid import Floats, Indices
 from msbgen.systems.realtime.allocate import Allocator
 from msbgen.systems.realtime.tasksets import TaskSet
 from msbgen.systems.realtime.truth import Truth
@@ -115,7 +115,6 @@ class Decisions:
     context: NDArray[np.int32]  # (decisions, cores), number of the context in the grid
 
 
-@checks_arguments
 def simulate_edf(
     task_set: TaskSet, allocator: Allocator, truth: Truth, **settings: Unpack[EdfSettings]
 ) -> EdfResult:
@@ -157,21 +156,19 @@ def simulate_decisions(
     return outcome, kept
 
 
+@checks_arguments
 def _simulate_edf(
     task_set: TaskSet,
     allocator: Allocator,
     truth: Truth,
     *,
-    horizon: float = 60.0,
-    timer: float = TIMER,
+    horizon: Seconds = 60.0,
+    timer: Seconds = TIMER,
     rng: np.random.Generator | int = 0,
     stop: bool = False,
     keep: int = 0,
 ) -> tuple[EdfResult, int, Decisions]:
     """Result, number of late jobs, the first `keep` decisions."""
-    for name, value in (("horizon", horizon), ("timer", timer)):
-        if not is_number(value) or not 0 < value < np.inf:
-            raise ArgumentError(f"{name} is {value}; a positive number of seconds is wanted.")
     if allocator.cores != task_set.cores:
         raise ArgumentError(
             f"cores are {task_set.cores} of the task set, {allocator.cores} of the allocator; one "

@@ -18,7 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 import xarray as xr
 
-from msbgen.core.arguments import checks_arguments
+from msbgen.core.records import checks_arguments
 from msbgen.systems.realtime.allocate import Allocator, Method, Objective
 from msbgen.systems.realtime.edf import EdfResult, EdfSettings, simulate_decisions, simulate_edf
 from msbgen.systems.realtime.tasksets import TaskSet

@@ -10,35 +10,38 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 
-from msbgen.core.arguments import checks_arguments, checks_fields
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.records import (
+    Listed,
+    Name,
+    NotNegative,
+    Positive,
+    Seconds,
+    check_fields,
+    checks_arguments,
+    record,
+)
 from msbgen.data.columns import Table
 from msbgen.data.files import replace_file
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import same_level
-from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
-from msbgen.systems.phases.grid import check_cores, is_number
+from msbgen.data.schema import (
+    same_level,
+)
+from msbgen.data.toml import read_toml
+from msbgen.systems.phases.grid import Cores
 
 # Utilisations of single tasks are drawn from this range.
 _UTILISATION = (0.1, 0.4)
 # A remaining utilisation below this is rounding.
 _LEAST = 1e-9
-_KEYS = ("cores", "capacity", "minima", "task")
-_TASK_KEYS = ("name", "profile", "period", "wcet")
 
 
-def _check_seconds(value: Any, what: str) -> None:
-    if not is_number(value) or not 0 < value < float("inf"):
-        raise ArgumentError(f"{what} is {value}; a positive number of seconds is wanted.")
-
-
-@checks_fields
 @dataclass(frozen=True)
 class Task:
     """A periodic task with implicit deadline.
@@ -53,15 +56,13 @@ class Task:
         Longest measured execution time in the largest context [s], or None if unknown.
     """
 
-    name: str
-    profile: str
-    period: float
-    wcet: float | None = None
+    name: Name
+    profile: Name
+    period: Seconds
+    wcet: Seconds | None = None
 
     def __post_init__(self) -> None:
-        _check_seconds(self.period, f"period of task '{self.name}'")
-        if self.wcet is not None:
-            _check_seconds(self.wcet, f"wcet of task '{self.name}'")
+        check_fields(self)
 
     @property
     def utilisation(self) -> float:
@@ -74,7 +75,6 @@ class Task:
         return self.wcet / self.period
 
 
-@checks_fields
 @dataclass(frozen=True)
 class TaskSet:
     """Periodic tasks, and the cores and shared resources they run on.
@@ -87,21 +87,13 @@ class TaskSet:
         Least amount on every core; the lowest level by default.
     """
 
-    cores: int
-    capacity: dict[str, float]
-    tasks: tuple[Task, ...]
-    minima: dict[str, float] = field(default_factory=dict)
+    cores: Cores
+    capacity: dict[str, NotNegative]
+    tasks: Annotated[tuple[Task, ...], Listed()] = field(metadata={"key": "task"})
+    minima: dict[str, NotNegative] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_cores(self.cores)
-        for what, amounts in (("capacity", self.capacity), ("minimum", self.minima)):
-            for resource, total in amounts.items():
-                if not is_number(total) or not 0 <= total < float("inf"):
-                    raise ArgumentError(
-                        f"{what} of '{resource}' is {total}; a finite number from 0 on is wanted."
-                    )
-        if not self.tasks:
-            raise ArgumentError("tasks are none; one task or more is wanted.")
+        check_fields(self)
         names = [task.name for task in self.tasks]
         again = next((name for name in names if names.count(name) > 1), None)
         if again is not None:
@@ -112,10 +104,9 @@ class TaskSet:
         """Sum of the reference utilisations."""
         return sum(task.utilisation for task in self.tasks)
 
-    def scaled(self, utilisation: float) -> TaskSet:
+    @checks_arguments
+    def scaled(self, utilisation: Positive) -> TaskSet:
         """The same set with all periods scaled to another reference utilisation."""
-        if not 0 < utilisation < float("inf"):
-            raise ArgumentError(f"utilisation is {utilisation}; a positive number is wanted.")
         factor = self.utilisation / utilisation
         tasks = tuple(replace(task, period=task.period * factor) for task in self.tasks)
         return replace(self, tasks=tasks)
@@ -149,7 +140,6 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-@checks_arguments
 def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
     """Read a task set from a TOML file.
 
@@ -163,24 +153,17 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
         No such file, no TOML, a key missing or unknown, an invalid value.
     """
     path, content = read_toml(path)
-    check_keys(content, _KEYS, ("cores", "capacity", "task"), path.name)
-    try:
-        read = []
-        for number, task in enumerate(tables(content, "task", path.name)):
-            where = f"{path.name}, task {task.get('name') or number}"
-            check_keys(task, _TASK_KEYS, ("profile", "period"), where)
-            profile = name(task, "profile", where)
-            title = name(task, "name", where) if "name" in task else f"{profile}-{number}"
-            wcet = amount(task["wcet"], "wcet", where) if "wcet" in task else None
-            read.append(Task(title, profile, amount(task["period"], "period", where), wcet))
-        return TaskSet(
-            whole(content["cores"], "cores", path.name),
-            _amounts(content["capacity"], "capacity", path.name),
-            tuple(read),
-            _amounts(content.get("minima", {}), "minima", path.name),
-        )
-    except ArgumentError as error:
-        raise ProfileError(f"{path.name}: {error}") from None
+    tables = content.get("task")
+    if isinstance(tables, list):
+        content["task"] = [_named(table, number) for number, table in enumerate(tables)]
+    return record(TaskSet, content, path.name)
+
+
+def _named(table: Any, number: int) -> Any:
+    """The table of a task with its name, by default that of its profile and its number."""
+    if not isinstance(table, dict):
+        return table
+    return {"name": f"{table.get('profile')}-{number}", **table}
 
 
 def read_tasks(path: str | os.PathLike[str], wcet: Mapping[str, float]) -> tuple[Task, ...]:
@@ -208,13 +191,6 @@ def read_tasks(path: str | os.PathLike[str], wcet: Mapping[str, float]) -> tuple
     return tuple(Task(title, profile, period, wcet[profile]) for title, profile, period in rows)
 
 
-def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
-    if not isinstance(table, dict):
-        raise ProfileError(f"{where}: '{key}' is {quoted(table)}; a table of amounts is wanted.")
-    return {str(n): amount(v, f"{key}.{n}", where) for n, v in table.items()}
-
-
-@checks_arguments
 def reference_wcet(dataset: xr.Dataset) -> float:
     """Longest observed execution time in the largest context [s].
 
@@ -245,12 +221,12 @@ def highest_levels(profiles: Sequence[xr.Dataset]) -> dict[str, float]:
 
 @checks_arguments
 def draw_task_set(
-    wcet: Mapping[str, float],
-    utilisation: float,
+    wcet: Mapping[str, Seconds],
+    utilisation: Positive,
     *,
-    cores: int,
-    capacity: Mapping[str, float],
-    minima: Mapping[str, float] | None = None,
+    cores: Cores,
+    capacity: Mapping[str, NotNegative],
+    minima: Mapping[str, NotNegative] | None = None,
     rng: np.random.Generator | int = 0,
 ) -> TaskSet:
     """Random task set with a given sum of reference utilisations.
@@ -274,18 +250,10 @@ def draw_task_set(
     """
     if not wcet:
         raise ArgumentError("profiles are none; one or more is wanted.")
-    check_cores(cores)
-    if not is_number(utilisation) or not 0 < utilisation <= cores:
+    if utilisation > cores:
         raise ArgumentError(
             f"utilisation is {utilisation}; a number above 0, up to the {cores} cores, is wanted."
         )
-    for profile, seconds in wcet.items():
-        _check_seconds(seconds, f"wcet of '{profile}'")
-        if not seconds / float(utilisation) < float("inf"):
-            raise ArgumentError(
-                f"utilisation is {utilisation}, which makes periods infinite; a larger one is "
-                f"wanted."
-            )
     draw, names = generator(rng), list(wcet)
     tasks: list[Task] = []
     left = float(utilisation)

@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import checks_arguments
 from msbgen.data.check import checked_profiles
 from msbgen.data.schema import file_of
 from msbgen.systems.phases.grid import STALLED_ACTIVITY, Grid

@@ -15,7 +15,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError
 from msbgen.data.variables import Schema, Variable
@@ -81,7 +80,6 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-@checks_arguments
 def make(
     runtime: ArrayLike,
     workload: ArrayLike,
@@ -166,13 +164,11 @@ def read(path: str | os.PathLike[str]) -> xr.Dataset:
     return SCHEMA.read(path)
 
 
-@checks_arguments
 def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write a runtime file, whole or not at all; errors as :meth:`Schema.write`."""
     SCHEMA.write(dataset, path, overwrite=overwrite)
 
 
-@checks_arguments
 def run_table(dataset: xr.Dataset) -> NDArray[np.int64]:
     """Workload, platform and neighbours of every observation, (n, 2 + slots)."""
     indices = [dataset[name].values for name in ("workload_index", "platform_index")]

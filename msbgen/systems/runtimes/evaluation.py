@@ -1,16 +1,16 @@
 """Scores of a predictor of runtimes on observations that were held out."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.errors import MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, Share, checks_arguments
 from msbgen.systems.runtimes.dataset import run_table
 from msbgen.systems.runtimes.dataset import validate as validate_runtimes
 from msbgen.systems.runtimes.fitting import fit
@@ -26,9 +26,9 @@ RATES = (0.1, 0.05, 0.02, 0.01)
 def evaluate(
     dataset: xr.Dataset,
     *,
-    train: float = 0.5,
-    replicates: int = 5,
-    preset: str = "default",
+    train: Share = 0.5,
+    replicates: Count = 5,
+    preset: Literal["default", "paper"] = "default",
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
@@ -62,10 +62,6 @@ def evaluate(
     ProfileError, MeasurementError
         As `fit`; no observation can be held out.
     """
-    if not 0 < train < 1:
-        raise ArgumentError(f"train is {train}; a number between 0 and 1 is wanted.")
-    if replicates < 1:
-        raise ArgumentError(f"replicates is {replicates}; at least one is wanted.")
     validate_runtimes(dataset)
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
     cell = cells_of(runs)

@@ -7,15 +7,17 @@ large table an eighth of the cells is enough: it is left out of the only fit (sp
 prediction).
 """
 
+from typing import Literal
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.conformal import group_folds
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import checks_arguments
 from msbgen.systems.runtimes.calibration import join_pools
 from msbgen.systems.runtimes.dataset import features_of, run_table
 from msbgen.systems.runtimes.dataset import validate as validate_runtimes
@@ -33,7 +35,7 @@ _ENOUGH = 99
 def fit(
     dataset: xr.Dataset,
     *,
-    preset: str = "default",
+    preset: Literal["default", "paper"] = "default",
     subset: NDArray[np.bool_] | None = None,
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,

@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import LOG_TIMES, NOT_NEGATIVE, Stored, finite_predictions
-from msbgen.core.conformal import supported_rate
+from msbgen.core.conformal import Miscoverage, supported_rate
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress, available_cores
+from msbgen.core.records import Count, Seed, checks_arguments
 from msbgen.systems.learn.parameters import Parameters
 from msbgen.systems.runtimes.calibration import CalibrationPool
 from msbgen.systems.runtimes.embeddings import Embeddings, Products, use_products
@@ -118,11 +118,11 @@ class RuntimePredictor(Parameters):
         workload_features: Annotated[Floats | None, Stored(("workload", "property"))] = None,
         platform_features: Annotated[Floats | None, Stored(("platform", "other property"))] = None,
         *,
-        preset: str = "default",
-        members: int = 4,
+        preset: Literal["default", "paper"] = "default",
+        members: Count = 4,
         towers: TowerSettings | None = None,
         kriging: bool = True,
-        random_state: int = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.workload_features = workload_features
         self.platform_features = platform_features
@@ -356,7 +356,7 @@ class RuntimePredictor(Parameters):
         return finite_predictions(predicted, "the runtime")
 
     @checks_arguments
-    def predict_bound(self, runs: ArrayLike, miscoverage: float = 0.05) -> Floats:
+    def predict_bound(self, runs: ArrayLike, miscoverage: Miscoverage = 0.05) -> Floats:
         """Runtime [s] that a run exceeds with probability at most `miscoverage`, (n,).
 
         Bounds do not fall as the rate falls.
@@ -470,15 +470,7 @@ class RuntimePredictor(Parameters):
         return self.spread_.widths(observed, deviation, correction)
 
     def _settings(self) -> TowerSettings:
-        if self.preset not in ("default", "paper"):
-            raise ArgumentError(f"preset is {self.preset!r}; 'default' or 'paper' is wanted.")
-        for name, least in (("members", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise ArgumentError(f"{name} is {value!r}; a whole number ≥ {least} is wanted.")
         if self.towers is not None:
-            if not isinstance(self.towers, TowerSettings):
-                raise ArgumentError(f"towers is {self.towers!r}; TowerSettings are wanted.")
             return self.towers
         return PAPER if self.preset == "paper" else TowerSettings()
 

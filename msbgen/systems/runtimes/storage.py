@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.core.parts import Sizes
 from msbgen.data.models import check_fitted, load_part, save_part
@@ -30,7 +29,6 @@ class _Named:
                 yield of, "with a name twice", "one of distinct names"
 
 
-@checks_arguments
 def save(
     predictor: RuntimePredictor,
     path: str | os.PathLike[str],

@@ -9,13 +9,13 @@ so that a step over all runs costs little more than one over a batch.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_fields
-from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, NotNegative, Positive, Share, Within, check_fields
 from msbgen.systems.runtimes.embeddings import (
     LEAK,
     Embeddings,
@@ -29,7 +29,6 @@ Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 
-@checks_fields
 @dataclass(frozen=True)
 class TowerSettings:
     """Size and training of the towers.
@@ -64,33 +63,21 @@ class TowerSettings:
         Use AdaMax in place of Adam.
     """
 
-    rank: int = 32
-    hidden: int = 128
-    learned: int = 4
-    types: int = 2
-    steps: int = 800
-    rate: float = 0.01
-    width: float | None = 0.03
-    decay: float = 4500.0
-    quantiles: tuple[float, ...] = ()
-    batch: int | None = None
-    beside: float = 1.0
+    rank: Count = 32
+    hidden: Count = 128
+    learned: Annotated[int, Within(0)] = 4
+    types: Annotated[int, Within(0)] = 2
+    steps: Count = 800
+    rate: Positive = 0.01
+    width: Positive | None = 0.03
+    decay: NotNegative = 4500.0
+    quantiles: tuple[Share, ...] = ()
+    batch: Annotated[int, Within(2)] | None = None
+    beside: Positive = 1.0
     infinity_norm: bool = False
 
     def __post_init__(self) -> None:
-        check_whole(self, "rank", "hidden", "steps")
-        check_whole(self, "learned", "types", least=0)
-        check_positive(self, "rate", "beside")
-        if self.width is not None:
-            check_positive(self, "width")
-        if self.batch is not None:
-            check_whole(self, "batch", least=2)
-        if not 0 <= self.decay < float("inf"):
-            raise ArgumentError(f"decay is {self.decay}; a number ≥ 0 is wanted.")
-        if not all(0 < quantile < 1 for quantile in self.quantiles):
-            raise ArgumentError(
-                f"quantiles is {self.quantiles}; numbers between 0 and 1 are wanted."
-            )
+        check_fields(self)
 
 
 class _Tower:

@@ -151,9 +151,9 @@ def test_noise_and_times_are_those_of_the_measured_runs():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"change": 0.0}, "change is 0.0; a share above 0"),
-        ({"noise": 1.5}, "noise is 1.5; a share"),
-        ({"least_runs": 1}, "least_runs is 1; 2 to"),
+        ({"change": 0.0}, "change is 0.0; a number above 0"),
+        ({"noise": 1.5}, "noise is 1.5; a number"),
+        ({"least_runs": 1}, "least_runs is 1; a whole number from 2 to"),
         ({"most_contexts": 0}, "most_contexts is 0"),
         ({"change": 1e-4, "noise": 0.1}, "needs more than 1000 runs in each of 12 contexts"),
     ],

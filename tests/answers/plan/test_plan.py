@@ -204,7 +204,7 @@ def test_plans_respect_the_largest_number_of_contexts(corners):
     assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
     with pytest.raises(ArgumentError, match="no context is left"):
         plan_contexts(model, 3, most_contexts=8)
-    with pytest.raises(ArgumentError, match="most_contexts is 0; 1 or more"):
+    with pytest.raises(ArgumentError, match="most_contexts is 0; a whole number ≥ 1"):
         plan_contexts(model, 3, most_contexts=0)
 
 
@@ -268,7 +268,7 @@ def test_levels_are_ranges_or_lists():
         (LEVELS, 3, {"candidates": [[2.0]]}, "rows × 2 columns"),
         (LEVELS, 3, {"candidates": []}, "candidates have shape .*; one row or more × 2 columns"),
         (LEVELS, 3, {"run_seconds": -1.0}, "run_seconds is -1"),
-        (LEVELS, 3, {"run_seconds": 0.0}, "run_seconds is 0.0; seconds > 0 are wanted"),
+        (LEVELS, 3, {"run_seconds": 0.0}, "run_seconds is 0.0; a positive number"),
         (LEVELS, 3, {"candidates": [[3.0, 1.0]]}, "which the platform cannot set"),
     ],
 )

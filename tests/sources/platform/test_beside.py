@@ -118,9 +118,9 @@ def test_noise_differs_between_runs_and_is_determined_by_the_seed():
     [
         (lambda: shared_by_all(2, ways=2), "1 streams are given for 2 programs"),
         (lambda: shared_by_all(1, ways=2.5), r"ways are \(2.5,\); whole ways"),
-        (lambda: shared_by_all(1, ways=0), "ways has 0; numbers above 0"),
+        (lambda: shared_by_all(1, ways=0), "ways is .0,.; a list of positive numbers"),
         (lambda: shared_by_all(1, ways=2, channel="bus"), "channel is 'bus'; one of regulator"),
-        (lambda: shared_by_all(1, ways=2, starts=-1.0), "starts have -1.0; seconds"),
+        (lambda: shared_by_all(1, ways=2, starts=-1.0), "starts is .-1.0,.; a list of numbers ≥ 0"),
         (lambda: Sharing((2,), (1,), (1.0,), (0,), (1.0,), (0.0,)), "cache has 1; the number of"),
         (lambda: Sharing((2,), (0,), (1.0,), (0,), (), (0.0,)), "frequency has 0 entries"),
     ],

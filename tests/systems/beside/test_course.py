@@ -208,7 +208,7 @@ def test_what_gives_no_table_is_refused(measured):
         ArgumentError, match=r"frequency is 1\.5; a clock of p, one of 1, is wanted"
     ):
         program_table(profiles, 1.5)
-    with pytest.raises(ArgumentError, match="way_size is 0; bytes above 0"):
+    with pytest.raises(ArgumentError, match=r"way_size is 0; a positive number \[B\]"):
         Columns(way_size=0)
 
 
@@ -283,5 +283,5 @@ def test_harm_of_programs_apart_is_zero_and_not_rounding(tables):
 
 def test_constants_out_of_range_are_refused():
     for name in ("lookahead", "doubt", "table_doubt"):
-        with pytest.raises(ArgumentError, match=f"{name} is -1; a number from 0"):
+        with pytest.raises(ArgumentError, match=f"{name} is -1; a number ≥ 0"):
             LawSettings(**{name: -1})

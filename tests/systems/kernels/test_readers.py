@@ -254,7 +254,7 @@ def test_a_table_has_a_row_for_each_kernel_and_configuration():
     assert [row["kind"] for row in variability_rows(dataset, by="run")] == ["a"]
     with pytest.raises(ArgumentError, match="quantity is 'power', but no measurement"):
         list(variability_rows(dataset, quantity="power"))
-    with pytest.raises(ArgumentError, match="by is 'day'; node or run"):
+    with pytest.raises(ArgumentError, match="by is 'day'; one of node, run"):
         list(variability_rows(dataset, by="day"))
 
 

@@ -105,7 +105,9 @@ def test_contexts_missing_are_refused():
     with pytest.raises(ProfileError, match=r"synthetic: 1 of 6 contexts are missing"):
         phase_table(synthetic_task(FULL[1:]))
     for resolution in (0, 1e300, np.nan, "coarse"):
-        with pytest.raises(ArgumentError, match=re.escape(f"resolution is {resolution}; a pos")):
+        with pytest.raises(
+            ArgumentError, match=re.escape(f"resolution is {resolution!r}; a number above 0")
+        ):
             phase_table(synthetic_task(FULL), resolution=resolution)
 
 

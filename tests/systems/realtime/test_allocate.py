@@ -174,14 +174,14 @@ def test_a_minimum_is_a_level_but_for_rounding():
 
 def test_what_cannot_be_allocated_is_refused():
     refused(r"capacity of 'ways' is 7; at least 8", capacity={"ways": 7})
-    refused(r"capacity of 'ways' is nan", capacity={"ways": float("nan")})
+    refused("capacity of 'ways' is nan", capacity={"ways": float("nan")})
     refused(r"capacity is empty", capacity={})
     refused(r"'cache' is no resource of the tables; ways, clock are", capacity={"cache": 8})
-    refused(r"capacity of 'ways' is 8; a finite number", capacity={"ways": "8"})
+    refused(r"capacity of 'ways' is '8'; a number", capacity={"ways": "8"})
     for cores in (0, float("nan"), "x", 10**12):
-        refused(rf"cores are {cores}", capacity={"ways": 2e13}, cores=cores)
-    refused(r"minimum of 'ways' is 3; one of its levels", minima={"ways": "3"})
-    refused(r"slack is 0.1", slack="0.1")
+        refused(rf"cores is {cores!r}", capacity={"ways": 2e13}, cores=cores)
+    refused(r"minima of 'ways' is '3'; a number", minima={"ways": "3"})
+    refused(r"slack is '0.1'", slack="0.1")
     refused(r"minimum of 'ways' is 2.5; one of its levels, 2, 3, 4", minima={"ways": 2.5})
     refused(r"'clock' has a minimum but no capacity", minima={"clock": 1.0})
     refused(r"tables are none", tables={})
@@ -210,10 +210,6 @@ def test_tables_of_different_platforms_are_refused():
         (["a"], [float("nan")], "progress of 'a' is nan"),
         (["a", "b", "a"], [0, 0, 0], "tasks are 3 with 3"),
         (["a", "b"], [0], "tasks are 2 with 1"),
-        (["a"], [True], "progress of 'a' is True"),
-        (["a"], ["0.3"], "done is .'0.3'.; a sequence of which each is a number is wanted"),
-        (["a"], [[0.3]], "done is ..0.3..; a sequence of which each is a number is wanted"),
-        ("a", 0.3, "tasks is 'a'; a sequence of which each is a text is wanted"),
     ],
 )
 def test_unknown_tasks_and_progress_are_refused(small, tasks, progress, message):

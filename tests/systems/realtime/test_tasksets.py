@@ -89,15 +89,15 @@ def test_names_wcets_and_minima_are_optional(tmp_path):
     ("old", "new", "message"),
     [
         ("cores = 4", "core = 4", "'core' is no known key"),
-        ("cores = 4", "cores = 0", "cores are 0"),
+        ("cores = 4", "cores = 0", "'cores' is 0"),
         ("cores = 4", f"cores = {'[' * 50_000}", "cannot be read as TOML"),
-        ("cache_ways = 20", "cache_ways = inf", "capacity of 'cache_ways' is inf"),
-        ("period = 0.5", f"period = 1{'0' * 400}", "task 0: 'period' is far too large"),
-        ("period = 0.5", 'period = 0.5\nname = ""', "task 0: 'name' is ''"),
-        ("period = 0.5", "period = 0", "period of task 'gzip-0' is 0"),
-        ("period = 0.5", "period = 0.5\nwcet = 0", "wcet of task 'gzip-0' is 0"),
+        ("cache_ways = 20", "cache_ways = inf", "'capacity' of 'cache_ways' is inf"),
+        ("period = 0.5", f"period = 1{'0' * 400}", "task 'gzip-0': 'period' is 1000"),
+        ("period = 0.5", 'period = 0.5\nname = ""', "task '': 'name' is ''"),
+        ("period = 0.5", "period = 0", "task 'gzip-0': 'period' is 0"),
+        ("period = 0.5", "period = 0.5\nwcet = 0", "task 'gzip-0': 'wcet' is 0"),
         ('"gzip"', "3", "'profile' is 3"),
-        ("[[task]]", "[task]", "'task' is no array of tables"),
+        ("[[task]]", "[task]", "'task' is .*; an array of tables"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_name(tmp_path, old, new, message):
@@ -109,12 +109,14 @@ def test_a_bad_file_is_refused_with_its_name(tmp_path, old, new, message):
 
 @pytest.mark.parametrize("utilisation", [0.0, -1.0, 4.1, math.nan, math.inf])
 def test_utilisations_out_of_range_are_refused(utilisation):
-    with pytest.raises(ArgumentError, match="a number above 0, up to the 4 cores"):
+    with pytest.raises(
+        ArgumentError, match=r"a (positive number|number above 0, up to the 4 cores)"
+    ):
         draw_task_set(WCET, utilisation, cores=4, capacity=CAPACITY)
 
 
 def test_a_utilisation_that_makes_periods_infinite_is_refused():
-    with pytest.raises(ArgumentError, match="utilisation is 5e-324, which makes periods infinite"):
+    with pytest.raises(ArgumentError, match="period is inf; a positive number"):
         draw_task_set(WCET, 5e-324, cores=4, capacity=CAPACITY)
 
 
@@ -124,20 +126,20 @@ def test_invalid_sets_are_refused():
     task = Task("a", "gzip", 1.0)
     with pytest.raises(ArgumentError, match="name 'a' is given to two tasks"):
         TaskSet(4, CAPACITY, (task, task))
-    with pytest.raises(ArgumentError, match="tasks are none"):
+    with pytest.raises(ArgumentError, match=r"tasks is \(\); a list of one or more tables"):
         TaskSet(4, CAPACITY, ())
     with pytest.raises(ArgumentError, match="utilisation is nan"):
         TaskSet(4, CAPACITY, (Task("a", "gzip", 1.0, 0.5),)).scaled(math.nan)
     for cores in (math.nan, "4", 9999, 2.5):
-        with pytest.raises(ArgumentError, match=f"cores are {cores}"):
+        with pytest.raises(ArgumentError, match=f"cores is {cores!r}"):
             TaskSet(cores, CAPACITY, (task,))
-    with pytest.raises(ArgumentError, match="cores are None"):
+    with pytest.raises(ArgumentError, match="cores is None"):
         draw_task_set(WCET, 1.0, cores=None, capacity=CAPACITY)
     for amount in (math.nan, math.inf, -1, "20"):
-        with pytest.raises(ArgumentError, match=f"capacity of 'cache_ways' is {amount}"):
+        with pytest.raises(ArgumentError, match=f"capacity of 'cache_ways' is {amount!r}"):
             TaskSet(4, {"cache_ways": amount}, (task,))
     for period in ("1", -1.0, math.nan, math.inf):
-        with pytest.raises(ArgumentError, match=f"period of task 'a' is {period}; a positive"):
+        with pytest.raises(ArgumentError, match=f"period is {period!r}; a positive"):
             Task("a", "gzip", period)
     with pytest.raises(ArgumentError, match="wcet of 'gzip' is -1; a positive number"):
         draw_task_set({"gzip": -1}, 1.0, cores=4, capacity=CAPACITY)

@@ -148,7 +148,7 @@ def test_no_observations_and_replicates_are_refused(quick):
         fit(dataset(), subset=np.zeros(900, dtype=bool))
     with pytest.raises(ArgumentError, match="replicates is 0"):
         evaluate(dataset(), replicates=0)
-    with pytest.raises(ArgumentError, match="train is 1; a number between 0 and 1"):
+    with pytest.raises(ArgumentError, match="train is 1; a number above 0 and below 1"):
         evaluate(dataset(), train=1)
 
 

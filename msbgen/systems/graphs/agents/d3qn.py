@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, check_positive, check_whole
 from msbgen.core.machine import load_library
+from msbgen.core.records import Count, Positive, ShareOrNone, check_fields
 from msbgen.systems.graphs.agents.replay import Transitions
 
 if TYPE_CHECKING:
@@ -39,20 +39,17 @@ class D3QNSettings:
     """Size and training of the network."""
 
     # Of the two hidden layers.
-    width: int = 64
+    width: Count = 64
     # Learning rate (Adam), and γ.
-    rate: float = 1e-3
-    discount: float = 0.9
+    rate: Positive = 1e-3
+    discount: ShareOrNone = 0.9
     # Transitions of a step.
-    batch: int = 64
+    batch: Count = 64
     # Share of the network in each update of the slow copy.
-    follow: float = 0.01
+    follow: Positive = 0.01
 
     def __post_init__(self) -> None:
-        check_whole(self, "width", "batch")
-        check_positive(self, "rate", "follow")
-        if not 0 <= self.discount < 1:
-            raise ArgumentError(f"discount is {self.discount}; a number from 0 to 1 is wanted.")
+        check_fields(self)
 
 
 class D3QN:

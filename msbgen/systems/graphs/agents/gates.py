@@ -4,10 +4,12 @@ The bounds are those of prediction intervals.  The paper also uses an "epistemic
 variance, which the likelihood does not identify (:mod:`msbgen.graphs.predictor.evidential`).
 """
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Within, checks_arguments
 from msbgen.systems.graphs.agents.worlds import State, World
 from msbgen.systems.graphs.forecast import Forecast, Forecaster
 
@@ -21,11 +23,15 @@ class Gate:
     of the time of the fastest context.  ArgumentError: a slowness below 1.
     """
 
+    @checks_arguments
     def __init__(
-        self, world: World, forecaster: Forecaster, cap: float, *, slowness: float = np.inf
+        self,
+        world: World,
+        forecaster: Forecaster,
+        cap: float,
+        *,
+        slowness: Annotated[float, Within(1, infinite=True)] = np.inf,
     ):
-        if not slowness >= 1:
-            raise ArgumentError(f"slowness is {slowness}; a number from 1 on is wanted.")
         self.world, self.forecaster = world, forecaster
         self.cap, self.slowness = cap, slowness
 

@@ -1,9 +1,11 @@
 """Policies without a forecast: fixed clocks, a thermal governor, HEFT."""
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Fraction, Within, checks_arguments
 from msbgen.systems.graphs.agents.worlds import State, World
 
 Floats = NDArray[np.float64]
@@ -16,9 +18,8 @@ class Rule:
     or "heft", says which ready task starts first.  ArgumentError: a share outside 0 to 1.
     """
 
-    def __init__(self, world: World, share: float = 1.0, *, order: str = "arrival"):
-        if not 0 <= share <= 1:
-            raise ArgumentError(f"share is {share}; a number from 0 to 1 is wanted.")
+    @checks_arguments
+    def __init__(self, world: World, share: Fraction = 1.0, *, order: str = "arrival"):
         self.world, self.share, self.order = world, share, order
 
     def act(self, state: State) -> int:
@@ -35,10 +36,11 @@ class ThermalGovernor(Rule):
         Kelvins below the soft limit over which clocks fall from the highest to the lowest.
     """
 
-    def __init__(self, world: World, width: float = 3.0):
+    @checks_arguments
+    def __init__(
+        self, world: World, width: Annotated[float, Within(0, unit="K", above=True)] = 3.0
+    ):
         super().__init__(world)
-        if not width > 0:
-            raise ArgumentError(f"width is {width}; a positive number of kelvins is wanted.")
         self.width = width
 
     def act(self, state: State) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Count, ShareOrNone, Within, check_fields
 from msbgen.systems.graphs.agents.replay import Transitions
 
 Floats = NDArray[np.float64]
@@ -26,22 +27,18 @@ BINS: Mapping[int, Sequence[float]] = {
 class TabularQ:
     """An agent with a table of values."""
 
-    actions: int
+    actions: Count
     # Bin edges, by the index of the number in an observation.
     bins: Mapping[int, Sequence[float]] = field(default_factory=lambda: BINS)
     # γ
-    discount: float = 0.9
+    discount: ShareOrNone = 0.9
     # Least step size towards a target; on the n-th visit it is 1/n if that is larger.
-    rate: float = 0.1
+    rate: Annotated[float, Within(0, 1, above=True)] = 0.1
     table: Floats = field(init=False)
     visits: Indices = field(init=False)
 
     def __post_init__(self) -> None:
-        if not (0 <= self.discount < 1 and 0 < self.rate <= 1 and self.actions > 0):
-            raise ArgumentError(
-                f"actions are {self.actions}, discount {self.discount}, rate {self.rate}; actions "
-                f"and numbers from 0 to 1 are wanted."
-            )
+        check_fields(self)
         states = int(np.prod([len(edges) + 1 for edges in self.bins.values()]))
         self.table = np.zeros((states, self.actions))
         self.visits = np.zeros((states, self.actions), dtype=np.int64)

@@ -7,13 +7,14 @@ transitions have separate replay memories.  A gate keeps both within its limits.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, check_positive, check_whole
+from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, Fraction, Positive, Seed, Within, check_fields
 from msbgen.systems.graphs.agents.actions import Actions
 from msbgen.systems.graphs.agents.gates import Gate
 from msbgen.systems.graphs.agents.replay import Replay, Transitions
@@ -47,36 +48,30 @@ class Agent(Protocol):
 class TrainingSettings:
     """Settings of the training of agents."""
 
-    episodes: int = 200
+    episodes: Count = 200
     # ζ: imagined transitions for each step on the device.
-    imagined: int = 0
+    imagined: Annotated[int, Within(0)] = 0
     # Probability of a random option at first and in the end.
-    explore: tuple[float, float] = (1.0, 0.05)
+    explore: tuple[Fraction, Fraction] = (1.0, 0.05)
     # Share of the episodes over which the probability falls.
-    decline: float = 0.5
+    decline: Positive = 0.5
     # Transitions of a step of learning.
-    batch: int = 64
+    batch: Count = 64
     # Steps on the device for each learning step.
-    every: int = 1
+    every: Count = 1
     # Transitions in each replay memory.
-    memory: int = 20_000
+    memory: Count = 20_000
     # Costs above this count as this.
-    most: float = 20.0
+    most: Positive = 20.0
     # Steps on the device between imagined transitions.  They are of one graph, as a forecast of
     # twenty contexts takes about as long as one of one context.
-    imagine_every: int = 5
+    imagine_every: Count = 5
     # Imagined transitions for each additional learning step.
-    imagined_a_step: int = 10
-    seed: int = 0
+    imagined_a_step: Count = 10
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_whole(
-            self, "episodes", "batch", "every", "memory", "imagine_every", "imagined_a_step"
-        )
-        check_whole(self, "imagined", least=0)
-        check_positive(self, "most", "decline")
-        if not all(0 <= chance <= 1 for chance in self.explore):
-            raise ArgumentError(f"explore is {self.explore}; two numbers from 0 to 1 are wanted.")
+        check_fields(self)
 
     def chance(self, episode: int) -> float:
         """Probability of a random option in an episode."""

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import NotNegative, check_fields
 from msbgen.systems.graphs.dataset import edges_of, longest_paths, topological_order
 from msbgen.systems.graphs.devices import Device, check_contexts, device_contexts
 from msbgen.systems.graphs.simulator import Program, SimulatedRuns, Simulator
@@ -46,17 +47,14 @@ class Cost:
     """Weights of the cost of a run."""
 
     # Weights of the ratios to the reference [1], and of the squared excess [K-2].
-    time: float = 1.0
-    energy: float = 0.5
-    heat: float = 10.0
+    time: NotNegative = 1.0
+    energy: NotNegative = 0.5
+    heat: NotNegative = 10.0
     # Temperature above which heat has a cost [°C].
     soft: float = 45.0
 
     def __post_init__(self) -> None:
-        for name in ("time", "energy", "heat"):
-            value = getattr(self, name)
-            if not 0 <= value < np.inf:
-                raise ArgumentError(f"{name} is {value}; a number from 0 on is wanted.")
+        check_fields(self)
 
     def of(
         self, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike, reference: ArrayLike

@@ -12,9 +12,9 @@ import operator
 import numpy as np
 import xarray as xr
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Count, Positive, checks_arguments
 from msbgen.systems.graphs.dataset import make as make_graph
 from msbgen.systems.graphs.families import recursions, shapes
 from msbgen.systems.graphs.families.builder import Family, TaskTemplate
@@ -96,7 +96,11 @@ _MOST_TASKS = 20_000
 
 @checks_arguments
 def family_graph(
-    family: str, size: int | None = None, *, scale: float = 1.0, rng: np.random.Generator | int = 0
+    family: str,
+    size: Count | None = None,
+    *,
+    scale: Positive = 1.0,
+    rng: np.random.Generator | int = 0,
 ) -> xr.Dataset:
     """Draw a graph of a family.
 
@@ -131,8 +135,6 @@ def family_graph(
         near = difflib.get_close_matches(str(family), FAMILIES, 1)
         hint = f"did you mean '{near[0]}'?" if near else f"one of {', '.join(FAMILIES)} is wanted."
         raise ArgumentError(f"family is '{family}'; {hint}")
-    if not 0 < scale < float("inf"):
-        raise ArgumentError(f"scale is {scale}; a positive number is wanted.")
     shape = FAMILIES[family]
     middle = shape.sizes[len(shape.sizes) // 2]
     try:

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, check_whole
+from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Count, ShareOrNone, Within, check_fields
 from msbgen.systems.learn.extras import load_library
 
 if TYPE_CHECKING:
@@ -59,23 +60,20 @@ _LEAST = 1e-4
 class NetworkSettings:
     """Shape of a network."""
 
-    width: int = 128
-    layers: int = 3
-    heads: int = 4
+    width: Annotated[int, Within(2)] = 128
+    layers: Count = 3
+    heads: Count = 4
     # Probability of dropout in encoders and heads.
-    dropout: float = 0.1
+    dropout: ShareOrNone = 0.1
     # Whether each relation has weights of its own, or all share one set.
     typed_edges: bool = True
     # Whether memories are part of the graph.
     memories: bool = True
 
     def __post_init__(self) -> None:
-        check_whole(self, "layers", "heads")
-        check_whole(self, "width", least=2)
+        check_fields(self)
         if self.width % self.heads:
             raise ArgumentError(f"width is {self.width}; a multiple of heads is wanted.")
-        if not 0 <= self.dropout < 1:
-            raise ArgumentError(f"dropout is {self.dropout}; a share from 0 to below 1 is wanted.")
 
     @property
     def relations(self) -> dict[str, tuple[str, str]]:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import finite_predictions
-from msbgen.core.errors import ArgumentError, MeasurementError, check_whole
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Seed, Share, Within, checks_arguments
 from msbgen.systems.graphs.boards import Board, Indices
 from msbgen.systems.graphs.devices import Device, start_temperatures
 from msbgen.systems.graphs.kinds import Kind, read_kinds
@@ -58,14 +58,15 @@ class NetworkPredictor(BaseGraphPredictor):
     devices_: dict[str, Device]
     network_: TrainedNetwork
 
+    @checks_arguments
     def __init__(
         self,
         *,
         network: NetworkSettings | None = None,
         training: NetworkTraining | None = None,
-        runs: int = 400,
-        miscoverage: float = 0.05,
-        random_state: int = 0,
+        runs: Annotated[int, Within(2)] = 400,
+        miscoverage: Share = 0.05,
+        random_state: Seed = 0,
     ) -> None:
         self.network = network
         self.training = training
@@ -93,9 +94,6 @@ class NetworkPredictor(BaseGraphPredictor):
         MeasurementError
             Fewer than two runs.
         """
-        check_whole(self, "runs", least=2)
-        if not 0 < self.miscoverage < 1:
-            raise ArgumentError(f"miscoverage is {self.miscoverage}; a rate in (0, 1) is wanted.")
         sheets = devices_of_runs(runs, devices)
         self.kinds_ = read_kinds(profiles)
         encoded: list[tuple[GraphEncoder, Indices, float]] = []
@@ -121,7 +119,6 @@ class NetworkPredictor(BaseGraphPredictor):
         self.devices_ = {device.name: device for device in sheets}
         return self
 
-    @checks_arguments
     def prepare(self, graph: xr.Dataset, device: Device) -> GraphOnNetwork:
         """The graph on the device, for predictions in many contexts.
 

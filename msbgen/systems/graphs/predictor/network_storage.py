@@ -2,8 +2,11 @@
 
 import os
 
-from msbgen.core.arguments import checks_arguments
-from msbgen.data.models import check_fitted, load_part, save_part
+from msbgen.data.models import (
+    check_fitted,
+    load_part,
+    save_part,
+)
 from msbgen.data.store import load_netcdf
 from msbgen.systems.graphs.predictor.network_predictor import NetworkPredictor
 from msbgen.systems.graphs.predictor.predictor import GraphPredictor
@@ -12,7 +15,6 @@ from msbgen.systems.graphs.predictor.storage import load
 NETWORK_SCHEMA = "msbgen-graph-network/2"
 
 
-@checks_arguments
 def save_network(
     predictor: NetworkPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

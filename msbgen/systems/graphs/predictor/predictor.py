@@ -11,15 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
-from msbgen.core.errors import ArgumentError, MeasurementError, check_whole, quoted
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Count, Seed, Within, checks_arguments
 from msbgen.systems.graphs.boards import Board, Indices, prepare_graph
 from msbgen.systems.graphs.devices import Device
 from msbgen.systems.graphs.kinds import Kind, read_kinds
@@ -119,10 +119,10 @@ class GraphPredictor(BaseGraphPredictor):
         *,
         residual: bool = True,
         order: Order = "arrival",
-        factor_runs: int = 100,
-        folds: int = 5,
+        factor_runs: Count = 100,
+        folds: Annotated[int, Within(2)] = 5,
         boosting: BoostingSettings | None = None,
-        random_state: int = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.residual = residual
         self.order = order
@@ -186,7 +186,6 @@ class GraphPredictor(BaseGraphPredictor):
         MeasurementError
             Fewer families than folds, where there is a residual; times in another unit.
         """
-        self._check_parameters()
         sheets = devices_of_runs(runs, devices)
         self.kinds_ = read_kinds(profiles)
         self.devices_ = {}
@@ -346,7 +345,6 @@ class GraphPredictor(BaseGraphPredictor):
 
     # --------------------------------------------------------------- predictions
 
-    @checks_arguments
     def prepare(self, graph: xr.Dataset, device: Device) -> GraphOnDevice:
         """The graph on the device, for predictions in many contexts.
 
@@ -382,12 +380,6 @@ class GraphPredictor(BaseGraphPredictor):
     @property
     def _ranked(self) -> bool:
         return self.order == "heft"
-
-    def _check_parameters(self) -> None:
-        if self.order not in ("arrival", "heft"):
-            raise ArgumentError(f"order is {self.order!r}; arrival or heft is wanted.")
-        check_whole(self, "factor_runs")
-        check_whole(self, "folds", least=2)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "devices_"):

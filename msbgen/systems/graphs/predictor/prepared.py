@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.arrays import NOT_NEGATIVE, SHARE, Stored, finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.systems.graphs.boards import Arrays, Board, Indices, PreparedGraph
@@ -37,7 +36,6 @@ class BaseGraphPredictor(Parameters):
         """The graph on the device, for predictions in many contexts."""
         raise NotImplementedError
 
-    @checks_arguments
     def predict(
         self,
         graph: xr.Dataset,
@@ -62,7 +60,6 @@ class BaseGraphPredictor(Parameters):
         prepared = self.prepare(graph, device)
         return prepared.predict(prepared.rows(contexts), temperature)
 
-    @checks_arguments
     def predict_interval(
         self,
         graph: xr.Dataset,
@@ -89,7 +86,6 @@ class BaseGraphPredictor(Parameters):
         prepared = self.prepare(graph, device)
         return prepared.interval(prepared.rows(contexts), miscoverage, temperature)[1:]
 
-    @checks_arguments
     def extrapolated(
         self, graph: xr.Dataset, device: Device, contexts: ArrayLike
     ) -> NDArray[np.bool_]:

@@ -2,14 +2,12 @@
 
 import os
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.data.models import check_fitted, load_part, save_part
 from msbgen.systems.graphs.predictor.predictor import GraphPredictor
 
 GRAPH_MODEL_SCHEMA = "msbgen-graph-model/4"
 
 
-@checks_arguments
 def save(
     predictor: GraphPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
-from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole, quoted
+from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress
 from msbgen.core.parts import Given
+from msbgen.core.records import Count, NotNegative, Positive, ShareOrNone, Within, check_fields
 from msbgen.systems.graphs.predictor import evidential, network
 
 if TYPE_CHECKING:
@@ -46,34 +47,25 @@ class NetworkTraining:
     """Settings of the training of a network."""
 
     # Of the first and of the second stage; 0 of the second trains on squared errors alone.
-    epochs: int = 30
-    evidential_epochs: int = 8
+    epochs: Count = 30
+    evidential_epochs: Annotated[int, Within(0)] = 8
     # Learning rates.
-    rate: float = 1e-3
-    evidential_rate: float = 1e-4
+    rate: Positive = 1e-3
+    evidential_rate: Positive = 1e-4
     # Of a batch.
-    rows: int = 32
+    rows: Count = 32
     # Weights, beside the evidential loss, of squared errors, of evidence with large errors, and of
     # pairs in the wrong order.
-    squares: float = 20.0
-    charge: float = 0.001
-    ranking: float = 0.1
+    squares: NotNegative = 20.0
+    charge: NotNegative = 0.001
+    ranking: NotNegative = 0.1
     # Share of the edges that are dropped from a batch.
-    lost_edges: float = 0.1
+    lost_edges: ShareOrNone = 0.1
     # Standard deviation of the noise on features, in units of theirs.
-    noise: float = 0.05
+    noise: NotNegative = 0.05
 
     def __post_init__(self) -> None:
-        check_whole(self, "epochs", "rows")
-        check_whole(self, "evidential_epochs", least=0)
-        check_positive(self, "rate", "evidential_rate")
-        for name in ("squares", "charge", "ranking", "noise", "lost_edges"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ArgumentError(
-                    f"{name} is {getattr(self, name)}; a number from 0 on is wanted."
-                )
-        if self.lost_edges >= 1:
-            raise ArgumentError(f"lost_edges is {self.lost_edges}; a share below 1 is wanted.")
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

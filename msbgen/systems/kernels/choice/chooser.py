@@ -20,6 +20,7 @@ from msbgen.core.choice import (
 )
 from msbgen.core.conformal import groups_needed, supported_rate
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.records import Count, checks_arguments
 from msbgen.data.schema import ENERGY_BOUND, same_level
 from msbgen.systems.kernels.choice.costs import Costs
 from msbgen.systems.kernels.choice.margins import Margins, leave_out
@@ -167,10 +168,11 @@ class Chooser:
             )  # fmt: skip
         return int(regret.argmin()) if np.isfinite(regret).any() else int(np.argmin(measured))
 
+    @checks_arguments
     def next_probes(
         self,
         program: Costs,
-        count: int,
+        count: Count,
         *,
         objective: Objective = "energy",
         limits: Limits = NO_LIMITS,
@@ -181,8 +183,6 @@ class Chooser:
         and calling :meth:`next_probe` again is better.  The list is shorter than `count` where
         fewer contexts are left.  Parameters and errors are those of :meth:`next_probe`.
         """
-        if count < 1 or count != int(count):
-            raise ArgumentError(f"count is {count}; a whole number ≥ 1 is wanted.")
         chosen: list[int] = []
         while not chosen or (len(chosen) < count and not program.measured.all()):
             chosen.append(self.next_probe(program, objective=objective, limits=limits))

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.records import Positive, checks_arguments
 from msbgen.data.schema import same_level
 from msbgen.systems.kernels.choice.costs import Costs
 from msbgen.systems.kernels.choice.posterior import ProgramPosterior
@@ -105,8 +106,9 @@ class ConfigurationModel(Parameters):
     [1.75 1.01 0.76 0.62] [2.3 3.  4.2 6. ]
     """
 
+    @checks_arguments
     def __init__(
-        self, *, noise: float | None = None, counters: Literal["auto", "yes", "no"] = "auto"
+        self, *, noise: Positive | None = None, counters: Literal["auto", "yes", "no"] = "auto"
     ) -> None:
         self.noise = noise
         self.counters = counters
@@ -140,10 +142,6 @@ class ConfigurationModel(Parameters):
         MeasurementError
             Fewer than two programs, or a configuration in which none was measured.
         """
-        if self.counters not in ("auto", "yes", "no"):
-            raise ArgumentError(f"counters is {self.counters!r}; auto, yes or no is wanted.")
-        if self.noise is not None and not 0 < self.noise < np.inf:
-            raise ArgumentError(f"noise is {self.noise}; a positive number is wanted.")
         if len(others.programs) < 2:
             raise MeasurementError(
                 f"other programs are {', '.join(others.programs) or 'none'}; at least two are "

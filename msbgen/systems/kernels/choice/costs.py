@@ -13,7 +13,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.conformal import conformal_quantile, groups_needed
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import resource_names
@@ -181,7 +180,6 @@ class Costs:
         return ", ".join(parts)
 
 
-@checks_arguments
 def costs_of(
     dataset: xr.Dataset | Sequence[xr.Dataset], *, assumed_power: float | None = None
 ) -> Costs:

@@ -13,7 +13,7 @@ from dataclasses import astuple
 import numpy as np
 
 from msbgen.core.draws import generator
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import NotNegative, checks_arguments
 from msbgen.systems.kernels.kinds import KINDS, Point, out_sides, work_of
 
 # Factor by which ranges are extended at either end.
@@ -26,16 +26,15 @@ _LEAST = 20
 _DRAWS = 500
 
 
+@checks_arguments
 def draw_points(
-    seen: Sequence[Point], share: float, rng: np.random.Generator | int = 0
+    seen: Sequence[Point], share: NotNegative, rng: np.random.Generator | int = 0
 ) -> list[Point]:
     """Random kernels from the ranges of some kernels of networks, all different and none of them.
 
     `share` is the number of drawn kernels for each one of a network, by kind; at least 20 of a kind
     are drawn unless it is 0. There are fewer where the ranges have no more.
     """
-    if not 0 <= share < math.inf:
-        raise ArgumentError(f"share is {share}; a number ≥ 0 is wanted.")
     rng = generator(rng)
     points: dict[Point, None] = {}
     for kind in KINDS:

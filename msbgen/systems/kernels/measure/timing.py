@@ -7,11 +7,12 @@ of the machine affects all calls alike, and the median over rounds removes singl
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import check_positive, check_whole
+from msbgen.core.records import Count, NotNegative, Seconds, Within, check_fields
 from msbgen.systems.kernels.measure.operations import Operation
 
 Clock = Callable[[], float]
@@ -22,19 +23,17 @@ class Effort:
     """Number and length of timings."""
 
     # Rounds that count.
-    repetitions: int = 15
+    repetitions: Count = 15
     # Rounds before them that do not count, as torch prepares each kernel in its first run.
-    warmups: int = 2
+    warmups: Annotated[int, Within(0)] = 2
     # A call is not timed again after so much time in all and three timings [s].
-    patience: float = 1.0
+    patience: Seconds = 1.0
     # Each timing repeats the call for so long and takes the mean [s].  Under a quota a single call
     # would run at full speed or wait for the next period.
-    burst: float = 0.0
+    burst: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        check_whole(self, "repetitions")
-        check_whole(self, "warmups", least=0)
-        check_positive(self, "patience")
+        check_fields(self)
 
 
 # Fewest timings of a slow call.

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
 from msbgen.systems.kernels.dataset import configurations_of, has_power, powers_of, runtimes_of
@@ -33,7 +32,6 @@ def scores(predicted: Floats, truth: Floats) -> dict[str, float]:
     return {"error": float(error.mean()), **shares}
 
 
-@checks_arguments
 def evaluate(
     runs: xr.Dataset,
     *,

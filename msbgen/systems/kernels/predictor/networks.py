@@ -14,7 +14,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.systems.kernels.workloads import (
@@ -71,7 +70,6 @@ def fit_overhead(
     return np.nanmedian(table, axis=0)
 
 
-@checks_arguments
 def predict_network(
     predictor: KernelPredictor,
     workload: xr.Dataset,

@@ -2,14 +2,12 @@
 
 import os
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.data.models import check_fitted, load_part, save_part
 from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
 
 KERNEL_MODEL_SCHEMA = "msbgen-kernel-model/3"
 
 
-@checks_arguments
 def save(
     predictor: KernelPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Positive, checks_arguments
 from msbgen.systems.machines.queue.jobs import (
     LONGEST,
     Floats,
@@ -43,7 +43,6 @@ _RESOLUTION = 1e-3
 _STEP = 1.25
 
 
-@checks_arguments
 def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Optimum of the linear programme with all jobs submitted at once [s].
 
@@ -53,7 +52,6 @@ def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     return _optimum(work, check_machines(jobs, machines), -np.inf, np.inf)
 
 
-@checks_arguments
 def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Lower bound of the makespan of every schedule of these jobs [s].
 
@@ -139,7 +137,6 @@ def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> flo
     return best
 
 
-@checks_arguments
 def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Makespan if every machine gets the same mix of jobs and all nodes work all the time [s].
 
@@ -155,7 +152,7 @@ def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
 
 
 @checks_arguments
-def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
+def at_load(jobs: Jobs, machines: Mapping[str, int], load: Positive) -> Jobs:
     """The same jobs with submissions scaled in time to a load.
 
     The load is :func:`even_span` over the time from the first to the last submission.  At 1, a
@@ -167,8 +164,6 @@ def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
         The load is no positive number, or so small that submissions exceed the longest time; all
         jobs are submitted at once.
     """
-    if not 0 < load < np.inf:
-        raise ArgumentError(f"load is {load}; a positive number is wanted.")
     first = jobs.submission.min()
     span = float(jobs.submission.max() - first)
     if span == 0:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from msbgen.core.draws import generator
 from msbgen.core.machine import OnProgress
+from msbgen.core.records import Within
 from msbgen.systems.machines.queue.bound import at_load, even_span, makespan_bound
 from msbgen.systems.machines.queue.jobs import Jobs
 from msbgen.systems.machines.queue.measures import (
@@ -25,7 +26,7 @@ from msbgen.systems.machines.queue.simulate import (
 )
 
 # When jobs are submitted: as in the table, all with the first, or spread to a load.
-Arrival = Literal["as submitted", "at once"] | float
+Arrival = Literal["as submitted", "at once"] | Annotated[float, Within(0, above=True)]
 AS_SUBMITTED: Literal["as submitted"] = "as submitted"
 AT_ONCE: Literal["at once"] = "at once"
 Times = Literal["estimated", "true"]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import flags_of, names_of_columns, numbers_of
-from msbgen.core.errors import ArgumentError, is_number, quoted
+from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Within, check
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # More nodes than any cluster has. Sums over all jobs stay exact in double precision.
 MOST_NODES = 10_000_000
+MachineNodes = dict[str, Annotated[int, Within(1, MOST_NODES)]]
 # Longest time [s], about 30,000 years. Up to here times keep their precision.
 LONGEST = 1e12
 
@@ -79,7 +80,6 @@ class Jobs:
         return replace(self, submission=_numbers(submission, "submission", 1))
 
 
-@checks_arguments
 def make_jobs(
     submission: ArrayLike,
     nodes: ArrayLike,
@@ -118,7 +118,7 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
     """Nodes of each machine, in the order of the jobs' columns.
 
     :class:`ArgumentError` for another number of machines than the jobs have times for, for their
-    names in another order, or as :func:`check_nodes`.
+    names in another order, or nodes that are no whole number from 1.
     """
     if len(machines) != jobs.runtime.shape[1]:
         raise ArgumentError(
@@ -130,17 +130,7 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
             f"machines are {', '.join(machines)}; {', '.join(jobs.machines)}, in the order of the "
             f"jobs' times, are wanted."
         )
-    return check_nodes(machines)
-
-
-def check_nodes(machines: Mapping[str, int]) -> Indices:
-    """Nodes of each machine; :class:`ArgumentError` where it is no whole number from 1."""
-    for name, nodes in machines.items():
-        if not is_number(nodes) or not 1 <= nodes <= MOST_NODES or nodes != int(nodes):
-            raise ArgumentError(
-                f"nodes of machine '{name}' are {quoted(nodes)}; a whole number from 1 to "
-                f"{MOST_NODES} is wanted."
-            )
+    check(MachineNodes, machines, "nodes")
     return np.array([int(nodes) for nodes in machines.values()], dtype=np.int64)
 
 

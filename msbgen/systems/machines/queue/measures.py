@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.records import Seconds, checks_arguments
 from msbgen.systems.machines.queue.jobs import Floats, Jobs, where_jobs_fit
 from msbgen.systems.machines.queue.simulate import Schedule
 
@@ -44,7 +44,6 @@ def slowdown_against_fastest(
     return _bounded(schedule.end - jobs.submission, times.min(axis=1), tau)
 
 
-def _bounded(response: Floats, alone: Floats, tau: float) -> Floats:
-    if not 0 < tau < np.inf:
-        raise ArgumentError(f"tau is {tau}; a positive number of seconds is wanted.")
+@checks_arguments
+def _bounded(response: Floats, alone: Floats, tau: Seconds) -> Floats:
     return np.maximum(response / np.maximum(alone, tau), 1.0)

@@ -18,32 +18,54 @@ another machine:
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated
 
 import numpy as np
 
-from msbgen.core.errors import ArgumentError, ProfileError, quoted
-from msbgen.data.toml import amount, check_keys, name, read_toml, whole
-from msbgen.systems.machines.queue.compare import AS_SUBMITTED, AT_ONCE, Arrival
-from msbgen.systems.machines.queue.jobs import Jobs, check_nodes, too_large
-from msbgen.systems.machines.queue.simulate import (
-    PLACEMENTS,
-    Placement,
-    Queue,
-    check_placement,
-    check_queue,
-)
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.records import Listed, Name, record
+from msbgen.data.toml import read_toml
+from msbgen.systems.machines.queue.compare import AS_SUBMITTED, Arrival
+from msbgen.systems.machines.queue.jobs import Jobs, MachineNodes, too_large
+from msbgen.systems.machines.queue.simulate import PLACEMENTS, Placement, Queue
 from msbgen.systems.machines.queue.tables import read_factors, read_job_table
 from msbgen.systems.machines.queue.workload import jobs_of, read_workload
 
-# Keys that name files.
-_FILES = ("jobs", "workload", "relative", "predicted")
-_KEYS = ("arrivals", "placements", "queues", "machines", *_FILES)
-# Lists that a scenario may leave out.
-_DEFAULTS = {"placements": list(PLACEMENTS), "queues": ["machine"], "arrivals": [AS_SUBMITTED]}
+
+@dataclass(frozen=True)
+class ScenarioFile:
+    """The keys of a scenario's file; `jobs` and the three below it name files."""
+
+    machines: Annotated[MachineNodes, Listed()]
+    arrivals: Annotated[tuple[Arrival, ...], Listed(distinct=True)] = (AS_SUBMITTED,)
+    placements: Annotated[tuple[Placement, ...], Listed(distinct=True)] = PLACEMENTS
+    queues: Annotated[tuple[Queue, ...], Listed(distinct=True)] = ("machine",)
+    jobs: Name | None = None
+    workload: Name | None = None
+    relative: Name | None = None
+    predicted: Name | None = None
+
+    def __post_init__(self) -> None:
+        if (self.jobs is None) == (self.workload is None):
+            raise ArgumentError("either 'jobs' or 'workload' is wanted, a file.")
+        if self.jobs and (self.relative or self.predicted):
+            raise ArgumentError(
+                "'relative' and 'predicted' go with 'workload'; 'jobs' has the times of every "
+                "machine itself."
+            )
+        if self.workload and self.relative is None:
+            raise ArgumentError(
+                "'relative' is missing; a table of the times on every machine relative to the "
+                "logged ones is wanted."
+            )
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the files."""
+        return [name for name in (self.jobs, self.workload, self.relative, self.predicted) if name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +89,8 @@ class Scenario:
 
 def scenario_files(path: str | os.PathLike[str]) -> list[Path]:
     """Paths of the files that a scenario names; errors as :func:`read_scenario`."""
-    path, content = _content(path)
-    return [path.parent / name(content, key, path.name) for key in _FILES if key in content]
+    folder, content = _content(path)
+    return [folder / name for name in content.files]
 
 
 def read_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -80,88 +102,26 @@ def read_scenario(path: str | os.PathLike[str]) -> Scenario:
         No such file, no TOML, an unknown key, placement or queue, invalid jobs, by their line, or
         a job that is larger than every machine on which it runs.
     """
-    path, content = _content(path)
-    where = path.name
-    try:
-        machines = _machines(content["machines"], where)
-        check_nodes(machines)
-        placements: tuple[Placement, ...] = tuple(
-            check_placement(p) for p in _listed(content, "placements", where)
-        )
-        queues: tuple[Queue, ...] = tuple(check_queue(q) for q in _listed(content, "queues", where))
-        arrivals: tuple[Arrival, ...] = tuple(
-            _arrival(a, where) for a in _listed(content, "arrivals", where)
-        )
-        if "jobs" in content:
-            jobs = read_job_table(path.parent / name(content, "jobs", where), machines)
-        else:
-            jobs = _logged(path, content, machines)
-    except ArgumentError as error:
-        raise ProfileError(f"{where}: {error}") from None
-    return Scenario(machines, jobs, arrivals, placements, queues)
+    folder, content = _content(path)
+    machines = content.machines
+    if content.jobs is not None:
+        jobs = read_job_table(folder / content.jobs, machines)
+    else:
+        jobs = _logged([folder / name for name in content.files], machines)
+    return Scenario(machines, jobs, content.arrivals, content.placements, content.queues)
 
 
-def _content(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
+def _content(path: str | os.PathLike[str]) -> tuple[Path, ScenarioFile]:
+    """The folder and the keys of a scenario's file."""
     path, content = read_toml(path)
-    check_keys(content, _KEYS, ("machines",), path.name)
-    if ("jobs" in content) == ("workload" in content):
-        raise ProfileError(f"{path.name}: either 'jobs' or 'workload' is wanted, a file.")
-    if "jobs" in content and {"relative", "predicted"} & content.keys():
-        raise ProfileError(
-            f"{path.name}: 'relative' and 'predicted' go with 'workload'; 'jobs' has the times of "
-            f"every machine itself."
-        )
-    if "workload" in content and "relative" not in content:
-        raise ProfileError(
-            f"{path.name}: 'relative' is missing; a table of the times on every machine relative "
-            f"to the logged ones is wanted."
-        )
-    return path, content
+    return path.parent, record(ScenarioFile, content, path.name)
 
 
-def _listed(content: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    values = content.get(key, _DEFAULTS[key])
-    if not isinstance(values, list) or not values:
-        raise ProfileError(
-            f"{where}: '{key}' is {quoted(values)}; a list of one or more is wanted."
-        )
-    twice = [value for i, value in enumerate(values) if value in values[:i]]
-    if twice:
-        raise ProfileError(f"{where}: '{key}' lists {quoted(twice[0])} twice; once is wanted.")
-    return values
-
-
-def _arrival(value: Any, where: str) -> Arrival:
-    if isinstance(value, str):
-        if value not in get_args(get_args(Arrival)[0]):
-            raise ProfileError(
-                f"{where}: 'arrivals' lists {quoted(value)}; '{AS_SUBMITTED}', '{AT_ONCE}' or a "
-                f"load above 0 is wanted."
-            )
-        return AT_ONCE if value == AT_ONCE else AS_SUBMITTED
-    load = amount(value, "arrivals", where)
-    if not 0 < load < np.inf:
-        raise ProfileError(f"{where}: 'arrivals' lists {quoted(value)}; a load above 0 is wanted.")
-    return load
-
-
-def _machines(table: Any, where: str) -> dict[str, int]:
-    if not isinstance(table, dict) or not table:
-        raise ProfileError(
-            f"{where}: 'machines' is {quoted(table)}; a table of their nodes is wanted."
-        )
-    return {str(n): whole(v, f"machines.{n}", where) for n, v in table.items()}
-
-
-def _logged(path: Path, content: Mapping[str, Any], machines: Mapping[str, int]) -> Jobs:
-    log = path.parent / name(content, "workload", path.name)
+def _logged(files: Sequence[Path], machines: Mapping[str, int]) -> Jobs:
+    """Jobs of a log, from its file and those of times relative to it: true and estimated ones."""
+    log, *tables = files
     workload = read_workload(log)
     application = np.asarray(workload["application"].values, dtype=float)
-    tables = [
-        path.parent / name(content, key, path.name)
-        for key in ("relative", "predicted")
-        if key in content
-    ]
     factors = [read_factors(table, application, [*machines], log.name) for table in tables]
     lost = np.argwhere(~np.isnan(factors[0]) & np.isnan(factors[-1]))
     if len(lost):

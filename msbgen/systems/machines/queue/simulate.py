@@ -9,8 +9,7 @@ Assumptions: a job has its nodes to itself until its end, and is never stopped, 
 Nodes of a machine are alike. Decisions take no time.
 """
 
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -18,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import msbgen.systems.machines.queue._kernels as _kernels
-from msbgen.core.arguments import checks_arguments
 from msbgen.core.draws import generator
 from msbgen.core.errors import ArgumentError
+from msbgen.core.records import checks_arguments
 from msbgen.systems.machines.queue.jobs import Floats, Indices, Jobs, check_machines, where_jobs_fit
 
 Placement = Literal["aware", "completion", "greedy", "user", "round_robin", "random"]
@@ -114,8 +113,6 @@ def simulate_queue(
     >>> queue.simulate_queue(jobs, {"fast": 1, "slow": 1}, placement="completion").end
     array([1., 2., 3.])
     """
-    check_placement(placement)
-    check_queue(queue)
     order = np.argsort(jobs.submission, kind="stable")
     allowed = where_jobs_fit(jobs, machines)
     if placement == "user":
@@ -175,26 +172,6 @@ def _sets(allowed: NDArray[np.bool_]) -> _kernels.MachineSets:
     # a strided array would trigger a second compilation
     machines = np.ascontiguousarray(np.nonzero(distinct)[1])
     return _kernels.MachineSets(set_of_job.reshape(-1).astype(np.int64), first, machines)
-
-
-def check_placement(name: Any) -> Placement:
-    """The name of a placement, or :class:`ArgumentError`."""
-    return _checked(name, PLACEMENTS, "placement")
-
-
-def check_queue(name: Any) -> Queue:
-    """The name of a form of queues, or :class:`ArgumentError`."""
-    return _checked(name, QUEUES, "queue")
-
-
-def _checked(name: Any, names: Sequence[str], what: str) -> Any:
-    if name not in names:
-        near = difflib.get_close_matches(str(name), names, 1)
-        raise ArgumentError(
-            f"{what} is '{name}'; {', '.join(names)} are possible"
-            + (f"; did you mean '{near[0]}'?" if near else ".")
-        )
-    return name
 
 
 def _check_suits(allowed: NDArray[np.bool_]) -> None:

@@ -97,11 +97,11 @@ def test_a_forged_network_takes_no_memory(fitted, tmp_path, name, value, sentenc
 def test_what_a_network_cannot_do_is_refused(fitted, device, kinds, profiles):
     with pytest.raises(ArgumentError, match=r"miscoverage is 0.1; 0.05 is wanted"):
         fitted.predict_interval(GRAPHS["family01"], device, [device.largest], 0.1)
-    bare = NetworkPredictor(runs=1)
+    bare = NetworkPredictor(runs=2)
     with pytest.raises(ArgumentError, match="not fitted"):
         bare.predict(GRAPHS["family01"], device, [device.largest])
     given = {"devices": [device], "graphs": GRAPHS, "profiles": profiles}
     with pytest.raises(ArgumentError, match="runs is 1"):
-        bare.fit([runs_of(device, kinds, 20)], **given)
+        NetworkPredictor(runs=1)
     with pytest.raises(ProfileError, match="whose sheet is not among toy"):
         NetworkPredictor().fit([runs_of(device_of("other"), kinds, 20)], **given)

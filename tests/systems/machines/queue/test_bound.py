@@ -108,7 +108,7 @@ def test_a_load_is_the_share_of_the_machines_that_jobs_take(seed, load):
 
 @pytest.mark.parametrize("load", ["x", None])
 def test_loads_that_are_no_numbers_are_refused(load):
-    with pytest.raises(ArgumentError, match=r"load is .*; a number is wanted"):
+    with pytest.raises(ArgumentError, match=r"load is .*; a positive number is"):
         queue.at_load(queue.make_jobs([0, 1], [1, 1], [[1], [1]]), {"a": 1}, load)
 
 
