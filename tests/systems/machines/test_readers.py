@@ -57,7 +57,7 @@ BAD = {
     "line 3 has the loads '1e31'": "program,machine,runtime [s],loads [1]\np,a,1,1\np,b,1,1e31\n",
     "column 'loads' has no unit; one in brackets is wanted, as 'loads [1]'": "program,machine,"
     "runtime [s],loads\np,a,1,1\n",
-    "the runtime has no known unit ('h')": "program,machine,runtime [h]\np,a,1\n",
+    "the runtime has no known unit ('fortnights')": "program,machine,runtime [fortnights]\np,a,1\n",
     "line 2 has the machine ''; a name": "program,machine,runtime [s]\np,,1\n",
     "line 2 has the loads '-1'": "program,machine,runtime [s],loads [1]\np,a,1,-1\n",
 }
