@@ -21,6 +21,7 @@ from msbgen.answers.compare.ratio import Differences
 from msbgen.answers.compare.usual import PRIOR_FREEDOM, mean_by_side, sides
 from msbgen.answers.compare.variances import shrink
 from msbgen.core.contexts import MOST_EXACT, are_many, representative_contexts
+from msbgen.core.gaussian_process import SeenCovariance
 from msbgen.engine.trend.coordinates import Coordinates, default_names
 from msbgen.engine.trend.covariance import matern
 
@@ -131,14 +132,13 @@ class _Process:
     constant: float
     amplitude: float
     length: float
-    whitening: Floats  # (n, n): inverse of the Cholesky factor of the covariance of what is seen
+    seen: SeenCovariance
     log_prior: float
 
     def log_likelihoods(self, values: Floats) -> Floats:
         """Log densities of rows (p, n) without their constant, plus the prior's logarithm."""
-        log_precision = np.log(np.diag(self.whitening)).sum()
-        square = ((values @ self.whitening.T) ** 2).sum(axis=1)
-        return self.log_prior + log_precision - 0.5 * square
+        square = (self.seen.whitened(values.T) ** 2).sum(axis=0)
+        return self.log_prior - self.seen.half_log_determinant - 0.5 * square
 
     def covariance(self, correlations: Correlations) -> Floats:
         """Covariance of contexts with these correlations of the smooth part."""
@@ -146,8 +146,8 @@ class _Process:
 
     def gain(self, to_asked: Correlations) -> tuple[Floats, Floats]:
         """Whitened covariance of the seen contexts with others, (n, q), and weights (q, n)."""
-        cross = self.whitening @ self.covariance(to_asked)
-        return cross, cross.T @ self.whitening
+        covariance = self.covariance(to_asked)
+        return self.seen.whitened(covariance), self.seen.weights(covariance).T
 
     def draws(
         self,
@@ -175,11 +175,10 @@ def _processes(among_known: Correlations, value: Floats, noise: Floats) -> list[
     for amplitude, length, log_prior in options:
         covariance = constant + amplitude * among_known[length] + np.diag(noise)
         try:
-            inverse = np.linalg.inv(np.linalg.cholesky(covariance))
+            seen = SeenCovariance.of(covariance)
         except np.linalg.LinAlgError:
             continue
-        whitening = np.asarray(inverse, dtype=np.float64)
-        out.append(_Process(constant, amplitude, length, whitening, log_prior))
+        out.append(_Process(constant, amplitude, length, seen, log_prior))
     weights = _probabilities(out, value[None])[0]
     return [process for process, w in zip(out, weights) if w >= _LEAST_PROBABLE]
 

@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 
 from msbgen.answers.plan.prior import Quantity, all_points
 from msbgen.core.contexts import are_many
+from msbgen.core.gaussian_process import SeenCovariance
 from msbgen.core.machine import OnProgress
 from msbgen.engine.trend.covariance import line, matern, prior_covariance, prior_variance
 from msbgen.engine.trend.low_rank import low_rank_updates
@@ -386,7 +387,7 @@ def _errors(
         rounding = _EPSILON * (len(known) + len(index)) * prior[index].max(initial=0.0)
         noise = quantity.step_noise(before, runs, index) + rounding
         among = across[:, index] + np.diag(noise)
-        rows = _whitened(among, across)
+        rows = SeenCovariance.of(among).whitened(across)
         measured = (prior - (known**2).sum(axis=0)) @ quantity.weight
         left = measured - np.cumsum(np.append(0.0, rows**2 @ quantity.weight))
         # every context has an independent misfit
@@ -404,9 +405,4 @@ def _updates(quantity: Quantity, z: Floats) -> Floats:
         return low_rank_updates(points, noise, z, lengths)
     among = prior_covariance(points, points, lengths) + np.diag(noise)
     across = prior_covariance(points, z, lengths)
-    return _whitened(among, across)
-
-
-def _whitened(among: Floats, across: Floats) -> Floats:
-    """L⁻¹ times a matrix (n, N), with the Cholesky factor L of a covariance (n, n)."""
-    return np.asarray(np.linalg.solve(np.linalg.cholesky(among), across), dtype=float)
+    return SeenCovariance.of(among).whitened(across)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.core.arrays import LOG_TIMES, LOGARITHMS, POSITIVE, Stored
+from msbgen.core.gaussian_process import SeenCovariance, squares_between
 from msbgen.core.records import Count, Within, check_fields
 from msbgen.systems.machines.features import KrigingFeatures
 
@@ -172,13 +173,10 @@ def _fit_field(
     some = _some_programs(program, settings.tuned, rng)
     places = rng.normal(0.0, 0.5, (configurations, settings.places))
     parameters, places = _tuned(training.some(some), targets[some], places, settings.steps)
-    from scipy.linalg import cho_factor, cho_solve
-
     covariance = _covariance(_Pairs.of(training, training), parameters, places)
     covariance[np.diag_indices_from(covariance)] += np.exp(parameters[-1])
-    factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
     # in the order of a loaded array, since sums in another order differ in their last bits
-    weights = np.ascontiguousarray(cho_solve(factor, targets, check_finite=False))
+    weights = np.ascontiguousarray(SeenCovariance.of(covariance).weights(targets))
     return Field(which, training, middle, spread, parameters, places, weights, level, scale)
 
 
@@ -216,9 +214,8 @@ class _Pairs:
     @classmethod
     def of(cls, one: KrigingFeatures, other: KrigingFeatures) -> _Pairs:
         a, b = one.counters.astype(float), other.counters.astype(float)
-        squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * a @ b.T
         return cls(
-            counters=np.sqrt(np.maximum(squares, 0.0) / max(a.shape[1], 1)),
+            counters=np.sqrt(squares_between(a, b) / max(a.shape[1], 1)),
             work=np.abs(one.work[:, None] - other.work),
             time=np.abs(one.time[:, None] - other.time),
             one=one.configuration,
@@ -293,18 +290,16 @@ def _misfit(
     pairs: _Pairs, outputs: Floats, parameters: Floats, places: Floats
 ) -> tuple[float, Floats, Floats]:
     """Negative log posterior for each observation, with gradients of parameters and positions."""
-    from scipy.linalg import cho_factor, cho_solve
-
     n, m = outputs.shape
     terms = _terms(pairs, parameters, places)
     slopes = _slopes(pairs, terms, parameters)
     noise = np.exp(parameters[-1])
     covariance = _covariance(pairs, parameters, places) + noise * np.eye(n)
-    factor = cho_factor(covariance, lower=True, check_finite=False)
-    inverse = cho_solve(factor, np.eye(n), check_finite=False)
+    seen = SeenCovariance.of(covariance)
+    inverse = seen.precision
     weights = inverse @ outputs
     among = outputs.T @ weights / n + _RIDGE * np.eye(m)
-    size = m * np.log(np.diag(factor[0])).sum() + n / 2.0 * np.linalg.slogdet(among)[1]
+    size = m * seen.half_log_determinant + n / 2.0 * np.linalg.slogdet(among)[1]
     size += (((parameters - _START) / _PRIOR) ** 2).sum() / 2.0 + (places**2).sum() / 2.0
     # derivative by the covariance of each pair
     cost = (m * inverse - weights @ np.linalg.solve(among, weights.T)) / 2.0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, Stored
 from msbgen.core.draws import generator
+from msbgen.core.gaussian_process import SeenCovariance, gaussian_kernel
 
 Floats = NDArray[np.float64]
 
@@ -49,13 +50,13 @@ class ResidualProcess:
         """Posterior mean, (n,)."""
         if not len(self.weights):
             return np.zeros(len(columns))
-        return self.variance * _kernel(self._scaled(columns), self.points) @ self.weights
+        return self.variance * gaussian_kernel(self._scaled(columns), self.points) @ self.weights
 
     def deviation(self, columns: Floats) -> Floats:
         """Posterior standard deviation of a new row with its noise, (n,)."""
         if not len(self.weights):
             return np.full(len(columns), np.sqrt(self.noise))
-        cross = self.variance * _kernel(self._scaled(columns), self.points)
+        cross = self.variance * gaussian_kernel(self._scaled(columns), self.points)
         explained = np.einsum("ij,jk,ik->i", cross, self.inverse, cross)
         return np.sqrt(np.maximum(self.variance - explained, 0.0) + self.noise)
 
@@ -71,7 +72,7 @@ class ResidualProcess:
         parts = []
         for table, at in ((rows, slice(0, d)), (others, slice(d, None))):
             scaled = (table - self.centre[at]) / self.scale[at]
-            parts.append(_kernel(scaled, self.points[:, at]))
+            parts.append(gaussian_kernel(scaled, self.points[:, at]))
         return (self.variance * parts[0] * self.weights) @ parts[1].T
 
     def _scaled(self, columns: Floats) -> Floats:
@@ -131,22 +132,20 @@ def _posterior(
     noise: float,
     draw: np.random.Generator,
 ) -> ResidualProcess:
-    from scipy.linalg import cho_factor, cho_solve, solve_triangular
-
     points = (columns - centre) / scale
     if len(target) <= MOST_POINTS:
-        inner = variance * _kernel(points, points)
-        factor = cho_factor(inner + noise * np.eye(len(target)))
-        weights, inverse = cho_solve(factor, target), cho_solve(factor, np.eye(len(target)))
+        inner = variance * gaussian_kernel(points, points)
+        seen = SeenCovariance.of(inner + noise * np.eye(len(target)))
+        weights, inverse = seen.weights(target), seen.precision
     else:
         few = points[np.sort(draw.permutation(len(target))[:MOST_POINTS])]
-        inner, across = (variance * _kernel(few, other) for other in (few, points))
-        lower = np.linalg.cholesky(inner + _JITTER * variance * np.eye(len(few)))
-        across = solve_triangular(lower, across, lower=True)
-        factor = cho_factor(noise * np.eye(len(few)) + across @ across.T)
-        weights = solve_triangular(lower.T, cho_solve(factor, across @ target))
-        left = np.eye(len(few)) - noise * cho_solve(factor, np.eye(len(few)))
-        back = np.linalg.inv(lower)
+        inner, across = (variance * gaussian_kernel(few, other) for other in (few, points))
+        chosen = SeenCovariance.of(inner + _JITTER * variance * np.eye(len(few)))
+        across = chosen.whitened(across)
+        seen = SeenCovariance.of(noise * np.eye(len(few)) + across @ across.T)
+        back = np.linalg.inv(chosen.lower)
+        weights = back.T @ seen.weights(across @ target)
+        left = np.eye(len(few)) - noise * seen.precision
         inverse, points = back.T @ left @ back, few
     return ResidualProcess(centre, scale, points, weights, inverse, variance, noise)
 
@@ -157,29 +156,21 @@ def no_process(d: int, noise: float = 0.0) -> ResidualProcess:
     return ResidualProcess(np.zeros(d), np.ones(d), none, np.empty(0), np.empty((0, 0)), 0.0, noise)
 
 
-def _kernel(a: Floats, b: Floats) -> Floats:
-    """Gaussian kernel, (len(a), len(b))."""
-    square = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * a @ b.T
-    return np.exp(-0.5 * np.maximum(square, 0.0))
-
-
 def _negative_log_posterior(
     parameters: Floats, squares: Floats, target: Floats
 ) -> tuple[float, Floats]:
     """Negative log posterior density of log deviation, lengths and noise; and its gradient."""
-    from scipy.linalg import cho_solve
-
     n = len(target)
     weight = np.exp(-2.0 * parameters[1:-1])
     part = np.exp(2 * parameters[0] - 0.5 * np.tensordot(weight, squares, 1))
     noise = np.exp(2 * parameters[-1])
     try:
-        lower = np.linalg.cholesky(part + (noise + 1e-9) * np.eye(n))
+        seen = SeenCovariance.of(part + (noise + 1e-9) * np.eye(n))
     except np.linalg.LinAlgError:  # lengths so long that rows coincide
         return 1e10, np.zeros_like(parameters)
-    inverse = cho_solve((lower, True), np.eye(n))
+    inverse = seen.precision
     solved = inverse @ target
-    value = 0.5 * target @ solved + np.log(np.diag(lower)).sum()
+    value = 0.5 * target @ solved + seen.half_log_determinant
     slope = inverse - np.outer(solved, solved)
     gradient = np.empty_like(parameters)
     gradient[0] = (slope * part).sum()
