@@ -1,6 +1,5 @@
 """Small profile datasets that every test file may ask for."""
 
-import gc
 import os
 import signal
 import sys
@@ -50,52 +49,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     return min(available_cores(), 4) if whole else 0
-
-
-# What compiles no kernel of generation: the longest test first, then what starts many processes,
-# which takes half of the time while this one is small.
-WITHOUT_KERNELS = (
-    *("test_types.py", "measure", "cli/test_measure.py", "platform/test_record.py"),
-    *("test_layers.py", "data", "realtime", "machines"),
-)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What compiles kernels comes first, and what starts processes, which find them compiled, last.
-
-    One of two workers begins with the first half and compiles, the other one with the second,
-    which needs none of that until all is there.
-    """
-
-    def turn(item: pytest.Item) -> int:
-        _, wing, *file = item.path.relative_to(config.rootpath).parts
-        for among in ("/".join((wing, *file)), wing):
-            if among in WITHOUT_KERNELS:
-                return 1 + WITHOUT_KERNELS.index(among)
-        last = wing in ("batch", "cli") or wing.startswith("test_")
-        return 1 + len(WITHOUT_KERNELS) if last else 0
-
-    items.sort(key=turn)
-
-
-# What is imported for good the garbage collector need not walk through again and again.
-
-
-def pytest_collection() -> None:
-    gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 10)
-    gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """All garbage is looked through once, not five times, as pytest does to find lost errors."""
-    gc.collect()
-    gc.freeze()
 
 
 # Contexts of a task that were measured, and two that were not.
