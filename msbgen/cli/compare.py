@@ -73,8 +73,9 @@ def run(options: argparse.Namespace) -> None:
     settings = CompareSettings(tolerance=options.tolerance, confidence=options.confidence)
     # everything is read before anything is compared
     jobs = []
-    for pair in pairs:
-        old, new = _read_pair(pair, options.keep_all)
+    read = [(pair, *both) for pair in pairs for both in _read_pairs(pair, options.keep_all)]
+    pairs = [pair for pair, *_ in read]
+    for _, old, new in read:
         weights = None if options.weights is None else _read_weights(options.weights, old)
         contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
         jobs.append((old, new, weights, contexts))
@@ -106,6 +107,27 @@ def run(options: argparse.Namespace) -> None:
         comparison_page.write_page(options.report, results[0], overwrite=options.force)
     names = [str(new) for _, new in pairs]
     check_limit(dict(zip(names, held)), options.fail_above, options.strict)
+
+
+def _read_pairs(pair: tuple[Path, Path], keep_all: bool) -> list[list[xr.Dataset]]:
+    """Runs of both versions: of two results of a benchmark tool, those of each benchmark."""
+    from msbgen.sources.timings.read import holds_timings
+
+    if not all(file.suffix != ".nc" and holds_timings(file) for file in pair):
+        return [_read_pair(pair, keep_all)]
+    old, new = (shared.read_times(file, keep_all=keep_all) for file in pair)
+    both = [task for task in old if task in new]
+    if not both:
+        from msbgen.core.errors import ProfileError
+
+        raise ProfileError(
+            f"{pair[1].name}: holds {', '.join(new)}, {pair[0].name} holds {', '.join(old)}; a "
+            f"benchmark of one name is wanted in both."
+        )
+    for file, own, others in ((pair[0], old, new), (pair[1], new, old)):
+        if alone := [task for task in own if task not in others]:
+            shared.print_message(f"{file.name}: {', '.join(alone)}: not in both, not compared.")
+    return [[old[task], new[task]] for task in both]
 
 
 def _read_pair(pair: tuple[Path, Path], keep_all: bool) -> list[xr.Dataset]:

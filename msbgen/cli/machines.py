@@ -102,6 +102,8 @@ def run_import(options: argparse.Namespace) -> None:
     else:
         runs = relative_readers.read_table(options.source)
     relative.write(runs, options.out, overwrite=options.force)
+    for sentence in runs.encoding.get("taken", ()):
+        shared.show(f"{options.source}: {sentence}")
     shared.show(f"{options.out}:\n{relative.describe(runs)}")
 
 

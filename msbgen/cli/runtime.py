@@ -70,7 +70,8 @@ def run_import(options: argparse.Namespace) -> None:
     if options.source.is_dir():
         dataset, remarks = runtimes_readers.import_archives(options.source)
     else:
-        dataset, remarks = runtimes_readers.read_table(options.source), []
+        dataset = runtimes_readers.read_table(options.source)
+        remarks = dataset.encoding.get("taken", [])
     runtimes.write(dataset, options.out, overwrite=options.force)
     for remark in remarks:
         shared.show(f"{options.source}: {remark}")

@@ -13,7 +13,7 @@ import pytest
 import msbgen.answers.compare.comparison  # noqa: F401 - what is first imported later would keep the patch
 from conftest import MEASURED, synthetic_task
 from msbgen.answers.compare.results import CompareSettings
-from msbgen.cli.main import command_line
+from msbgen.cli.main import command_line, main
 from msbgen.data.store import write_profiles
 from pages import ROOT, blocks
 from worked import worked
@@ -246,3 +246,26 @@ def test_messages_name_the_folders_of_files_of_one_name(files, msbgen, refused):
     message = "'a/z.nc' and 'b/z.nc' have one name; compare them one by one"
     shutil.copy(files / "a" / "z.nc", files / "z.nc")
     refused(2, message, "compare", "a/z.nc", "b/z.nc", "--with", ".")
+
+
+def hyperfine(path, times):
+    results = [{"command": f"./{n}", "times": list(own)} for n, own in times.items()]
+    path.write_text(json.dumps({"results": results}))
+    return str(path)
+
+
+def test_results_of_a_benchmark_tool_are_compared_benchmark_by_benchmark(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    times = {name: np.exp(0.004 * rng.standard_normal((2, 12))) for name in ("sort", "scan", "x")}
+    old = hyperfine(tmp_path / "old.json", {n: 2 * one[0] for n, one in times.items()})
+    times["sort"][1] *= 1.05
+    new = hyperfine(tmp_path / "new.json", {n: 2 * times[n][1] for n in ("sort", "scan")})
+    assert main(["compare", old, new]) == 0
+    said = capsys.readouterr()
+    assert "old.json: ./x: not in both, not compared." in said.err
+    assert "./sort: slower by " in said.out
+    assert "./scan: " in said.out
+    assert "whole_run" not in said.out
+    other = hyperfine(tmp_path / "other.json", {"y": [1.0, 1.1]})
+    assert main(["compare", old, other]) == 3
+    assert "a benchmark of one name is wanted in both" in capsys.readouterr().err

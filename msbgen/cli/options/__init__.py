@@ -41,6 +41,7 @@ from msbgen.cli.options.inputs import (
     profile_file,
     read_measured,
     read_runs,
+    read_times,
     refuse_unused,
     write_json,
     write_or_show_table,

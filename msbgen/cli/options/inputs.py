@@ -83,13 +83,40 @@ def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
 def read_runs(path: Path, *, keep_all: bool) -> xr.Dataset:
     """Measured profiles, all of whose runs are trusted with `keep_all`.
 
-    Errors as :func:`msbgen.data.store.read_profiles`.
+    Other files than netCDF hold the times of one task (:func:`read_times`).  Errors as
+    :func:`msbgen.data.store.read_profiles`.
     """
     from msbgen.data import schema, store
     from msbgen.data.durations_only import with_interval
+    from msbgen.sources.timings.read import holds_timings
 
+    if path.suffix != ".nc" and holds_timings(path):
+        found = read_times(path, keep_all=keep_all)
+        if len(found) > 1:
+            raise UsageError(
+                f"{path} holds the benchmarks {', '.join(found)}; write one of them by 'msbgen "
+                f"import {path} --task NAME'."
+            )
+        return next(iter(found.values()))
     dataset = with_interval(store.read_profiles(path))
     return schema.trusting(dataset) if keep_all else dataset
+
+
+def read_times(path: Path, *, keep_all: bool) -> dict[str, xr.Dataset]:
+    """Profiles of each task in a table of times or a result of a benchmark tool, by its name."""
+    from msbgen.data import check, schema
+    from msbgen.data.durations_only import with_interval
+    from msbgen.sources.timings.read import read_timings
+    from msbgen.sources.timings.timings import profiles_of
+
+    found = {}
+    for one in read_timings([path]):
+        dataset, _ = profiles_of(one)
+        dataset.encoding["source"] = str(path)
+        check.validate_profiles(dataset, source=path.name)
+        dataset = with_interval(dataset)
+        found[one.task] = schema.trusting(dataset) if keep_all else dataset
+    return found
 
 
 def read_measured(

@@ -84,7 +84,7 @@ NO_ROLES = Roles()
 
 
 @dataclass(frozen=True)
-class _Title:
+class Title:
     """A header's name in lower case, its unit, and the header itself."""
 
     name: str
@@ -101,8 +101,8 @@ def read_times(path: str | os.PathLike[str], roles: Roles = NO_ROLES) -> Timings
     twice; or a cell of the time is no positive number, with its line.
     """
     path = check_input(path)
-    table, lines = _table(path)
-    titles = {header: _title_of(header) for header in table.columns}
+    table, lines = table_of(path)
+    titles = {header: title_of(header) for header in table.columns}
     for name in (*roles.settings, *roles.ignored, *filter(None, [roles.time])):
         _header(path.name, titles, name)
     return _timings(path, table, lines, titles, roles)
@@ -117,12 +117,12 @@ def is_table_of_times(text: str) -> bool:
     header = _cells(lines[0], separator)
     if len(header) < 2 or any(NUMBER.fullmatch(cell) for cell in header):
         return False
-    titles = {cell: _title_of(cell) for cell in header}
-    return bool(_time_columns(titles)) or bool(_side_by_side(titles))
+    titles = {cell: title_of(cell) for cell in header}
+    return bool(time_columns(titles)) or bool(_side_by_side(titles))
 
 
 def _timings(
-    path: Path, table: pd.DataFrame, lines: NDArray[np.int64], titles: Mapping[str, _Title],
+    path: Path, table: pd.DataFrame, lines: NDArray[np.int64], titles: Mapping[str, Title],
     roles: Roles,
 ) -> Timings:  # fmt: skip
     ignored = {_header(path.name, titles, name) for name in roles.ignored}
@@ -147,7 +147,7 @@ def _timings(
     left: list[str] = []
     names: dict[str, str] = {}
     seconds = np.concatenate(
-        [_seconds(path.name, _cells_of(table, h), lines, titles[h]) for h in timed]
+        [seconds_of(path.name, cells_of(table, h), lines, titles[h]) for h in timed]
     )
     for header in rest:
         title = titles[header]
@@ -155,7 +155,7 @@ def _timings(
         if not chosen and title.name in _REPEATS:
             left.append(header)
         elif not chosen and (kind := _total_of(title)):
-            values = _numbers(_cells_of(table, header))
+            values = numbers_of(cells_of(table, header))
             if values is None:
                 left.append(header)
                 continue
@@ -171,7 +171,7 @@ def _timings(
         elif not chosen and title.name in _DERIVED:
             left.append(header)
         else:
-            column = _setting(_cells_of(table, header), title.unit)
+            column = _setting(cells_of(table, header), title.unit)
             if not chosen and _looks_measured(column, len(table)):
                 left.append(header)
                 continue
@@ -200,7 +200,7 @@ def _shown(name: str, column: Column) -> str:
 # --------------------------------------------------------------------------- roles of columns
 
 
-def _header(file: str, titles: Mapping[str, _Title], name: str) -> str:
+def _header(file: str, titles: Mapping[str, Title], name: str) -> str:
     """The header that a name means; ProfileError where there is none."""
     wanted = " ".join(name.lower().replace("_", " ").split())
     for header, title in titles.items():
@@ -209,33 +209,33 @@ def _header(file: str, titles: Mapping[str, _Title], name: str) -> str:
     raise ProfileError(f"{file}: there is no column {quoted(name)}; it has {', '.join(titles)}.")
 
 
-def _title_of(header: str) -> _Title:
+def title_of(header: str) -> Title:
     """Name and unit of a header: ``Time (ms)``, ``time [ms]``, ``time_ms`` and ``ms``."""
     plain = " ".join(header.replace("_", " ").split())
     if found := _BRACKETS.fullmatch(header.strip()):
         name = " ".join(found[1].replace("_", " ").lower().split())
-        return _Title(name, time_unit(found[2]), header)
+        return Title(name, time_unit(found[2]), header)
     if time_unit(plain) in UNITS:
-        return _Title("time", time_unit(plain), header)
+        return Title("time", time_unit(plain), header)
     found = _LAST_PART.fullmatch(plain)
     if found:
         name, word = found[1].lower().strip(), found[2]
         units = [u for u in _KNOWN_UNITS if u.lower() == word.lower()]
         for unit in (word, time_unit(word), *units):
             if unit in _KNOWN_UNITS and (len(word) > 1 or unit == "s" or name in _TOTALS):
-                return _Title(name, unit, header)
-    return _Title(plain.lower(), "", header)
+                return Title(name, unit, header)
+    return Title(plain.lower(), "", header)
 
 
-def _has_time_unit(title: _Title) -> bool:
+def _has_time_unit(title: Title) -> bool:
     return title.unit in UNITS
 
 
-def _unit_of_time(title: _Title) -> str:
+def _unit_of_time(title: Title) -> str:
     return title.unit if title.unit in UNITS else "s"
 
 
-def _time_columns(titles: Mapping[str, _Title]) -> list[str]:
+def time_columns(titles: Mapping[str, Title]) -> list[str]:
     """Headers that may be the time: the best kind of name that is there."""
     named = [h for h, t in titles.items() if t.name in _TIMES and (not t.unit or _has_time_unit(t))]
     if len(named) > 1:
@@ -254,18 +254,18 @@ def _time_columns(titles: Mapping[str, _Title]) -> list[str]:
 
 
 def _time_column(
-    file: str, titles: Mapping[str, _Title], table: pd.DataFrame, wanted: str,
-    every: Mapping[str, _Title],
+    file: str, titles: Mapping[str, Title], table: pd.DataFrame, wanted: str,
+    every: Mapping[str, Title],
 ) -> str:  # fmt: skip
     """The header of the time; ProfileError where none or several may be it."""
     if wanted:
         return _header(file, every, wanted)
-    found = _time_columns(titles)
+    found = time_columns(titles)
     if not found:
         found = [
             h for h in titles
             if titles[h].name not in _DERIVED and not _total_of(titles[h])
-            and _looks_measured(_setting(_cells_of(table, h), ""), len(table))
+            and _looks_measured(_setting(cells_of(table, h), ""), len(table))
         ]  # fmt: skip
     if len(found) == 1:
         return found[0]
@@ -275,7 +275,7 @@ def _time_column(
     raise ProfileError(f"{file}: {state}; name the column of the time (--time COLUMN){hint}.")
 
 
-def _side_by_side(titles: Mapping[str, _Title]) -> list[str]:
+def _side_by_side(titles: Mapping[str, Title]) -> list[str]:
     """Headers of runs side by side: run1, run2, …; none if a column of the time is there."""
     stems: dict[str, list[str]] = {}
     for header, title in titles.items():
@@ -292,7 +292,7 @@ def _side_by_side(titles: Mapping[str, _Title]) -> list[str]:
     return best if len(best) > 1 else []
 
 
-def _total_of(title: _Title) -> str:
+def _total_of(title: Title) -> str:
     """Unit of a total of each run: J, W or B, or 1; empty for other columns."""
     for unit, table in (("J", JOULES), ("W", WATTS)):
         if title.unit in table and (title.name in _TOTALS or title.unit in ("J", "W", "mW", "mJ")):
@@ -316,21 +316,22 @@ def _looks_measured(column: Column, rows: int) -> bool:
 # --------------------------------------------------------------------------- cells
 
 
-def _cells_of(table: pd.DataFrame, header: str) -> pd.Series:
+def cells_of(table: pd.DataFrame, header: str) -> pd.Series:
+    """Texts of a column."""
     return cast("pd.Series", table[header])
 
 
 def _setting(cells: pd.Series, unit: str) -> Column:
     """A column of levels, by its different cells."""
     codes, texts = pd.factorize(cells)
-    numbers = _numbers(pd.Series(texts))
+    numbers = numbers_of(pd.Series(texts))
     if numbers is not None:
         return Column(numbers[codes], unit or "1")
     found = column_of([str(text) for text in texts], unit)
     return Column(found.values[codes], found.units, found.labels)
 
 
-def _numbers(cells: pd.Series) -> Floats | None:
+def numbers_of(cells: pd.Series) -> Floats | None:
     """Cells as numbers, NaN where one is missing; None where one is none."""
     fast = np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=float)
     if np.isfinite(fast).all():
@@ -369,10 +370,13 @@ def _plain(text: str, style: str) -> float | None:
     return float(text) if NUMBER.fullmatch(text) else None
 
 
-def _seconds(file: str, cells: pd.Series, lines: NDArray[np.int64], title: _Title) -> Floats:
+def seconds_of(
+    file: str, cells: pd.Series, lines: NDArray[np.int64], title: Title, header: str = ""
+) -> Floats:
     """Cells of a time in seconds, NaN where one is missing; ProfileError with the line."""
+    header = header or title.header
     factor = UNITS[_unit_of_time(title)]
-    values = _numbers(cells)
+    values = numbers_of(cells)
     if values is None:
         style = _decimal([text.strip() for text in cells])
         values = np.array([_time_of(text.strip(), style, factor) for text in cells])
@@ -380,7 +384,7 @@ def _seconds(file: str, cells: pd.Series, lines: NDArray[np.int64], title: _Titl
         if bad.any():
             i = int(np.argmax(bad))
             raise ProfileError(
-                f"{file}: line {lines[i]} has the {title.header} {quoted(cells.iloc[i])}; a number "
+                f"{file}: line {lines[i]} has the {header} {quoted(cells.iloc[i])}; a number "
                 f"is wanted."
             )
     else:
@@ -389,7 +393,7 @@ def _seconds(file: str, cells: pd.Series, lines: NDArray[np.int64], title: _Titl
     if bad.any():
         i = int(np.argmax(bad))
         raise ProfileError(
-            f"{file}: line {lines[i]} has the {title.header} {quoted(cells.iloc[i])}; a time above "
+            f"{file}: line {lines[i]} has the {header} {quoted(cells.iloc[i])}; a time above "
             f"0 is wanted: measure it in a finer unit, or drop the line."
         )
     return values
@@ -410,7 +414,7 @@ def _time_of(text: str, style: str, factor: float) -> float:
 # --------------------------------------------------------------------------- text
 
 
-def _table(path: Path) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+def table_of(path: Path) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """Cells of a table as texts, and the number of the line of each row."""
     text = decoded(path)
     numbered = [
@@ -475,6 +479,12 @@ def _ragged(file: str, error: str, width: int, numbered: Sequence[tuple[int, str
         line = numbered[int(found[1])][0]
         return f"{file}: line {line} has {found[2]} cells, the header {width}; as many are wanted."
     return f"{file}: cannot be read as a table ({error.splitlines()[0]})."
+
+
+def header_line(path: Path) -> list[str]:
+    """Cells of the first line of a table that is no comment."""
+    lines = [line for line in decoded(path).splitlines() if line.strip() and line[0] != "#"]
+    return _cells(lines[0], _separator(lines[0])) if lines else []
 
 
 def decoded(path: Path) -> str:

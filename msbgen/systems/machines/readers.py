@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.columns import Table
 from msbgen.data.profiles import Profiles
+from msbgen.sources.timings.matrices import Matrix, is_matrix, read_matrix
 from msbgen.systems.machines.dataset import LABELS, LONGEST, MOST, SHORTEST
 from msbgen.systems.machines.dataset import make as make_relative
 from msbgen.systems.machines.dataset import validate as validate_relative
@@ -103,7 +105,10 @@ def from_runtimes(
 
 
 def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Runs from a CSV file with a row for each run on each machine.
+    """Runs from a table: programs × machines, or with a row for each run on each machine.
+
+    Other headers than those below are read as :mod:`msbgen.sources.timings.matrices` describes;
+    the result's ``encoding["taken"]`` has sentences about it.
 
     ===================================  ======================================================
     column                               meaning
@@ -126,6 +131,8 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         No such file, another header, no unit, a runtime that is not positive, a run that is on a
         machine twice; with the line.
     """
+    if is_matrix(path, ("program", "machine", "runtime")):
+        return _of_matrix(read_matrix(path))
     table = Table(path, needed=("program", "machine", "runtime"))
     counters = [name for name in table.names if name not in (*_COLUMNS, "runtime")]
     for name in ("runtime", *counters):
@@ -171,6 +178,24 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         attrs={"source": f"imported from {table.file}"},
     )
     return validate_relative(dataset, source=table.file)
+
+
+def _of_matrix(matrix: Matrix) -> xr.Dataset:
+    """Runs of programs, the k-th of each on every machine as one."""
+    machines = {name: i for i, name in enumerate(dict.fromkeys(matrix.machines))}
+    rows: dict[tuple[str, int], list[float]] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for program, machine, seconds in zip(matrix.workloads, matrix.machines, matrix.seconds):
+        times = rows.setdefault((program, seen[program, machine]), [np.nan] * len(machines))
+        times[machines[machine]] = float(seconds)
+        seen[program, machine] += 1
+    dataset = make_relative(
+        np.array(list(rows.values())), list(machines), program=[program for program, _ in rows],
+        attrs={"source": f"imported from {matrix.source}"},
+    )  # fmt: skip
+    dataset = validate_relative(dataset, source=matrix.source)
+    dataset.encoding["taken"] = list(matrix.taken)
+    return dataset
 
 
 def from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ProfileError, quoted
 from msbgen.core.machine import physical_memory
 from msbgen.data.columns import Table
+from msbgen.sources.timings.matrices import Matrix, is_matrix, read_matrix
 from msbgen.systems.runtimes.dataset import SCHEMA
 from msbgen.systems.runtimes.dataset import make as make_runtimes
 from msbgen.systems.runtimes.dataset import validate as validate_runtimes
@@ -75,7 +76,10 @@ def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[st
 
 
 def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Runtimes from a CSV file with a row for each observation.
+    """Runtimes from a table: workloads × platforms, or with a row for each observation.
+
+    Other headers than those below are read as :mod:`msbgen.sources.timings.matrices` describes;
+    the result's ``encoding["taken"]`` has sentences about it.
 
     ================  =========================================================================
     column            meaning
@@ -92,6 +96,8 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
     ProfileError
         No such file, another header, no unit, a runtime that is not positive; with the line.
     """
+    if is_matrix(path, ("workload", "platform", "runtime")):
+        return _of_matrix(read_matrix(path))
     table = Table(path, needed=("workload", "platform", "runtime"), known=_COLUMNS)
     seconds = table.seconds("runtime", SCHEMA["runtime"].least, SCHEMA["runtime"].most)
     names: dict[str, dict[str, int]] = {"workload": {}, "platform": {}}
@@ -116,6 +122,30 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         attrs={"source": f"imported from {table.file}"},
     )  # fmt: skip
     return validate_runtimes(dataset, source=table.file)
+
+
+def _of_matrix(matrix: Matrix) -> xr.Dataset:
+    """Runtimes of workloads that ran alone."""
+    workloads, platforms = (
+        list(dict.fromkeys(names)) for names in (matrix.workloads, matrix.machines)
+    )
+    for kind, names in (("workload", workloads), ("platform", platforms)):
+        for name in names:
+            if not name or "|" in name:
+                raise ProfileError(
+                    f"{matrix.source}: a {kind} is {quoted(name)}; a name without '|' is wanted."
+                )
+    n = len(matrix.seconds)
+    dataset = make_runtimes(
+        matrix.seconds,
+        np.array([workloads.index(name) for name in matrix.workloads]),
+        np.array([platforms.index(name) for name in matrix.machines]),
+        np.empty((n, 0), dtype=np.int64), np.arange(n), workloads=workloads, platforms=platforms,
+        attrs={"source": f"imported from {matrix.source}"},
+    )  # fmt: skip
+    dataset = validate_runtimes(dataset, source=matrix.source)
+    dataset.encoding["taken"] = list(matrix.taken)
+    return dataset
 
 
 def read_queries(
