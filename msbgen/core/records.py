@@ -310,7 +310,7 @@ def record(kind: type[_Record], table: Any, where: str, **given: Any) -> _Record
     kind : type
         A dataclass.  Fields of dataclasses are tables in the table, tuples of them arrays of
         tables, mappings to them tables of tables.  A field is the key of its name, or the key in
-        its ``metadata``.
+        its ``metadata``, where ``thermal.cap`` is the key ``cap`` of the table ``thermal``.
     where : str
         The place of the table, with which every message begins: the name of its file.
     **given
@@ -332,6 +332,7 @@ def record(kind: type[_Record], table: Any, where: str, **given: Any) -> _Record
     needed = [
         key for key, f in known.items() if f.default is MISSING and f.default_factory is MISSING
     ]
+    table = _flat(table, list(known), where)
     check_keys(table, list(known), needed, where)
     values = {
         known[key].name: _read(hints[known[key].name], table[key], where, key) for key in table
@@ -340,6 +341,19 @@ def record(kind: type[_Record], table: Any, where: str, **given: Any) -> _Record
         return kind(**given, **values)
     except ArgumentError as error:
         raise ProfileError(f"{where}: {error}") from None
+
+
+def _flat(table: Mapping[str, Any], known: Sequence[str], where: str) -> dict[str, Any]:
+    """The table with the keys of inner tables, as ``thermal.cap``, in the place of these."""
+    inner = {key.partition(".")[0] for key in known if "." in key}
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if key in inner:
+            check(dict, value, f"{where}: '{key}'", ProfileError)
+            flat |= {f"{key}.{name}": each for name, each in value.items()}
+        else:
+            flat[key] = value
+    return flat
 
 
 def _read(hint: Any, value: Any, where: str, key: str) -> Any:

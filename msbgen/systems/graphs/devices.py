@@ -49,33 +49,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.draws import numbers_of
-from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.errors import ArgumentError
+from msbgen.core.records import (
+    Count,
+    Listed,
+    Matching,
+    Name,
+    Within,
+    check_fields,
+    checks_arguments,
+    record,
+)
 from msbgen.data.schema import same_level
 from msbgen.data.shipped import shipped_folder
-from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
+from msbgen.data.toml import read_toml
 
 Floats = NDArray[np.float64]
 
 # Ways to share cache and bandwidth; their places are the numbers that the kernels know.
-SHARES = ("renewed", "fixed", "partitioned")
-# Most cores of a device; more are a mistake in the sheet.
+Shares = Literal["renewed", "fixed", "partitioned"]
+SHARES: tuple[Shares, ...] = get_args(Shares)
+# Most cores of a device.
 MOST_CORES = 64
-# Clocks [GHz] beyond these are in another unit.
-_CLOCKS = (0.01, 20.0)
-# Most speed, watts, nJ of a miss, K/W, and standard deviation of a logarithm; more are mistakes.
-_FASTEST, _MOST_POWER, _MOST_ENERGY, _MOST_RESISTANCE, _MOST_NOISE = 1e3, 1e6, 1e9, 1e6, 2.0
-# Most levels, size [KiB], ways and line [B] of a cache.
-_MOST_CACHE = {"level": 9, "size": 1e9, "ways": 1_000_000, "line": 1e6, "cores": MOST_CORES}
 # Temperatures at the start [°C].
 _COLDEST, _HOTTEST = -100, 300
+Cores = Annotated[int, Within(1, MOST_CORES)]
+Watts = Annotated[float, Within(0, 1e6, "W")]
+Levels = Annotated[tuple[float, ...], Within(0, above=True), Listed(ascending=True)]
+Noise = Annotated[float, Within(0, 2)]
 
 
 @dataclass(frozen=True)
@@ -84,67 +93,41 @@ class Cache:
     cache.
     """
 
-    level: int
-    size: float
-    ways: int
-    line: float
-    cores: int
+    level: Annotated[int, Within(1, 9)]
+    size: Annotated[float, Within(1, 1e9, "KiB")]
+    ways: Annotated[int, Within(1, 1_000_000)]
+    line: Annotated[float, Within(1, 1e6, "B")]
+    cores: Cores
 
     def __post_init__(self) -> None:
-        for what, most in _MOST_CACHE.items():
-            value = getattr(self, what)
-            if not 1 <= value <= most:
-                raise ArgumentError(
-                    f"{what} of a cache is {value:.10g}; a number from 1 to {most:g} is wanted."
-                )
+        check_fields(self)
 
 
 @dataclass(frozen=True)
 class Cluster:
     """Equal cores with one clock."""
 
-    name: str
-    cores: int
-    # Ascending [GHz].
-    clocks: tuple[float, ...]
+    name: Annotated[str, Matching(r"[^\W\d]\w*", "a name of letters, digits and _")]
+    cores: Cores
+    # Ascending.
+    clocks: Annotated[tuple[float, ...], Within(0.01, 20, "GHz"), Listed(ascending=True)]
     # Core cycles done per cycle; 1 is the processor that profiles were made on.
-    speed: float
-    # Time to start a task at the highest clock [s].
-    dispatch: float
-    # Of a core at the highest clock that never stalls [W].
-    power: float
-    # Of the cluster while a core is used, and of an idle core, at the highest clock [W].
-    on_power: float
-    idle_power: float
-    # At the lowest and the highest clock, linear between [V].
-    voltage: tuple[float, float]
-    caches: tuple[Cache, ...] = ()
+    speed: Annotated[float, Within(0, 1e3, above=True)]
+    # Time to start a task at the highest clock.
+    dispatch: Annotated[float, Within(0, 0.1, "s")]
+    # Of a core at the highest clock that never stalls.
+    power: Annotated[float, Within(0, 1e6, "W", above=True)]
+    # Of the cluster while a core is used, and of an idle core, at the highest clock.
+    on_power: Watts
+    idle_power: Watts
+    # At the lowest and the highest clock, linear between.
+    voltage: Annotated[tuple[float, float], Within(0, 10, "V", above=True, below=True)]
+    caches: tuple[Cache, ...] = field(default=(), metadata={"key": "cache"})
 
     def __post_init__(self) -> None:
-        where = f"cluster '{self.name}'"
-        if not self.name.isidentifier():
-            raise ArgumentError(f"{where}: a name of letters, digits and _ is wanted.")
-        if self.cores < 1 or self.cores > MOST_CORES:
-            raise ArgumentError(
-                f"{where}: cores are {self.cores}; 1 or more, up to {MOST_CORES}, are wanted."
-            )
-        if not self.clocks or not np.all(np.diff(self.clocks) > 0):
-            raise ArgumentError(f"{where}: clocks are {self.clocks}; ascending ones are wanted.")
-        if not _CLOCKS[0] <= self.clocks[0] <= self.clocks[-1] <= _CLOCKS[1]:
-            raise ArgumentError(
-                f"{where}: clocks are {self.clocks[0]:g} to {self.clocks[-1]:g}; GHz are wanted."
-            )
-        _check_amount(self.speed, f"{where}: speed", _FASTEST, positive=True)
-        _check_amount(self.power, f"{where}: power", _MOST_POWER, positive=True)
-        for what in ("dispatch", "on_power", "idle_power"):
-            _check_amount(getattr(self, what), f"{where}: {what}", _MOST_POWER, positive=False)
-        if self.dispatch > 0.1:
-            raise ArgumentError(f"{where}: dispatch is {self.dispatch:g} s; seconds are wanted.")
-        low, high = self.voltage
-        if not 0 < low <= high < 10:
-            raise ArgumentError(
-                f"{where}: voltage is {self.voltage}; two, ascending [V], are wanted."
-            )
+        check_fields(self)
+        if self.voltage[0] > self.voltage[1]:
+            raise ArgumentError(f"voltage is {self.voltage}; two, ascending [V], are wanted.")
 
     def activity(self, clock: ArrayLike) -> Floats:
         """Dynamic power (V²f) at a clock, relative to that at the highest clock."""
@@ -191,25 +174,35 @@ class Device:
         start of the task, or one for each core of the context.
     """
 
-    name: str
-    clusters: tuple[Cluster, ...]
-    base_power: float
-    cache_ways: tuple[float, ...]
-    shared_by: str
-    bandwidth: tuple[float, ...]
-    miss_energy: float
-    ambient: float
-    resistance: float
-    time_constant: float
-    cap: float
-    hysteresis: float
-    run_noise: float = 0.0
-    task_noise: float = 0.0
-    shares: str = "renewed"
+    name: Name
+    clusters: Annotated[tuple[Cluster, ...], Listed()] = field(metadata={"key": "cluster"})
+    base_power: Watts
+    cache_ways: Levels = field(metadata={"key": "cache.ways"})
+    shared_by: Literal["cluster", "device"] = field(metadata={"key": "cache.shared_by"})
+    bandwidth: Levels = field(metadata={"key": "memory.bandwidth"})
+    miss_energy: Annotated[float, Within(0, 1e9, "nJ")] = field(
+        metadata={"key": "memory.miss_energy"}
+    )
+    ambient: Annotated[float, Within(_COLDEST, _HOTTEST, "°C")] = field(
+        metadata={"key": "thermal.ambient"}
+    )
+    resistance: Annotated[float, Within(0, 1e6, "K/W", above=True)] = field(
+        metadata={"key": "thermal.resistance"}
+    )
+    # with smaller time constants and hystereses, clocks would step millions of times per second
+    time_constant: Annotated[float, Within(0.01, unit="s")] = field(
+        metadata={"key": "thermal.time_constant"}
+    )
+    cap: Annotated[float, Within(_COLDEST, _HOTTEST, "°C")] = field(metadata={"key": "thermal.cap"})
+    hysteresis: Annotated[float, Within(0.1, unit="K")] = field(
+        metadata={"key": "thermal.hysteresis"}
+    )
+    run_noise: Noise = field(default=0.0, metadata={"key": "noise.run"})
+    task_noise: Noise = field(default=0.0, metadata={"key": "noise.task"})
+    shares: Shares = "renewed"
 
     def __post_init__(self) -> None:
-        if not self.clusters:
-            raise ArgumentError(f"device '{self.name}' has no core; a cluster or more is wanted.")
+        check_fields(self)
         names = [cluster.name for cluster in self.clusters]
         if len(set(names)) < len(names):
             raise ArgumentError(f"two clusters of '{self.name}' have one name; rename one.")
@@ -222,32 +215,7 @@ class Device:
                         f"cluster '{cluster.name}': cores of the cache of level {cache.level} are "
                         f"{cache.cores}; at most the {self.n_cores} of the device are wanted."
                     )
-        if self.shared_by not in ("cluster", "device"):
-            raise ArgumentError(
-                f"shared_by is {self.shared_by!r}; 'cluster' or 'device' is wanted."
-            )
-        if self.shares not in SHARES:
-            raise ArgumentError(
-                f"shares is {quoted(self.shares)}; one of {', '.join(SHARES)} is wanted."
-            )
-        for what in ("cache_ways", "bandwidth"):
-            levels = getattr(self, what)
-            if not levels or not (
-                levels[0] > 0 and levels[-1] < np.inf and np.all(np.diff(levels) > 0)
-            ):
-                raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
-        _check_amount(self.resistance, "resistance", _MOST_RESISTANCE, positive=True)
-        # smaller ones make clocks step up and down millions of times per second
-        for what, least, units in (("time_constant", 0.01, "s"), ("hysteresis", 0.1, "K")):
-            if not least <= getattr(self, what) < float("inf"):
-                raise ArgumentError(
-                    f"{what} is {getattr(self, what)} {units}; {least:g} {units} or more is wanted."
-                )
-        _check_amount(self.base_power, "base_power", _MOST_POWER, positive=False)
-        _check_amount(self.miss_energy, "miss_energy", _MOST_ENERGY, positive=False)
-        for what in ("run_noise", "task_noise"):
-            _check_amount(getattr(self, what), what, _MOST_NOISE, positive=False)
-        if not -100 < self.ambient < self.cap - self.hysteresis < 300:
+        if not self.ambient < self.cap - self.hysteresis:
             raise ArgumentError(
                 f"ambient is {self.ambient:g} °C and the cap {self.cap:g} °C; a cap more than the "
                 f"hysteresis above ambient is wanted."
@@ -330,21 +298,15 @@ def _unit(column: str) -> str:
     return {"clock": " GHz", "bandwidth": " MB/s"}.get(column.partition("_")[0], "")
 
 
-def _check_amount(value: float, what: str, most: float, *, positive: bool) -> None:
-    enough = value > 0 if positive else value >= 0
-    if not enough or not value <= most:
-        wanted = "a positive number" if positive else "a number from 0 on"
-        raise ArgumentError(f"{what} is {value}; {wanted}, up to {most:g}, is wanted.")
-
-
 # --------------------------------------------------------------------------- contexts
 
 
+@checks_arguments
 def device_contexts(
     device: Device,
     *,
     cores: Mapping[str, ArrayLike] | None = None,
-    clocks: int | None = None,
+    clocks: Count | None = None,
     paired: bool = True,
     cache_ways: ArrayLike | None = None,
     bandwidth: ArrayLike | None = None,
@@ -381,8 +343,6 @@ def device_contexts(
         for c in device.clusters
     ]
     steps = []
-    if clocks is not None and clocks < 1:
-        raise ArgumentError(f"clocks is {clocks}; a whole number from 1 on is wanted.")
     for c in device.clusters:
         n = len(c.clocks) if clocks is None else min(clocks, len(c.clocks))
         steps.append(
@@ -462,20 +422,6 @@ def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
 
 # --------------------------------------------------------------------------- files
 
-_KEYS = ("name", "base_power", "shares", "cache", "memory", "thermal", "noise", "cluster")
-_OPTIONAL = ("shares", "noise")
-_PARTS = {
-    "cache": ("ways", "shared_by"),
-    "memory": ("bandwidth", "miss_energy"),
-    "thermal": ("ambient", "resistance", "time_constant", "cap", "hysteresis"),
-    "noise": ("run", "task"),
-}
-_CLUSTER = (
-    *("name", "cores", "clocks", "speed", "dispatch", "power", "on_power", "idle_power"),
-    *("voltage", "cache"),
-)
-_CACHE = ("level", "size", "ways", "line", "cores")
-
 
 def read_device(path: str | os.PathLike[str]) -> Device:
     """Read a device sheet.
@@ -486,35 +432,7 @@ def read_device(path: str | os.PathLike[str]) -> Device:
         No such file, no TOML, a missing or unknown key, a value out of range.
     """
     path, content = read_toml(path)
-    where = path.name
-    check_keys(content, _KEYS, tuple(k for k in _KEYS if k not in _OPTIONAL), where)
-    parts = {}
-    for part, keys in _PARTS.items():
-        table = content.get(part, {})
-        if not isinstance(table, dict):
-            raise ProfileError(f"{where}: '{part}' is {quoted(table)}; a table is wanted.")
-        check_keys(table, keys, () if part == "noise" else keys, f"{where}, {part}")
-        parts[part] = table
-    try:
-        thermal = {key: amount(v, key, f"{where}, thermal") for key, v in parts["thermal"].items()}
-        noise = {f"{k}_noise": amount(v, k, f"{where}, noise") for k, v in parts["noise"].items()}
-        return Device(
-            name=name(content, "name", where),
-            clusters=tuple(
-                _cluster(table, f"{where}, cluster {table.get('name', number)}")
-                for number, table in enumerate(tables(content, "cluster", where))
-            ),
-            base_power=amount(content["base_power"], "base_power", where),
-            shares=name(content, "shares", where) if "shares" in content else SHARES[0],
-            cache_ways=_amounts(parts["cache"], "ways", f"{where}, cache"),
-            shared_by=name(parts["cache"], "shared_by", f"{where}, cache"),
-            bandwidth=_amounts(parts["memory"], "bandwidth", f"{where}, memory"),
-            miss_energy=amount(parts["memory"]["miss_energy"], "miss_energy", where),
-            **thermal,
-            **noise,
-        )
-    except ArgumentError as error:
-        raise ProfileError(f"{where}: {error}") from None
+    return record(Device, content, path.name)
 
 
 def shipped_device(sheet: str) -> Device:
@@ -536,42 +454,3 @@ def shipped_device(sheet: str) -> Device:
             f"device is '{sheet}'; one of {', '.join(names)}, or a sheet of your own, is wanted."
         )
     return read_device(shipped_folder() / "devices" / f"{sheet}.toml")
-
-
-def _cluster(table: dict[str, Any], where: str) -> Cluster:
-    check_keys(table, _CLUSTER, _CLUSTER[:-1], where)
-    caches = tables(table, "cache", where) if "cache" in table else []
-    for cache in caches:
-        check_keys(cache, _CACHE, _CACHE, f"{where}, cache")
-    numbers = {key: amount(table[key], key, where) for key in _CLUSTER[3:8]}
-    voltage = _amounts(table, "voltage", where)
-    if len(voltage) != 2:
-        raise ProfileError(
-            f"{where}: 'voltage' is {quoted(table['voltage'])}; two numbers are wanted."
-        )
-    return Cluster(
-        name=name(table, "name", where),
-        cores=whole(table["cores"], "cores", where),
-        clocks=_amounts(table, "clocks", where),
-        voltage=(voltage[0], voltage[1]),
-        caches=tuple(_cache(c, where) for c in caches),
-        **numbers,
-    )
-
-
-def _cache(table: Mapping[str, Any], where: str) -> Cache:
-    try:
-        return Cache(
-            whole(table["level"], "level", where),
-            amount(table["size"], "size", where),
-            whole(table["ways"], "ways", where),
-            amount(table["line"], "line", where),
-            whole(table["cores"], "cores", where),
-        )
-    except ArgumentError as error:
-        raise ProfileError(f"{where}: {error}") from None
-
-
-def _amounts(table: Mapping[str, Any], key: str, where: str) -> tuple[float, ...]:
-    values = table[key] if isinstance(table[key], list) else [table[key]]
-    return tuple(amount(value, key, where) for value in values)

@@ -196,8 +196,6 @@ def test_runs_that_cannot_be_predicted_are_refused(fitted, error, sentence, runs
         ("not fitted", lambda runs: RelativePredictor().predict(runs, "old")),
         ("not calibrated", lambda runs: BARE.fit(runs).predict_interval(runs, "old")),
         ("parts is 'third'", lambda runs: RelativePredictor(parts="third").fit(runs)),
-        ("runs is None; a Dataset", lambda runs: BARE.predict(None, "old")),
-        ("source is 3; a text", lambda runs: BARE.fit(runs).predict(runs, 3)),
         ("caution is -1", lambda runs: cross_predict(runs, BARE, caution=-1.0)),
         ("rows hold", lambda runs: cross_predict(runs, BARE, caution=1.0, split="rows")),
     ],
