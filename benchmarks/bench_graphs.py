@@ -21,7 +21,6 @@ from msbgen.systems.graphs.boards import Board
 from msbgen.systems.graphs.devices import device_contexts
 from msbgen.systems.graphs.kinds import read_kinds
 from msbgen.systems.graphs.predictor.predictor import GraphPredictor
-from msbgen.systems.graphs.predictor.storage import save
 from msbgen.systems.graphs.writers import write as write_graph
 
 MANY = 324
@@ -88,7 +87,7 @@ def command(predictor, graph) -> float:
     """Seconds of the command from start to answer, the best of three."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        save(predictor, folder / "m.nc")
+        predictor.save(folder / "m.nc")
         write_graph(graph, folder / "g.nc")
         line = [sys.executable, "-m", "msbgen", "graph", "predict", str(folder / "m.nc")]
         line += [str(folder / "g.nc"), "--device", "tx2", "--contexts", "grid:3x3x3x3x2x2"]

@@ -16,21 +16,19 @@ from timing import run_python, seconds_of
 
 import msbgen
 from msbgen.systems.runtimes.dataset import run_table
-from msbgen.systems.runtimes.storage import load
+from msbgen.systems.runtimes.predictor import RuntimePredictor
 
 # A fresh process fits and calibrates with nine tenths of the data, and saves.
 FIT = """
 import sys, time
 import numpy as np
 import msbgen
-from msbgen.systems.runtimes.storage import save
 runs = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
 known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
 started = time.perf_counter()
 predictor = msbgen.runtimes.fit(runs, subset=known)
 print(time.perf_counter() - started)
-names = {f"{of}s": list(map(str, runs[of].values)) for of in ("workload", "platform")}
-save(predictor, sys.argv[1], **names)
+predictor.save(sys.argv[1])
 """
 
 # 5,000 workloads, 2,000 platforms, a million runs. Memory does not depend on the number of steps of
@@ -66,7 +64,7 @@ def fit(work: Path) -> list[tuple[str, float, float, str]]:
 
 
 def queries(work: Path) -> list[tuple[str, float, float, str]]:
-    predictor, _, _ = load(work / "model.nc")
+    predictor = RuntimePredictor.load(work / "model.nc")
     table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
     many = table[np.random.default_rng(0).integers(len(table), size=2_000_000)]
     one, rows = table[-1:], []
@@ -85,7 +83,7 @@ def queries(work: Path) -> list[tuple[str, float, float, str]]:
 
 def command(work: Path) -> list[tuple[str, float, float, str]]:
     table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
-    _, workloads, platforms = load(work / "model.nc")
+    workloads, platforms = RuntimePredictor.load(work / "model.nc").names_
     lines = ["workload,platform,beside"]
     for i, j, k in table[np.random.default_rng(1).integers(len(table), size=1000)]:
         lines.append(f"{workloads[i]},{platforms[j]},{workloads[k] if k >= 0 else ''}")

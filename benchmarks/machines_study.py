@@ -256,7 +256,7 @@ def timing() -> dict[str, float]:
     calibrate = seconds_of(lambda: predictor.calibrate(runs))
     predict = seconds_of(lambda: predictor.predict(runs, machines_of(runs)[0]))
     with tempfile.TemporaryDirectory() as folder:
-        msbgen.machines.save(predictor, Path(folder) / "model.nc")
+        predictor.save(Path(folder) / "model.nc")
         size = (Path(folder) / "model.nc").stat().st_size
     help_command = ["-m", "msbgen", "machines", "--help"]
     starts = [run_python(help_command).seconds for _ in range(STARTS)]

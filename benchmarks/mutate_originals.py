@@ -17,17 +17,13 @@ from msbgen.sources.platform.trace import make_trace, write_trace
 from msbgen.systems.graphs import simulator as simulators
 from msbgen.systems.graphs.predictor import network_predictor
 from msbgen.systems.graphs.predictor.network import NetworkSettings
-from msbgen.systems.graphs.predictor.network_storage import save_network
-from msbgen.systems.graphs.predictor.storage import save as save_graphs
 from msbgen.systems.graphs.predictor.training import NetworkTraining
 from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
-from msbgen.systems.kernels.predictor.storage import save as save_kernels
 from msbgen.systems.learn.boosting import BoostingSettings
 from msbgen.systems.learn.randomised import TreesSettings
 from msbgen.systems.machines.dataset import read as read_relative
 from msbgen.systems.machines.kriging import KrigingSettings
 from msbgen.systems.machines.predictor import RelativePredictor
-from msbgen.systems.machines.storage import save as save_relative
 
 QUICK = {
     "boosting": BoostingSettings(rounds=3),
@@ -246,9 +242,7 @@ def make_machines() -> None:
     Path("runs.csv").write_text("\n".join(lines) + "\n")
     _must("machines import runs.csv -o runs.nc")
     runs = read_relative("runs.nc")
-    save_relative(
-        RelativePredictor(**QUICK).fit(runs).calibrate(runs, folds=2), "model-relative.nc"
-    )
+    RelativePredictor(**QUICK).fit(runs).calibrate(runs, folds=2).save("model-relative.nc")
 
 
 def _make_queues() -> None:
@@ -304,7 +298,7 @@ def _make_graphs() -> None:
         msbgen.graphs.write_runs(joined, name)
     given = {"devices": [tx2], "graphs": graphs, "profiles": profiles}
     predictor = msbgen.graphs.GraphPredictor(boosting=QUICK["boosting"], folds=2)
-    save_graphs(predictor.fit([joined], **given).calibrate(), "model-graph.nc")
+    predictor.fit([joined], **given).calibrate().save("model-graph.nc")
     _make_network(joined, given)
 
 
@@ -314,7 +308,7 @@ def _make_network(runs: xr.Dataset, given: dict[str, Any]) -> None:
         network=NetworkSettings(width=8, layers=1, heads=2),
         training=NetworkTraining(epochs=1, evidential_epochs=1, rows=8), runs=20,
     )  # fmt: skip
-    save_network(network.fit([runs], **given), "model-network.nc")
+    network.fit([runs], **given).save("model-network.nc")
 
 
 def _workflow() -> dict[str, object]:
@@ -356,7 +350,7 @@ def make_kernels() -> None:
     )
     _must("kernels import kernels.csv --columns map.toml -o kernels.nc")
     runs = msbgen.kernels.read("kernels.nc")
-    save_kernels(KernelPredictor().fit(runs).calibrate(runs, folds=2), "model-kernels.nc")
+    KernelPredictor().fit(runs).calibrate(runs, folds=2).save("model-kernels.nc")
     launches = msbgen.kernels.make_workload(
         ["matmul"] * 2, [3, 1], parameters={p: [64, 100] for p in "mkn"}, workload=["n", "n"]
     )

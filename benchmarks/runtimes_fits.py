@@ -24,7 +24,6 @@ from msbgen.systems.runtimes.dataset import features_of, run_table
 from msbgen.systems.runtimes.predictor import RuntimePredictor
 from msbgen.systems.runtimes.runs import Observations
 from msbgen.systems.runtimes.scaling import Scaling
-from msbgen.systems.runtimes.storage import load, save
 from msbgen.systems.runtimes.towers import TowerSettings
 
 Mask = NDArray[np.bool_]
@@ -182,7 +181,7 @@ class Fits:
             preset = "paper" if name == "paper preset" else "default"
             features = self.data.features
             predictor = RuntimePredictor(*features, preset=preset, random_state=case.replicate)
-            self._save(predictor.fit(self.table[part.kept], self.runtime[part.kept]), path)
+            predictor.fit(self.table[part.kept], self.runtime[part.kept]).save(path)
         else:
             rng = np.random.default_rng([FIT_SEED, case.replicate])
             found = (
@@ -202,7 +201,7 @@ class Fits:
 
     def predictor(self, name: str, case: Case) -> RuntimePredictor:
         """One of `MODELS`, calibrated."""
-        predictor, part = load(self._path(name, case))[0], self.part(case)
+        predictor, part = RuntimePredictor.load(self._path(name, case)), self.part(case)
         return predictor.calibrate(
             self.table[part.held], self.runtime[part.held], groups=part.unit[part.held]
         )
@@ -236,12 +235,6 @@ class Fits:
             found = np.full(len(table), np.nan)
             found[fine] = np.log(predictor.predict(table[fine]))
         return found
-
-    def _save(self, predictor: RuntimePredictor, path: Path) -> None:
-        workloads, platforms = (
-            list(map(str, self.dataset[dim].values)) for dim in ("workload", "platform")
-        )
-        save(predictor, path, workloads=workloads, platforms=platforms)
 
     def _path(self, name: str, case: Case) -> Path:
         suffix = "nc" if name in MODELS else "npy"

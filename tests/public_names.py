@@ -260,10 +260,11 @@ def runtimes(folder: Path) -> None:
     )
     model = assert_type(model.calibrate(cells, seconds), msbgen.runtimes.RuntimePredictor)
     assert_type(model.predict([[0, 1, -1]]), Floats)
-    names = [f"w{i}" for i in range(6)], [f"p{j}" for j in range(5)]
-    msbgen.runtimes.save(model, folder / "runtime-model.nc", workloads=names[0], platforms=names[1])
-    again, workloads, platforms = msbgen.runtimes.load(folder / "runtime-model.nc")
-    assert (workloads, platforms) == names
+    names = tuple(f"w{i}" for i in range(6)), tuple(f"p{j}" for j in range(5))
+    model.names_ = names
+    model.save(folder / "runtime-model.nc")
+    again = msbgen.runtimes.RuntimePredictor.load(folder / "runtime-model.nc")
+    assert again.names_ == names
     assert_type(again.predict_bound([[0, 1, -1]], 0.2), Floats)
     assert_type(msbgen.runtimes.fit(read), msbgen.runtimes.RuntimePredictor)
     rows = msbgen.runtimes.evaluate(read, train=0.7, replicates=1)
@@ -304,9 +305,10 @@ def relative(folder: Path) -> None:
     assert_type(msbgen.machines.cross_predict(read, model, folds=2), Floats)
     rows = msbgen.machines.evaluate(read, folds=2, predictor=model)
     assert_type(rows, list[dict[str, Any]])
-    msbgen.machines.save(model, folder / "relative-model.nc")
+    model.save(folder / "relative-model.nc")
     assert_type(
-        msbgen.machines.load(folder / "relative-model.nc"), msbgen.machines.RelativePredictor
+        msbgen.machines.RelativePredictor.load(folder / "relative-model.nc"),
+        msbgen.machines.RelativePredictor,
     )
 
 
@@ -327,8 +329,10 @@ def graph_predictions(folder: Path) -> None:
     assert_type(fitted, msbgen.graphs.GraphPredictor)
     assert_type(model.predict(graph, tx2, some, temperature=30.0), Floats)
     assert_type(model.extrapolated(graph, tx2, some), NDArray[np.bool_])
-    msbgen.graphs.save(model, folder / "graph-model.nc")
-    assert_type(msbgen.graphs.load(folder / "graph-model.nc"), msbgen.graphs.GraphPredictor)
+    model.save(folder / "graph-model.nc")
+    assert_type(
+        msbgen.graphs.GraphPredictor.load(folder / "graph-model.nc"), msbgen.graphs.GraphPredictor
+    )
 
 
 def kernels(folder: Path) -> None:
@@ -365,9 +369,10 @@ def kernels(folder: Path) -> None:
     )
     assert_type(model.get_params(), dict[str, Any])
     predictor = msbgen.kernels.KernelPredictor().fit(read, progress=step)
-    msbgen.kernels.save(predictor, folder / "kernel-model.nc")
+    predictor.save(folder / "kernel-model.nc")
     predictor = assert_type(
-        msbgen.kernels.load(folder / "kernel-model.nc"), msbgen.kernels.KernelPredictor
+        msbgen.kernels.KernelPredictor.load(folder / "kernel-model.nc"),
+        msbgen.kernels.KernelPredictor,
     )
     seconds, joules = msbgen.kernels.predict_network(predictor, workload, [[600.0]])
     assert_type(seconds, Floats)

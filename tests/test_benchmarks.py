@@ -341,7 +341,7 @@ def test_a_forged_model_is_refused_for_what_it_holds(originals, tmp_path):
     for _ in range(30):
         mutate_files.spoil_file(originals / "model-kernels.nc", tmp_path / "m.nc", rng)
         try:
-            msbgen.kernels.load(tmp_path / "m.nc")
+            msbgen.kernels.KernelPredictor.load(tmp_path / "m.nc")
         except msbgen.ProfileError as error:
             if "was changed since" not in str(error):
                 messages.add(str(error))

@@ -53,10 +53,10 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.choice import Limits, choose
     from msbgen.systems.graphs.agents import search, worlds
-    from msbgen.systems.graphs.predictor import storage
     from msbgen.systems.graphs.predictor.forecaster import GraphForecaster
+    from msbgen.systems.graphs.predictor.predictor import GraphPredictor
 
-    predictor = storage.load(options.model)
+    predictor = GraphPredictor.load(options.model)
     device = graph_options.read_device(options.device)
     if options.miscoverage is None:
         rate, warning = _supported(predictor)

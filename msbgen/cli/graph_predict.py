@@ -78,7 +78,6 @@ def run_fit(options: argparse.Namespace) -> None:
         raise UsageError(f"{options.out}: is not a model file; end the name with .nc.")
 
     from msbgen.core.conformal import least_rate
-    from msbgen.systems.graphs.predictor import network_storage, storage
     from msbgen.systems.graphs.predictor import predictor as graphs
     from msbgen.systems.graphs.predictor.network_predictor import NetworkPredictor
     from msbgen.systems.graphs.runs import join_runs as join_graph_runs
@@ -114,7 +113,7 @@ def run_fit(options: argparse.Namespace) -> None:
         learned = NetworkPredictor(random_state=options.seed)
         with Progress("training") as step, shared.errors_from(files):
             learned.fit(runs, devices=devices, graphs=found, profiles=profiles, progress=step)
-        network_storage.save_network(learned, options.out, overwrite=options.force)
+        learned.save(options.out, overwrite=options.force)
         shared.show(
             f"{options.out}: a network trained on runs on {', '.join(learned.devices_)}; intervals "
             f"at a miscoverage of {learned.miscoverage:g}"
@@ -130,7 +129,7 @@ def run_fit(options: argparse.Namespace) -> None:
         predictor.fit(runs, devices=devices, graphs=found, profiles=profiles, progress=step)
         if not options.schedule_only:
             predictor.calibrate()
-    storage.save(predictor, options.out, overwrite=options.force)
+    predictor.save(options.out, overwrite=options.force)
     total, families = sum(part.sizes["run"] for part in runs), len(predictor.families_)
     intervals = "no intervals"
     if not options.schedule_only:
@@ -144,9 +143,9 @@ def run_predict(options: argparse.Namespace) -> None:
     graph_options.check_inputs(options, options.model)
 
     from msbgen.core.words import number_of
-    from msbgen.systems.graphs.predictor import network_storage
+    from msbgen.systems.graphs.predictor.network_predictor import load_predictor
 
-    predictor = network_storage.load_predictor(options.model)
+    predictor = load_predictor(options.model)
     device = graph_options.read_device(options.device)
     if options.miscoverage is not None:
         with shared.errors_from("--miscoverage"):

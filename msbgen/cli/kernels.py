@@ -81,14 +81,13 @@ def run_fit(options: argparse.Namespace) -> None:
 
     from msbgen.systems.kernels import dataset as kernels
     from msbgen.systems.kernels.predictor import kernel_predictor as kernel
-    from msbgen.systems.kernels.predictor import storage
 
     runs = kernels.read(options.runs)
     predictor = kernel.KernelPredictor(random_state=options.seed)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor.fit(runs)
         predictor.calibrate(runs, folds=options.folds, progress=step)
-    storage.save(predictor, options.out, overwrite=options.force)
+    predictor.save(options.out, overwrite=options.force)
     quantities = (
         "runtime and power" if any(k.power for k in predictor.kinds_.values()) else "runtime"
     )
@@ -105,9 +104,10 @@ def run_predict(options: argparse.Namespace) -> None:
     shared.check_files(inputs, [options.out], force=options.force)
 
     from msbgen.systems.kernels import workloads
-    from msbgen.systems.kernels.predictor import networks, storage
+    from msbgen.systems.kernels.predictor import kernel_predictor as kernel
+    from msbgen.systems.kernels.predictor import networks
 
-    predictor = storage.load(options.model)
+    predictor = kernel.KernelPredictor.load(options.model)
     workload = workloads.read_workload(options.workload)
     names = workloads.workload_names(workload)
     if options.network is None and len(names) > 1:

@@ -114,7 +114,6 @@ def run_fit(options: argparse.Namespace) -> None:
     from msbgen.core.errors import MeasurementError
     from msbgen.systems.learn import extras
     from msbgen.systems.machines import predictor as relative
-    from msbgen.systems.machines import storage as relative_storage
 
     extras.check_libraries()
     runs = _read(options.runs)
@@ -130,7 +129,7 @@ def run_fit(options: argparse.Namespace) -> None:
             if options.folds:
                 raise
             intervals = f"no intervals: {problem}"
-    relative_storage.save(predictor, options.out, overwrite=options.force)
+    predictor.save(options.out, overwrite=options.force)
     shared.show(
         f"{options.out}: {runs.sizes['run']} runs on {', '.join(predictor.machines_)}; {intervals}"
     )
@@ -143,9 +142,9 @@ def run_predict(options: argparse.Namespace) -> None:
     from msbgen.core.errors import ProfileError, quoted
     from msbgen.core.words import number_of
     from msbgen.systems.learn import extras
-    from msbgen.systems.machines import storage as relative_storage
+    from msbgen.systems.machines.predictor import RelativePredictor
 
-    predictor = relative_storage.load(options.model)
+    predictor = RelativePredictor.load(options.model)
     predictor.check_source(options.source)
     if predictor.boosting_:
         extras.load_library("xgboost")

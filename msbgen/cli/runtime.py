@@ -83,17 +83,14 @@ def run_fit(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.systems.runtimes import dataset as runtimes
-    from msbgen.systems.runtimes import fitting, storage
+    from msbgen.systems.runtimes import fitting
 
     dataset = runtimes.read(options.runs)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor = fitting.fit(dataset, preset=options.preset, rng=options.seed, progress=step)
-    names = (list(map(str, dataset[dim].values)) for dim in ("workload", "platform"))
-    workloads, platforms = names
-    storage.save(
-        predictor, options.out, workloads=workloads, platforms=platforms, overwrite=options.force
-    )
-    shared.show(f"{options.out}: {len(workloads)} workloads on {len(platforms)} platforms")
+    predictor.save(options.out, overwrite=options.force)
+    sizes = dataset.sizes
+    shared.show(f"{options.out}: {sizes['workload']} workloads on {sizes['platform']} platforms")
     for degree, pool in sorted(predictor.pools_.items()):
         beside = f"beside {degree}" if degree else "alone"
         shared.show(f"bounds {beside}: at a miscoverage of {pool.least_rate:g} or more")
@@ -129,9 +126,12 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     from msbgen.core.words import number_of
     from msbgen.data.tables import rows_of
     from msbgen.systems.runtimes import readers as runtimes_readers
-    from msbgen.systems.runtimes import storage
+    from msbgen.systems.runtimes.predictor import RuntimePredictor
 
-    predictor, workloads, platforms = storage.load(options.model)
+    predictor = RuntimePredictor.load(options.model)
+    if predictor.names_ is None:
+        raise ProfileError(f"{options.model}: was fitted to indices without names; fit it again.")
+    workloads, platforms = map(list, predictor.names_)
     runs = runtimes_readers.read_queries(options.wanted, workloads, platforms)
     placed = predictor.answers(runs)
     if not placed.all():

@@ -99,6 +99,11 @@ def part_from(kind: type[Part], stored: StoredArrays, table: object, *around: ob
         raise ProfileError(f"{stored.source}: {error}") from None
 
 
+def fitted_names(kind: type) -> list[str]:
+    """Names of the attributes that a fit of a predictor sets, and that are stored."""
+    return [one.name for one in _fields_of(kind) if one.when == "fitted"]
+
+
 @dataclass(frozen=True)
 class _Around:
     """What is known around a part: the parts that hold it, innermost first, and sizes."""

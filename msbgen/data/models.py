@@ -6,13 +6,13 @@ is declared by the classes that are stored (:mod:`msbgen.core.parts`), and check
 
 import json
 import os
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import xarray as xr
 
 from msbgen.core.arrays import StoredArrays, digest
-from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.errors import ProfileError, quoted
 from msbgen.core.parts import arrays_and_table, part_from
 from msbgen.data.schema import file_of
 from msbgen.data.store import load_netcdf, save_netcdf
@@ -21,12 +21,6 @@ Part = TypeVar("Part")
 
 # Arrays of so many bytes are compressed, by about half; smaller ones would take longer to read.
 _LARGE = 2**16
-
-
-def check_fitted(predictor: Any, fitted: str) -> None:
-    """Raise ArgumentError if a predictor lacks the attribute `fitted`, as it was not fitted."""
-    if not hasattr(predictor, fitted):
-        raise ArgumentError("the predictor is not fitted; call fit first.")
 
 
 def save_part(

@@ -10,7 +10,6 @@ from msbgen.systems.graphs.devices import shipped_device
 from msbgen.systems.graphs.kinds import read_kinds
 from msbgen.systems.graphs.predictor.forecaster import GraphForecaster
 from msbgen.systems.graphs.predictor.predictor import GraphPredictor
-from msbgen.systems.graphs.predictor.storage import load, save
 from msbgen.systems.graphs.writers import write as write_graph
 from toy_board import CYCLES, FEW, GRAPHS, profiles_of, runs_of
 
@@ -30,7 +29,7 @@ def model():
 
 @pytest.fixture
 def here(model, tmp_path):
-    save(model, tmp_path / "m.nc")
+    model.save(tmp_path / "m.nc")
     write_graph(GRAPHS[SOME[0]], tmp_path / "g.json")
     return tmp_path
 
@@ -43,7 +42,7 @@ def every(here, msbgen):
     """All contexts, and what a forecaster says of them."""
     done = msbgen("graph", "predict", *ASKED)
     table = np.array([[row[c] for c in TX2.columns] for row in rows_of(done.stdout)])
-    forecaster = GraphForecaster(load(here / "m.nc"), TX2, 0.2)
+    forecaster = GraphForecaster(GraphPredictor.load(here / "m.nc"), TX2, 0.2)
     return table, forecaster.forecast(GRAPHS[SOME[0]], table, 40.0)
 
 
@@ -62,7 +61,7 @@ def test_the_choice_is_the_cheapest_that_keeps_the_limits(msbgen, here):
     assert row["temperature at most [degC]"] == pytest.approx(
         message.temperature_bound[best], rel=1e-5
     )
-    beyond = load(here / "m.nc").extrapolated(GRAPHS[SOME[0]], TX2, table)
+    beyond = GraphPredictor.load(here / "m.nc").extrapolated(GRAPHS[SOME[0]], TX2, table)
     assert row["extrapolated"] == beyond[best]
     assert ("outside of their profiles" in done.stderr) == beyond[best]
     by_time = msbgen(*CHOOSE, "--objective", "time", "--temperature", "40", "-o", "o.csv")
@@ -96,7 +95,7 @@ def test_a_rate_that_nobody_gave_is_one_that_the_model_supports(msbgen, here, mo
 def test_a_schedule_alone_chooses_by_its_predictions(msbgen, refused, here, model):
     schedule = copy(model)
     schedule.residual, schedule.residual_, schedule.calibration_ = False, [], []
-    save(schedule, here / "m.nc", overwrite=True)
+    schedule.save(here / "m.nc", overwrite=True)
     done = msbgen("graph", "choose", *ASKED, "--objective", "time", "--temperature", "40")
     assert (done.returncode, "has no intervals" in done.stderr) == (0, True)
     (row,) = rows_of(done.stdout)

@@ -15,7 +15,7 @@ from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
 from msbgen.systems.graphs.devices import shipped_device
 from msbgen.systems.graphs.kinds import read_kinds
-from msbgen.systems.graphs.predictor.storage import load
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
 from msbgen.systems.graphs.runs import read_runs as read_graph_runs
 from msbgen.systems.graphs.runs import write_runs as write_graph_runs
 from msbgen.systems.graphs.writers import write as write_graph
@@ -70,7 +70,7 @@ def test_a_model_answers_in_every_context(msbgen, fitted, here):
     assert (done.returncode, done.stderr) == (0, "")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert len(rows) == 48  # of 64 those with a core
-    predictor = load(here / "m.nc")
+    predictor = GraphPredictor.load(here / "m.nc")
     contexts = [[float(row[c]) for c in TX2.columns] for row in rows]
     message = predictor.predict(GRAPHS[SOME[0]], TX2, contexts)
     for k, output in enumerate(("time", "energy")):
@@ -123,7 +123,7 @@ def test_parts_of_a_device_are_joined_and_their_order_is_learned_with(here, msbg
     fit = (*FIT, "--schedule-only", "-o", "p.nc")
     done = msbgen("graph", "fit", "a.csv", "b.nc", *fit)
     assert done.stdout == "p.nc: 60 runs on tx2; no intervals\n"
-    assert load(here / "p.nc").order == "heft"
+    assert GraphPredictor.load(here / "p.nc").order == "heft"
     each = ("--device", "tx2", "--force")
     assert msbgen("graph", "fit", "a.csv", "b.nc", *fit, *each).returncode == 0
     refused(3, "in the orders arrival and heft", "graph", "fit", "a.csv", "c.csv", *fit, "--force")

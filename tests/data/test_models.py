@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 from forged import sealed
 from msbgen.core.arrays import Stored
-from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.models import check_fitted, content_of, load_part, save_part
+from msbgen.core.errors import ProfileError
+from msbgen.data.models import content_of, load_part, save_part
 from msbgen.data.store import load_netcdf, save_netcdf
 
 SCHEMA = "msbgen-toy-model/1"
@@ -85,12 +85,6 @@ def test_labels_that_are_no_table_of_values_are_refused(saved, labels, sentence)
 def test_values_of_numpy_are_those_of_json():
     content = content_of(Toy((), SLOPE, work=np.array([1, 2])), schema=SCHEMA)
     assert '"work": [1, 2]' in content.attrs["labels"]
-
-
-def test_what_is_not_fitted_is_refused():
-    with pytest.raises(ArgumentError, match="not fitted; call fit first"):
-        check_fitted(Toy((), SLOPE), "trees_")
-    check_fitted(Toy((), SLOPE), "slope")
 
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)

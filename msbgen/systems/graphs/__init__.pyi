@@ -11,11 +11,8 @@ from msbgen.systems.graphs.devices import read_device as read_device
 from msbgen.systems.graphs.devices import shipped_device as shipped_device
 from msbgen.systems.graphs.families.catalogue import family_graph as family_graph
 from msbgen.systems.graphs.predictor.network_predictor import NetworkPredictor as NetworkPredictor
-from msbgen.systems.graphs.predictor.network_storage import load_network as load_network
-from msbgen.systems.graphs.predictor.network_storage import save_network as save_network
+from msbgen.systems.graphs.predictor.network_predictor import load_predictor as load_predictor
 from msbgen.systems.graphs.predictor.predictor import GraphPredictor as GraphPredictor
-from msbgen.systems.graphs.predictor.storage import load as load
-from msbgen.systems.graphs.predictor.storage import save as save
 from msbgen.systems.graphs.readers import read as read
 from msbgen.systems.graphs.runs import join_runs as join_runs
 from msbgen.systems.graphs.runs import make_runs as make_runs

@@ -12,7 +12,6 @@ __getattr__, __dir__, __all__ = public_names(
         "predictor.evaluation": ("evaluate",),
         "predictor.networks": ("predict_network",),
         "predictor.kernel_predictor": ("KernelPredictor",),
-        "predictor.storage": ("load", "save"),
         "readers": (
             "ColumnMap",
             "from_profiles",

@@ -14,8 +14,6 @@ from msbgen.systems.kernels.energy import EnergyCorrector as EnergyCorrector
 from msbgen.systems.kernels.predictor.evaluation import evaluate as evaluate
 from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor as KernelPredictor
 from msbgen.systems.kernels.predictor.networks import predict_network as predict_network
-from msbgen.systems.kernels.predictor.storage import load as load
-from msbgen.systems.kernels.predictor.storage import save as save
 from msbgen.systems.kernels.readers import ColumnMap as ColumnMap
 from msbgen.systems.kernels.readers import from_profiles as from_profiles
 from msbgen.systems.kernels.readers import read_column_map as read_column_map

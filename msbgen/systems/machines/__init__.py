@@ -10,7 +10,6 @@ __getattr__, __dir__, __all__ = public_names(
         "kriging": ("KrigingSettings",),
         "predictor": ("RelativePredictor", "cross_predict"),
         "readers": ("read_table", "from_profiles", "from_runtimes"),
-        "storage": ("load", "save"),
     },
     ("queue",),
 )

@@ -12,5 +12,3 @@ from msbgen.systems.machines.predictor import cross_predict as cross_predict
 from msbgen.systems.machines.readers import from_profiles as from_profiles
 from msbgen.systems.machines.readers import from_runtimes as from_runtimes
 from msbgen.systems.machines.readers import read_table as read_table
-from msbgen.systems.machines.storage import load as load
-from msbgen.systems.machines.storage import save as save

@@ -33,7 +33,7 @@ from msbgen.core.parts import Sizes
 from msbgen.core.records import NotNegative, Seed, checks_arguments
 from msbgen.systems.learn.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.systems.learn.gaussian import is_covariance, residual_covariance
-from msbgen.systems.learn.parameters import Parameters
+from msbgen.systems.learn.parameters import Predictor
 from msbgen.systems.learn.randomised import Trees, TreesSettings, fit_trees, no_trees
 from msbgen.systems.machines.dataset import machines_of, runtimes_of, words_of
 from msbgen.systems.machines.dataset import validate as validate_relative
@@ -51,7 +51,7 @@ PARTS: tuple[str, ...] = ("boosting", "kriging", "trees")
 _SILENT = np.errstate(over="ignore", invalid="ignore")
 
 
-class RelativePredictor(Parameters):
+class RelativePredictor(Predictor):
     """Predicts times on every machine from runs on one.
 
     ``fit → calibrate → predict, predict_interval, extrapolates``.
@@ -86,6 +86,9 @@ class RelativePredictor(Parameters):
     >>> bool(np.abs(np.log(seconds / time[50:])).mean() < 0.1)
     True
     """
+
+    schema = "msbgen-relative-model/4"
+    of = "relative performance"
 
     machines_: tuple[str, ...]
     features_: FeatureMap
@@ -294,7 +297,7 @@ class RelativePredictor(Parameters):
         MeasurementError
             Fewer programs than folds; machines that share no run when one is left out.
         """
-        self._check_fitted()
+        self.check_fitted()
         left_out, predictions = folds_of(runs, "programs", folds, self.random_state), []
         for k, held in enumerate(left_out):
             _check_shared(runs, ~held)
@@ -377,7 +380,7 @@ class RelativePredictor(Parameters):
         :class:`ArgumentError` if not fitted, and for a machine that is not known, or is named
         twice, or none.
         """
-        self._check_fitted()
+        self.check_fitted()
         names = [source] if isinstance(source, str) else list(source)
         if not names:
             raise ArgumentError("source names no machine; one at least is wanted.")
@@ -403,7 +406,7 @@ class RelativePredictor(Parameters):
         self, runs: xr.Dataset, source: Sequence[str] | None = None
     ) -> PartPredictions:
         """Predictions of the parts from the times on each machine, or on some."""
-        self._check_fitted()
+        self.check_fitted()
         self._check_runs(runs)
         runs = runs.reindex(machine=list(self.machines_))  # in the order of the fit
         seconds = runtimes_of(runs)
@@ -488,16 +491,12 @@ class RelativePredictor(Parameters):
 
         :class:`ArgumentError` if not fitted, or without boosting.
         """
-        self._check_fitted()
+        self.check_fitted()
         if not self._has("boosting"):
             raise ArgumentError(f"parts is '{self.parts}'; importances are of boosting.")
         names = self.features_.timed_names if self.source_time else self.features_.names
         gains = np.mean([b.importances(len(names)) for b in self.boosting_], axis=0)
         return dict(zip(names, gains.tolist()))
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "machines_"):
-            raise ArgumentError("the predictor is not fitted; call fit first.")
 
 
 @checks_arguments

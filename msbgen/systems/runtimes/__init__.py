@@ -9,7 +9,6 @@ __getattr__, __dir__, __all__ = public_names(
         "evaluation": ("evaluate",),
         "fitting": ("fit",),
         "predictor": ("RuntimePredictor",),
-        "storage": ("load", "save"),
         "towers": ("TowerSettings",),
     },
 )

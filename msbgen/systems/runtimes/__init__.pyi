@@ -7,6 +7,4 @@ from msbgen.systems.runtimes.dataset import write as write
 from msbgen.systems.runtimes.evaluation import evaluate as evaluate
 from msbgen.systems.runtimes.fitting import fit as fit
 from msbgen.systems.runtimes.predictor import RuntimePredictor as RuntimePredictor
-from msbgen.systems.runtimes.storage import load as load
-from msbgen.systems.runtimes.storage import save as save
 from msbgen.systems.runtimes.towers import TowerSettings as TowerSettings

@@ -114,9 +114,12 @@ def fit(
         for k, held in enumerate(parts)
     ]
     if enough:
-        return found[0]
-    predictor = fitted(np.ones(len(runs), dtype=bool), len(parts))
-    predictor.pools_ = join_pools([one.pools_ for one in found])
+        predictor = found[0]
+    else:
+        predictor = fitted(np.ones(len(runs), dtype=bool), len(parts))
+        predictor.pools_ = join_pools([one.pools_ for one in found])
+    workloads, platforms = dataset["workload"].values, dataset["platform"].values
+    predictor.names_ = tuple(map(str, workloads)), tuple(map(str, platforms))
     return predictor
 
 

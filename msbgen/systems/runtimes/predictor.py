@@ -27,7 +27,7 @@ from msbgen.core.conformal import Miscoverage, supported_rate
 from msbgen.core.errors import ArgumentError, MeasurementError, quoted
 from msbgen.core.machine import OnProgress, available_cores
 from msbgen.core.records import Count, Seed, checks_arguments
-from msbgen.systems.learn.parameters import Parameters
+from msbgen.systems.learn.parameters import Predictor
 from msbgen.systems.runtimes.calibration import CalibrationPool
 from msbgen.systems.runtimes.embeddings import Embeddings, Products, use_products
 from msbgen.systems.runtimes.kriging import Fields, fit_fields, no_fields
@@ -56,7 +56,7 @@ _SMALL = 4096
 _PART = 1 << 16
 
 
-class RuntimePredictor(Parameters):
+class RuntimePredictor(Predictor):
     """Predicts runtimes from observed ones; fit → calibrate → predict, predict_bound.
 
     It follows the conventions of scikit-learn without needing it: parameters are only stored,
@@ -83,8 +83,10 @@ class RuntimePredictor(Parameters):
         Parts of the fitted model.
     interference_ : float
         Mean square over the fitted runs of the part of the log runtime due to neighbours.
-    cell_counts_ : pair of ndarray
+    workload_cells_, platform_cells_ : ndarray
         Number of platforms on which each workload was observed, and of workloads on each platform.
+    names_ : pair of tuple of str, or None
+        Names of the workloads and of the platforms; None after a fit to indices alone.
 
     Examples
     --------
@@ -99,15 +101,17 @@ class RuntimePredictor(Parameters):
     True
     """
 
+    schema = "msbgen-runtime-model/4"
+    of = "runtimes"
+
     scaling_: Scaling
     members_: Embeddings
     fields_: Fields
     spread_: Spread
     interference_: Annotated[float, Stored((), NOT_NEGATIVE)]
-    cell_counts_: tuple[
-        Annotated[Indices, Stored(("workload",), dtype="i8")],
-        Annotated[Indices, Stored(("platform",), dtype="i8")],
-    ]
+    workload_cells_: Annotated[Indices, Stored(("workload",), dtype="i8")]
+    platform_cells_: Annotated[Indices, Stored(("platform",), dtype="i8")]
+    names_: tuple[tuple[str, ...], tuple[str, ...]] | None
     range_: tuple[float, float]
     most_neighbours_: int
     pools_: dict[int, CalibrationPool]
@@ -139,6 +143,9 @@ class RuntimePredictor(Parameters):
         low, high = self.range_
         if not LOG_TIMES[0] <= low <= high <= LOG_TIMES[1]:
             yield "range_", f"[{low:g}, {high:g}]", "an ascending one"
+        for of, names in zip(self._fitted_shape, self.names_ or ()):
+            if not len(names) == len(set(names)) == of:
+                yield "names_", f"{len(names)}, or a name twice", f"{of} distinct ones"
         if self.most_neighbours_ < 0:
             yield "most_neighbours_", self.most_neighbours_, "0 or more"
         wanted = self.members_.workload.shape[1], 1 if self.preset == "paper" else len(WIDTHS)
@@ -209,10 +216,9 @@ class RuntimePredictor(Parameters):
             )
         self.range_ = float(residual.min()), float(residual.max())
         workload, platform = np.divmod(np.unique(observed.cell), observed.shape[1])
-        self.cell_counts_ = (
-            np.bincount(workload, minlength=observed.shape[0]),
-            np.bincount(platform, minlength=observed.shape[1]),
-        )
+        self.workload_cells_ = np.bincount(workload, minlength=observed.shape[0])
+        self.platform_cells_ = np.bincount(platform, minlength=observed.shape[1])
+        self.names_ = None
         self.most_neighbours_ = int(observed.n_neighbours.max())
         self.members_ = self._train(observed, residual, settings, progress)
         self._complete(observed, residual)
@@ -405,7 +411,7 @@ class RuntimePredictor(Parameters):
         or if it has more neighbours than any fitted run.
         """
         observed = self._observed(runs)
-        workloads, platforms = self.cell_counts_
+        workloads, platforms = self.workload_cells_, self.platform_cells_
         few = (workloads[observed.workload] < _FEW) | (platforms[observed.platform] < _FEW)
         few |= observed.n_neighbours > self.most_neighbours_
         row, neighbour = observed.neighbour
@@ -439,7 +445,7 @@ class RuntimePredictor(Parameters):
 
     def _members(self, n: int) -> Members:
         """Members in the form from which n runs are computed fastest."""
-        if use_products(n, (len(self.cell_counts_[0]), len(self.cell_counts_[1]))):
+        if use_products(n, self._fitted_shape):
             return [member.products() for member in self.members_.each()]
         return self.members_
 
@@ -506,10 +512,13 @@ class RuntimePredictor(Parameters):
         return tables[0], tables[1]
 
     def _checked(self, runs: ArrayLike) -> Observations:
-        if not hasattr(self, "cell_counts_"):
-            raise ArgumentError("the predictor is not fitted; call fit first.")
-        workloads, platforms = map(len, self.cell_counts_)
-        return observations(run_indices(runs), (workloads, platforms))
+        self.check_fitted()
+        return observations(run_indices(runs), self._fitted_shape)
+
+    @property
+    def _fitted_shape(self) -> tuple[int, int]:
+        """Number of workloads and platforms."""
+        return len(self.workload_cells_), len(self.platform_cells_)
 
     def _observed_alone(self, runs: Observations) -> NDArray[np.bool_]:
         lengths, speeds = self.scaling_.workload, self.scaling_.platform

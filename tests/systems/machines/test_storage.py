@@ -10,7 +10,6 @@ from forged import FORGED_TREES, changed, forge
 from machines import QUICK, made_runs
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.systems.machines.predictor import RelativePredictor
-from msbgen.systems.machines.storage import load, save
 
 
 @pytest.mark.parametrize(
@@ -25,8 +24,8 @@ def test_a_saved_predictor_predicts_alike_to_the_bit(tmp_path, variant, per_mach
     runs = made_runs(10, per_machine=per_machine)
     new = made_runs(5, seed=9, per_machine=per_machine)
     predictor = RelativePredictor(**QUICK, **variant).fit(runs).calibrate(runs, folds=2)
-    save(predictor, tmp_path / "m.nc")
-    again = load(tmp_path / "m.nc")
+    predictor.save(tmp_path / "m.nc")
+    again = RelativePredictor.load(tmp_path / "m.nc")
     assert again.get_params() == predictor.get_params()
     for source in ("old", ["odd", "new"]):
         np.testing.assert_array_equal(again.predict(new, source), predictor.predict(new, source))
@@ -39,7 +38,7 @@ def test_a_saved_predictor_predicts_alike_to_the_bit(tmp_path, variant, per_mach
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.nc"
-    save(RelativePredictor(**QUICK).fit(made_runs(8)), path)
+    RelativePredictor(**QUICK).fit(made_runs(8)).save(path)
     return path
 
 
@@ -58,19 +57,19 @@ def fewer_columns(labels, part):
 )
 def test_forged_trees_are_refused(tmp_path, part, trees):
     saved = tmp_path / "m.nc"
-    save(RelativePredictor(**QUICK, parts=part).fit(made_runs(8)), saved)
+    RelativePredictor(**QUICK, parts=part).fit(made_runs(8)).save(saved)
     for name, (value, sentence) in FORGED_TREES.items():
         copy = shutil.copy(saved, tmp_path / "copy.nc")
         forge(copy, changed(f"{trees}{name}", value))
         with pytest.raises(ProfileError, match=rf"{trees}{name}' {sentence}"):
-            load(copy)
+            RelativePredictor.load(copy)
     forge(saved, lambda _, labels: fewer_columns(labels, part))
     with pytest.raises(ProfileError, match=r"nodes\.feature' is \d+; less than 1 is wanted"):
-        load(saved)
-    save(RelativePredictor(**QUICK, parts=part).fit(made_runs(8)), saved, overwrite=True)
+        RelativePredictor.load(saved)
+    RelativePredictor(**QUICK, parts=part).fit(made_runs(8)).save(saved, overwrite=True)
     forge(saved, changed(f"{trees}left", 0, at=3))
     with pytest.raises(ProfileError, match="leads back"):
-        load(saved)
+        RelativePredictor.load(saved)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +90,13 @@ def test_forged_trees_are_refused(tmp_path, part, trees):
 def test_forged_models_are_refused(saved, change, sentence):
     forge(saved, change)
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
-        load(saved)
+        RelativePredictor.load(saved)
 
 
 @pytest.mark.parametrize("name", ["kriging_.0.fields.0.weights", "kriging_.0.fields.0.middle"])
 def test_a_prediction_that_overflows_is_an_error_without_warnings(saved, name):
     forge(saved, lambda dataset, _: dataset.assign({name: 0 * dataset[name] + 1e99}))
-    predictor = load(saved)
+    predictor = RelativePredictor.load(saved)
     with (
         warnings.catch_warnings(action="error"),
         pytest.raises(MeasurementError, match=r"as (-?inf|nan)"),
@@ -107,4 +106,4 @@ def test_a_prediction_that_overflows_is_an_error_without_warnings(saved, name):
 
 def test_what_is_not_fitted_is_not_saved(tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
-        save(RelativePredictor(), tmp_path / "m.nc")
+        RelativePredictor().save(tmp_path / "m.nc")

@@ -1,6 +1,7 @@
 """Predictors in files: equal answers after loading, and refusals of forged files."""
 
 import shutil
+from copy import copy
 
 import numpy as np
 import pytest
@@ -8,10 +9,9 @@ import pytest
 from forged import changed, forge
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.systems.runtimes.predictor import RuntimePredictor
-from msbgen.systems.runtimes.storage import load, save
 from msbgen.systems.runtimes.towers import TowerSettings
 
-WORKLOADS, PLATFORMS = ["sort", "hash", "fft", "söka"], ["pi", "xeon", "m1"]
+WORKLOADS, PLATFORMS = ("sort", "hash", "fft", "söka"), ("pi", "xeon", "m1")
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,14 @@ def model():
     features = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
     towers = TowerSettings(rank=3, hidden=4, steps=5, quantiles=(0.9,))
     model = RuntimePredictor(*features, members=2, towers=towers).fit(runs, runtime)
+    model.names_ = WORKLOADS, PLATFORMS
     return model.calibrate(runs, runtime)
 
 
 @pytest.fixture(scope="module")
 def stored(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.nc"
-    save(model, path, workloads=WORKLOADS, platforms=PLATFORMS)
+    model.save(path)
     return path
 
 
@@ -39,8 +40,8 @@ def saved(stored, tmp_path):
 
 
 def test_what_is_read_back_answers_the_same(model, saved):
-    again, workloads, platforms = load(saved)
-    assert (workloads, platforms) == (WORKLOADS, PLATFORMS)
+    again = RuntimePredictor.load(saved)
+    assert again.names_ == (WORKLOADS, PLATFORMS)
     runs = np.array([(0, 0, -1), (3, 2, 1), (2, 1, 0)])
     np.testing.assert_array_equal(again.predict(runs), model.predict(runs))
     np.testing.assert_array_equal(again.predict_bound(runs, 0.2), model.predict_bound(runs, 0.2))
@@ -49,43 +50,45 @@ def test_what_is_read_back_answers_the_same(model, saved):
         np.testing.assert_array_equal(again.get_params()[name], value)
 
 
-def test_nothing_is_overwritten_and_names_must_fit(model, saved):
+def test_nothing_is_overwritten_and_only_what_is_fitted_is_saved(model, saved, tmp_path):
     with pytest.raises(FileExistsError):
-        save(model, saved, workloads=WORKLOADS, platforms=PLATFORMS)
-    with pytest.raises(ArgumentError, match="3 workloads and 3 platforms are named; 4 and 3"):
-        save(model, saved, workloads=WORKLOADS[1:], platforms=PLATFORMS)
+        model.save(saved)
+    with pytest.raises(ArgumentError, match="not fitted"):
+        RuntimePredictor().save(tmp_path / "other.nc")
 
 
-def labelled(**changes):
-    return lambda _, labels: labels.update(changes)
+def test_names_are_optional(model, tmp_path):
+    model = copy(model)
+    model.names_ = None
+    model.save(tmp_path / "m.nc")
+    assert RuntimePredictor.load(tmp_path / "m.nc").names_ is None
 
 
 def fitted(**changes):
-    return lambda _, labels: labels["predictor"].update(changes)
+    return lambda _, labels: labels.update(changes)
 
 
 def some(name, axis, stop):
-    name = f"predictor.{name}"
     return lambda ds, _: ds.isel({f"{name}_{axis}": slice(stop)})
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda _, labels: labels["predictor"]["pools_"].update(x={}), r"'x'\]; a whole number"),
-        (lambda _, labels: labels["predictor"].pop("preset"), "'predictor.preset' is missing"),
-        (fitted(most_neighbours_=-1), "'predictor.most_neighbours_' is -1"),
-        (labelled(workloads=["a", "b", "c"]), "shape of variable 'predictor.workload_features'"),
-        (labelled(platforms=["pi", "m1", "pi"]), "with a name twice"),
-        (fitted(preset="quick"), "'predictor.preset' is 'quick'"),
-        (some("members_.workload", 0, 1), "'predictor.members_.platform' is"),
+        (lambda _, labels: labels["pools_"].update(x={}), r"'x'\]; a whole number"),
+        (lambda _, labels: labels.pop("preset"), "'preset' is missing"),
+        (fitted(most_neighbours_=-1), "'most_neighbours_' is -1"),
+        (fitted(names_=[["a", "b", "c"], ["pi", "m1", "xeon"]]), "'names_' is 3, or a name twice"),
+        (fitted(names_=[list(WORKLOADS), ["pi", "m1", "pi"]]), "'names_' is 3, or a name twice"),
+        (fitted(preset="quick"), "'preset' is 'quick'"),
+        (some("members_.workload", 0, 1), "'members_.platform' is"),
         (some("members_.platform", 1, 4), r"1 \+ 2 types"),
-        (changed("predictor.pools_.0.unit", 3), "an array that counts from 0"),
-        (fitted(range_=[300.0, 1.0]), "'predictor.range_' is .*an ascending one"),
-        (changed("predictor.pools_.0.width", -1.0), "'predictor.pools_.0.width' holds -1"),
+        (changed("pools_.0.unit", 3), "an array that counts from 0"),
+        (fitted(range_=[300.0, 1.0]), "'range_' is .*an ascending one"),
+        (changed("pools_.0.width", -1.0), "'pools_.0.width' holds -1"),
     ],
 )
 def test_a_forged_model_is_refused(saved, change, sentence):
     forge(saved, change)
     with pytest.raises(ProfileError, match=f"^model.nc: .*{sentence}"):
-        load(saved)
+        RuntimePredictor.load(saved)

@@ -8,6 +8,7 @@ comparison.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Self
@@ -20,12 +21,14 @@ from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.core.records import Seed, Share, Within, checks_arguments
+from msbgen.data.store import load_netcdf
 from msbgen.systems.graphs.boards import Board, Indices
 from msbgen.systems.graphs.devices import Device, start_temperatures
 from msbgen.systems.graphs.kinds import Kind, read_kinds
 from msbgen.systems.graphs.predictor.checked_runs import arrays_of_runs, devices_of_runs
 from msbgen.systems.graphs.predictor.encoder import GraphEncoder
 from msbgen.systems.graphs.predictor.network import Batch, NetworkSettings
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
 from msbgen.systems.graphs.predictor.prepared import BaseGraphPredictor, finite_interval
 from msbgen.systems.graphs.predictor.training import NetworkTraining, TrainedNetwork, fit_network
 
@@ -53,6 +56,9 @@ class NetworkPredictor(BaseGraphPredictor):
     ----------
     devices_ : dict of str to Device
     """
+
+    schema = "msbgen-graph-network/2"
+    of = "networks of graphs"
 
     kinds_: tuple[Kind, ...]
     devices_: dict[str, Device]
@@ -129,15 +135,19 @@ class NetworkPredictor(BaseGraphPredictor):
         ProfileError
             A kind of tasks without profile.
         """
-        if not hasattr(self, "network_"):
-            raise ArgumentError("the predictor is not fitted; call fit first.")
+        self.check_fitted()
         return GraphOnNetwork(GraphEncoder(graph, Board(device, self.kinds_)), self.network_)
 
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise the errors of :meth:`predict_interval` for the device and the rate."""
-        if not hasattr(self, "network_"):
-            raise ArgumentError("the predictor is not fitted; call fit first.")
+        self.check_fitted()
         _check_rate(self.network_, miscoverage)
+
+
+def load_predictor(path: str | os.PathLike[str]) -> GraphPredictor | NetworkPredictor:
+    """Read a model of either kind, by the schema that the file names; ProfileError for others."""
+    schema = load_netcdf(path).attrs.get("schema")
+    return (NetworkPredictor if schema == NetworkPredictor.schema else GraphPredictor).load(path)
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,6 +107,9 @@ class GraphPredictor(BaseGraphPredictor):
         One once calibrated, none before.
     """
 
+    schema = "msbgen-graph-model/4"
+    of = "graphs"
+
     kinds_: tuple[Kind, ...]
     devices_: dict[str, FittedDevice]
     families_: tuple[str, ...]
@@ -279,7 +282,7 @@ class GraphPredictor(BaseGraphPredictor):
         ArgumentError
             Not fitted, or without a residual; the extra ``[ml]`` is not installed.
         """
-        self._check_fitted()
+        self.check_fitted()
         if not self.residual_:
             raise ArgumentError(
                 "residual is False; True is wanted: intervals need held-out families."
@@ -311,7 +314,7 @@ class GraphPredictor(BaseGraphPredictor):
         ArgumentError, ProfileError, MeasurementError
             As :meth:`fit`.
         """
-        self._check_fitted()
+        self.check_fitted()
         board = Board(device, self.kinds_)
         packed, plain, _ = self._packed(runs, board, graphs)
         prior = Factors.none(len(device.clusters))
@@ -355,7 +358,7 @@ class GraphPredictor(BaseGraphPredictor):
         ProfileError
             A kind of tasks without profile.
         """
-        self._check_fitted()
+        self.check_fitted()
         fitted = self.devices_.get(device.name)
         if fitted is not None and fitted.board.device != device:
             raise ArgumentError(
@@ -373,17 +376,13 @@ class GraphPredictor(BaseGraphPredictor):
 
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise the errors of :meth:`predict_interval` for the device and the rate."""
-        self._check_fitted()
+        self.check_fitted()
         fitted = self.residual_, self.calibration_
         check_interval(device.name, miscoverage, *fitted, has_runs=device.name in self.devices_)
 
     @property
     def _ranked(self) -> bool:
         return self.order == "heft"
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "devices_"):
-            raise ArgumentError("the predictor is not fitted; call fit first.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,12 +24,12 @@ from msbgen.systems.graphs.predictor.features import (
 )
 from msbgen.systems.graphs.predictor.intervals import GraphCalibration, check_families
 from msbgen.systems.graphs.predictor.residual import Residual
-from msbgen.systems.learn.parameters import Parameters
+from msbgen.systems.learn.parameters import Predictor
 
 Floats = NDArray[np.float64]
 
 
-class BaseGraphPredictor(Parameters):
+class BaseGraphPredictor(Predictor):
     """Predictions of fitted predictors, by the graph that they prepare on a device."""
 
     def prepare(self, graph: xr.Dataset, device: Device) -> Any:

@@ -40,7 +40,7 @@ from msbgen.systems.kernels.predictor.shapes import (
     shapes_of,
     unknown_kinds,
 )
-from msbgen.systems.learn.parameters import Parameters
+from msbgen.systems.learn.parameters import Predictor
 
 _log = logging.getLogger("msbgen")
 
@@ -97,7 +97,7 @@ class KindModel:
         return _outside_box(logs, self.known.min(axis=0), self.known.max(axis=0))
 
 
-class KernelPredictor(Parameters):
+class KernelPredictor(Predictor):
     """Predicts runtime and power of kernels that were not measured, in any configuration.
 
     It follows the conventions of scikit-learn: parameters are only stored, and names of fitted
@@ -137,6 +137,9 @@ class KernelPredictor(Parameters):
     >>> bool(abs(seconds[0] / (1e-5 + 128**3 / 850 / 1e8) - 1) < 0.01)
     True
     """
+
+    schema = "msbgen-kernel-model/3"
+    of = "kernels"
 
     kinds_: dict[str, KindModel]
     resources_: tuple[str, ...]
@@ -266,7 +269,7 @@ class KernelPredictor(Parameters):
         ArgumentError, MeasurementError
             Not fitted; fewer than two folds; fewer kernels than folds.
         """
-        self._check_fitted()
+        self.check_fitted()
         seconds, watts = cross_predict(runs, self, folds=folds, progress=progress)
         self.scores_ = Scores.of(runs, seconds, watts)
         return self
@@ -360,7 +363,7 @@ class KernelPredictor(Parameters):
 
     def beyond(self, configurations: ArrayLike) -> Bools:
         """Whether each configuration (m, n_resources) lies outside the measured ranges, (m,)."""
-        self._check_fitted()
+        self.check_fitted()
         table = self._configured(configurations)
         levels = list(self.levels_.values())
         return _outside_box(table, *(np.array([end(one) for one in levels]) for end in (min, max)))
@@ -413,12 +416,8 @@ class KernelPredictor(Parameters):
         known = np.array([[end(self.levels_[n]) for n in levels] for end in (min, max)])
         return near_contexts(configurations, known, levels)
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "kinds_"):
-            raise ArgumentError("the predictor is not fitted; call fit first.")
-
     def _check_kinds(self, wanted: xr.Dataset) -> None:
-        self._check_fitted()
+        self.check_fitted()
         words = wanted["kind"].values.astype(str)
         count = wanted["count"].values if "count" in wanted else np.ones(len(words))
         unknown = ~np.isin(words, list(self.kinds_))

@@ -8,13 +8,8 @@ from forged import forge
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.systems.graphs.devices import device_contexts
 from msbgen.systems.graphs.predictor.network import NetworkSettings
-from msbgen.systems.graphs.predictor.network_predictor import NetworkPredictor
-from msbgen.systems.graphs.predictor.network_storage import (
-    load_network,
-    load_predictor,
-    save_network,
-)
-from msbgen.systems.graphs.predictor.storage import load
+from msbgen.systems.graphs.predictor.network_predictor import NetworkPredictor, load_predictor
+from msbgen.systems.graphs.predictor.predictor import GraphPredictor
 from msbgen.systems.graphs.predictor.training import NetworkTraining
 from needing import needs_torch
 from toy_board import GRAPHS, device_of, runs_of
@@ -60,8 +55,8 @@ def test_predictions_that_are_not_finite_are_refused(fitted, device):
 
 
 def test_a_network_survives_a_file(fitted, device, tmp_path):
-    save_network(fitted, tmp_path / "network.nc")
-    again = load_network(tmp_path / "network.nc")
+    fitted.save(tmp_path / "network.nc")
+    again = NetworkPredictor.load(tmp_path / "network.nc")
     assert isinstance(load_predictor(tmp_path / "network.nc"), NetworkPredictor)
     contexts, graph = device_contexts(device)[::9], GRAPHS["family01"]
     assert np.array_equal(
@@ -74,7 +69,7 @@ def test_a_network_survives_a_file(fitted, device, tmp_path):
         assert np.array_equal(one, other)
     assert again.devices_ == fitted.devices_
     with pytest.raises(ProfileError, match="schema"):
-        load(tmp_path / "network.nc")
+        GraphPredictor.load(tmp_path / "network.nc")
 
 
 FORGED = [
@@ -85,13 +80,13 @@ FORGED = [
 
 @pytest.mark.parametrize(("name", "value", "sentence"), FORGED)
 def test_a_forged_network_takes_no_memory(fitted, tmp_path, name, value, sentence):
-    save_network(fitted, tmp_path / "network.nc")
+    fitted.save(tmp_path / "network.nc")
     forge(
         tmp_path / "network.nc",
         lambda _, labels: labels["network_"]["settings"].update({name: value}),
     )
     with pytest.raises(ProfileError, match=sentence):
-        load_network(tmp_path / "network.nc")
+        NetworkPredictor.load(tmp_path / "network.nc")
 
 
 def test_what_a_network_cannot_do_is_refused(fitted, device, kinds, profiles):

@@ -7,14 +7,13 @@ from forged import forge
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.systems.graphs.devices import device_contexts
 from msbgen.systems.graphs.predictor.predictor import GraphPredictor
-from msbgen.systems.graphs.predictor.storage import load, save
 from toy_board import GRAPHS, device_of, runs_of
 
 
 def test_a_predictor_survives_a_file(fitted, two, tmp_path, kinds):
     fitted = deepcopy(fitted)
-    save(fitted, tmp_path / "model.nc")
-    again = load(tmp_path / "model.nc")
+    fitted.save(tmp_path / "model.nc")
+    again = GraphPredictor.load(tmp_path / "model.nc")
     assert again.get_params() == fitted.get_params()
     new = device_of("new", base_power=3.0)
     for device in (*two, new):
@@ -29,8 +28,8 @@ def test_a_predictor_survives_a_file(fitted, two, tmp_path, kinds):
         predictor.adapt(some, device=new, graphs=GRAPHS)
     requested = GRAPHS["family31"], new, [new.largest]
     assert np.array_equal(again.predict(*requested), fitted.predict(*requested))
-    save(again, tmp_path / "adapted.nc")
-    adapted = load(tmp_path / "adapted.nc")
+    again.save(tmp_path / "adapted.nc")
+    adapted = GraphPredictor.load(tmp_path / "adapted.nc")
     for one, other in zip(
         adapted.predict_interval(*requested), fitted.predict_interval(*requested)
     ):
@@ -40,8 +39,8 @@ def test_a_predictor_survives_a_file(fitted, two, tmp_path, kinds):
 def test_one_without_residual_survives_too(tmp_path, kinds, profiles, device):
     plain = GraphPredictor(residual=False)
     plain.fit([runs_of(device, kinds, 40)], devices=[device], graphs=GRAPHS, profiles=profiles)
-    save(plain, tmp_path / "plain.nc")
-    again = load(tmp_path / "plain.nc")
+    plain.save(tmp_path / "plain.nc")
+    again = GraphPredictor.load(tmp_path / "plain.nc")
     requested = GRAPHS["family31"], device, [device.largest]
     assert np.array_equal(again.predict(*requested), plain.predict(*requested))
     with pytest.raises(ArgumentError, match="schedule alone"):
@@ -50,10 +49,10 @@ def test_one_without_residual_survives_too(tmp_path, kinds, profiles, device):
 
 def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
-        save(GraphPredictor(), tmp_path / "model.nc")
-    save(fitted, tmp_path / "model.nc")
+        GraphPredictor().save(tmp_path / "model.nc")
+    fitted.save(tmp_path / "model.nc")
     with pytest.raises(FileExistsError):
-        save(fitted, tmp_path / "model.nc")
+        fitted.save(tmp_path / "model.nc")
 
 
 CLOCK, WEIGHT, FAMILY = "kinds_.0.levels.2", "residual_.0.weight", "calibration_.0.family"
@@ -78,7 +77,7 @@ def device_label(labels):
 )
 def test_a_spoilt_file_is_refused_in_a_sentence(fitted, tmp_path, change, sentence):
     path = tmp_path / "model.nc"
-    save(fitted, path)
+    fitted.save(path)
     forge(path, change)
     with pytest.raises(ProfileError, match=sentence):
-        load(path)
+        GraphPredictor.load(path)

@@ -11,13 +11,12 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.systems.kernels.predictor import law_and_residual
 from msbgen.systems.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.systems.kernels.predictor.law_and_residual import ModelParts
-from msbgen.systems.kernels.predictor.storage import load, save
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.nc"
-    save(KernelPredictor().fit(made_kernels()), path)
+    KernelPredictor().fit(made_kernels()).save(path)
     return path
 
 
@@ -31,8 +30,8 @@ def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
     predictor = KernelPredictor(random_state=3, parts=ModelParts(trees=trees)).fit(runs)
     predictor.calibrate(runs, folds=2)
     assert (predictor.kinds_["matmul"].runtime.model.share > 0) == trees
-    save(predictor, tmp_path / "m.nc")
-    again = load(tmp_path / "m.nc")
+    predictor.save(tmp_path / "m.nc")
+    again = KernelPredictor.load(tmp_path / "m.nc")
     new = made_kernels(sizes=(80, 300))
     np.testing.assert_array_equal(again.predict(new), predictor.predict(new))
     np.testing.assert_array_equal(again.predict_power(new), predictor.predict_power(new))
@@ -45,7 +44,7 @@ def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
 
 def test_what_is_not_fitted_is_not_saved(tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
-        save(KernelPredictor(), tmp_path / "m.nc")
+        KernelPredictor().save(tmp_path / "m.nc")
 
 
 def fewer(name):
@@ -70,4 +69,4 @@ def test_forged_models_are_refused(stored, tmp_path, change, sentence):
     shutil.copy(stored, tmp_path / "m.nc")
     forge(tmp_path / "m.nc", change)
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
-        load(tmp_path / "m.nc")
+        KernelPredictor.load(tmp_path / "m.nc")
