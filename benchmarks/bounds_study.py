@@ -17,7 +17,8 @@ from tables import PROFILES, RESULTS, TASKS, cached, markdown, publish, store, s
 from timing import seconds_of
 
 import msbgen
-from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, duration_array, sampling_interval
 from msbgen.engine.generate.progress import deconvolve, uniform_knots
 from msbgen.sources.platform import replay_trace
 
@@ -57,7 +58,7 @@ def measured_segments(distribution, truth):
         :, None
     ]
     knots = uniform_knots(distribution.settings.bins)
-    runs = count_array(truth), duration_array(truth), sampling_interval(truth)
+    runs = Profiles.of(truth).counts, duration_array(truth), sampling_interval(truth)
     own = deconvolve(*runs, prior, knots=knots, clock=distribution.centre.clock).state
     return own.reshape(*own.shape[:2], distribution.settings.segments, -1, own.shape[-1]).sum(
         axis=3

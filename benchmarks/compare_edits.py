@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tables import PROFILES
 
 from msbgen.core.contexts import grid_contexts
-from msbgen.data.schema import STARTED, count_array, duration_array, sampling_interval
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import STARTED, duration_array, sampling_interval
 from msbgen.sources.platform import PlatformConfig
 from msbgen.sources.platform.replay import replay_trace
 from msbgen.sources.platform.trace import make_trace, read_trace
@@ -144,7 +145,7 @@ class Case:
             new = _chosen(same, new, np.broadcast_to(rows, (len(clock), runs)))
         elif self.edit == "one run in ten":
             # a third of the run takes so much longer that the run takes `size` longer
-            table = _runs_of(count_array(new), duration_array(new))
+            table = _runs_of(Profiles.of(new).counts, duration_array(new))
             for row, hit in zip(table, rng.random((len(table), runs)) < 0.1):
                 for r in np.flatnonzero(hit):
                     begin = rng.uniform(0, 2 / 3)
@@ -179,7 +180,7 @@ class Case:
                 original(self.program), contexts, runs, interval / _FINE, 2 * seed + version,
                 threads=1,
             )  # fmt: skip
-            table = _runs_of(count_array(fine), duration_array(fine))
+            table = _runs_of(Profiles.of(fine).counts, duration_array(fine))
             for row, places_of in zip(table, began[:, version]):
                 for r, place in enumerate(places_of):
                     factor = 1 + _DRIFT * (place / (began.size - 1) - 0.5)
@@ -203,7 +204,7 @@ def _slower(fine: Run, interval: float, factor: float) -> Run:
 
 def _chosen(first: xr.Dataset, second: xr.Dataset, mask: NDArray[np.bool_]) -> xr.Dataset:
     """Runs of the first dataset where the mask holds, else of the second."""
-    tables = [_runs_of(count_array(d), duration_array(d)) for d in (first, second)]
+    tables = [_runs_of(Profiles.of(d).counts, duration_array(d)) for d in (first, second)]
     table = [
         [a if is_first else b for a, b, is_first in zip(*rows)]
         for rows in zip(*tables, mask.tolist())

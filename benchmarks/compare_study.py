@@ -61,7 +61,8 @@ from msbgen.answers.compare.comparison import compare_profiles
 from msbgen.answers.compare.ratio import Differences
 from msbgen.answers.compare.results import CompareSettings
 from msbgen.core.contexts import grid_contexts
-from msbgen.data.schema import count_array, duration_array, sampling_interval
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import duration_array, sampling_interval
 from msbgen.engine.generate.progress import to_progress, uniform_knots
 from msbgen.output.report.comparison_page import write_page
 from msbgen.sources.platform import platform_contexts
@@ -111,7 +112,7 @@ def _difference(old: xr.Dataset, new: xr.Dataset) -> Floats:
     logs = []
     for dataset in (old, new):
         runs = to_progress(
-            count_array(dataset),
+            Profiles.of(dataset).counts,
             duration_array(dataset),
             sampling_interval(dataset),
             knots=uniform_knots(100),

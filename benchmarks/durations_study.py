@@ -235,7 +235,7 @@ def bounds_of(table: Table, split: int) -> tuple[Floats, bool]:
 
 def duration_bound(dataset: xr.Dataset, levels: Floats) -> Floats:
     model = msbgen.calibrate_model(msbgen.fit_profiles(dataset), dataset)
-    return model.duration_bound(levels, model.supported_rate(MISCOVERAGE))
+    return model.duration_bound(levels, model.supported_rate(levels, MISCOVERAGE))
 
 
 def supported(runs: Floats) -> float:

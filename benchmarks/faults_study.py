@@ -33,7 +33,6 @@ from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     STARTED,
     context_table,
-    count_array,
     duration_array,
     sampling_interval,
 )
@@ -102,7 +101,7 @@ class Run:
 
 def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.Dataset, Truth]:
     """The dataset with faults, and the faults."""
-    counts, duration = count_array(clean), duration_array(clean)
+    counts, duration = Profiles.of(clean).counts, duration_array(clean)
     interval, (n, repeats), truth = sampling_interval(clean), duration.shape, Truth()
     runs = _runs_of(counts, duration)
     if "a" in faults:
@@ -170,7 +169,7 @@ def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr
             # a slower machine does less in an interval: it is the same run in its own time
             factor = 1.0 + _DRIFT * (place / (n * repeats - 1) - 0.5)
             own = replay_trace(trace, context[None], r + 1, interval / factor, seed)
-            counts = count_array(own)[0, r]
+            counts = Profiles.of(own).counts[0, r]
             counts = counts[np.isfinite(counts).all(axis=1)]
             runs[-1].append(Run(counts, factor * float(duration_array(own)[0, r])))
     spoilt = _like(clean, _together(runs), runs)
@@ -262,7 +261,7 @@ def _noisy(clean: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     interval = sampling_interval(clean)
     runs = [
         [run.slowed(interval, float(np.exp(0.08 * rng.standard_normal()))) for run in row]
-        for row in _runs_of(count_array(clean), duration_array(clean))
+        for row in _runs_of(Profiles.of(clean).counts, duration_array(clean))
     ]
     return _like(clean, _together(runs), runs)
 

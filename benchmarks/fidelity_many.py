@@ -16,7 +16,8 @@ from timing import replaced
 import msbgen
 from msbgen.answers.evaluate.metrics import normalised_dtw
 from msbgen.core.contexts import MOST_EXACT
-from msbgen.data.schema import count_array, duration_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import duration_array
 from msbgen.sources.platform import platform_contexts, read_trace, replay_trace
 
 Floats = NDArray[np.float64]
@@ -60,7 +61,12 @@ def _scores(measured: xr.Dataset, tested: Floats, truth: xr.Dataset) -> dict[str
     bound = calibrated.calibration.duration_bound(tested, 0.05)
     return {
         "seconds": seconds,
-        **dict(zip(COUNTERS, _errors(count_array(generated)[:, 0], count_array(wanted)[:, 0]))),
+        **dict(
+            zip(
+                COUNTERS,
+                _errors(Profiles.of(generated).counts[:, 0], Profiles.of(wanted).counts[:, 0]),
+            )
+        ),
         "duration": float(np.abs(ratio - 1.0).mean()),
         "coverage": float((durations <= bound[:, None]).mean()),
     }

@@ -25,14 +25,12 @@ from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 from msbgen.answers.evaluate.metrics import energy_distance
 from msbgen.core.contexts import inner_levels
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     NEGLIGIBLE,
     context_table,
-    count_array,
-    counter_attrs,
     counter_names,
     duration_array,
-    inherited_attrs,
     resource_attrs,
     sampling_interval,
 )
@@ -82,7 +80,7 @@ class Measured:
     def of(cls, train: xr.Dataset) -> Measured:
         names = counter_names(train)
         clock = 1 + names.index("instructions") if "instructions" in names else 0
-        counts, duration = count_array(train), duration_array(train)
+        counts, duration = Profiles.of(train).counts, duration_array(train)
         interval = sampling_interval(train)
         found = to_progress(counts, duration, interval, knots=uniform_knots(BINS), clock=clock)
         used = np.isfinite(found.total) & ~lost_counts(found.total)
@@ -450,8 +448,8 @@ def relabelled(like: xr.Dataset, counts: Floats, duration: Floats, **other: Any)
         "contexts": context_table(like),
         "interval": sampling_interval(like),
         "resources": resource_attrs(like),
-        "counters": counter_attrs(like),
-        "attrs": inherited_attrs(like),
+        "counters": Profiles.of(like).counter_attrs,
+        "attrs": Profiles.of(like).inherited_attrs,
     }
     return make_profiles(counts, duration, **{**labels, **other})
 

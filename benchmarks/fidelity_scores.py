@@ -23,7 +23,8 @@ from timing import replaced
 
 import msbgen
 from msbgen.answers.evaluate.scores import CLOUD_TIMES, methods
-from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, duration_array, sampling_interval
 from msbgen.engine.trend.fit import Trend, fit_trend
 from msbgen.sources.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
@@ -93,9 +94,9 @@ def against_floor(
     counter divided by its training maximum, as in :mod:`msbgen.evaluate.scores`.
     """
     rng, interval = np.random.default_rng(1), sampling_interval(truth)
-    largest = np.nanmax(count_array(train), axis=(0, 1, 2))
-    measured, ended = count_array(truth) / largest, duration_array(truth)
-    generated = {m: (count_array(d) / largest, duration_array(d)) for m, d in drawn.items()}
+    largest = np.nanmax(Profiles.of(train).counts, axis=(0, 1, 2))
+    measured, ended = Profiles.of(truth).counts / largest, duration_array(truth)
+    generated = {m: (Profiles.of(d).counts / largest, duration_array(d)) for m, d in drawn.items()}
     names = ("kolmogorov", *(f"energy {share:.0%}" for share in CLOUD_TIMES))
     total = {m: np.zeros(len(names)) for m in ("floor", *drawn)}
     for c in range(len(measured)):

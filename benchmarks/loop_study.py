@@ -28,7 +28,8 @@ from scipy.stats import beta
 from tables import RESULTS, ROOT, markdown, store
 
 import msbgen
-from msbgen.data.schema import context_table, mean_duration, same_level
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, same_level
 from msbgen.sources.measure.sweep.journal import read_journal
 from msbgen.sources.measure.sweep.process import tagged_processes
 
@@ -135,11 +136,13 @@ def scores(train: xr.Dataset, truth: xr.Dataset) -> dict:
     """Errors of durations against one half of the true runs, and the runs below their bounds."""
     model = msbgen.fit_profiles(train)
     half, other = truth.isel(run=slice(0, None, 2)), truth.isel(run=slice(1, None, 2))
-    contexts, true = context_table(truth), mean_duration(half)
+    contexts, true = context_table(truth), Profiles.of(half).mean_duration
     found = {
-        "generated": mean_duration(model.generate(contexts, kind="mean")),
-        "other half": mean_duration(other),
-        "multilinear": mean_duration(msbgen.evaluate.BASELINES["multilinear"](train, contexts)),
+        "generated": Profiles.of(model.generate(contexts, kind="mean")).mean_duration,
+        "other half": Profiles.of(other).mean_duration,
+        "multilinear": Profiles.of(
+            msbgen.evaluate.BASELINES["multilinear"](train, contexts)
+        ).mean_duration,
     }
     errors = {name: np.abs(seconds / true - 1) for name, seconds in found.items()}
     bound = msbgen.calibrate_model(model, train).duration_bound(contexts, MISCOVERAGE)
@@ -155,7 +158,7 @@ def scores(train: xr.Dataset, truth: xr.Dataset) -> dict:
             "covered": below,
             "of": n,
             "low": float(beta.ppf(0.025, below, n - below + 1)) if below else 0.0,
-            "margin": float((bound / mean_duration(truth) - 1).mean()),
+            "margin": float((bound / Profiles.of(truth).mean_duration - 1).mean()),
         },
     }
 

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from tables import PROFILES, RESULTS, TASKS, cached, markdown, publish, store, stored
 
 import msbgen
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     context_table,
-    count_array,
-    counter_attrs,
     duration_array,
     sampling_interval,
 )
@@ -72,7 +71,7 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
 
     with patch.object(_Program, "table", demanded):
         ds = replay_trace(trace, contexts, runs, rng=seed)
-    counts = count_array(ds)
+    counts = Profiles.of(ds).counts
     # in float32, the second is the sum of demand misses and all misses
     demand = np.clip(counts[..., 1] - counts[..., 2], 0.0, counts[..., 2])
     counts = np.stack([counts[..., 0], demand, counts[..., 2] - demand], axis=-1)
@@ -100,7 +99,7 @@ def _rebuilt(ds: xr.Dataset, counts: Floats, duration: Floats, **other: Any) -> 
 
 def in_groups(ds: xr.Dataset) -> xr.Dataset:
     """The dataset with the second counter in even runs only, and the third in odd ones."""
-    counts = count_array(ds)
+    counts = Profiles.of(ds).counts
     counts[:, 1::2, :, 1] = np.nan
     counts[:, 0::2, :, 2] = np.nan
     return _rebuilt(ds, counts, duration_array(ds))
@@ -108,7 +107,11 @@ def in_groups(ds: xr.Dataset) -> xr.Dataset:
 
 def cut(ds: xr.Dataset, ends: Floats) -> xr.Dataset:
     """Runs cut at shares (n, runs) of their durations, at a whole interval; 1 for none."""
-    counts, duration, interval = count_array(ds), duration_array(ds).copy(), sampling_interval(ds)
+    counts, duration, interval = (
+        Profiles.of(ds).counts,
+        duration_array(ds).copy(),
+        sampling_interval(ds),
+    )
     complete = ends >= 1
     kept = np.maximum(np.floor(ends * duration / interval), 1).astype(int)
     for c, r in np.argwhere(~complete):
@@ -119,7 +122,7 @@ def cut(ds: xr.Dataset, ends: Floats) -> xr.Dataset:
 
 def lost(ds: xr.Dataset, kind: str, rng: np.random.Generator) -> xr.Dataset:
     """The dataset without 2 % of the samples; with "carried", the next sample holds them."""
-    counts = count_array(ds)
+    counts = Profiles.of(ds).counts
     there = np.asarray(np.isfinite(counts).any(axis=-1))
     last = there & ~np.roll(there, -1, axis=2)
     last[:, :, -1] = there[:, :, -1]
@@ -129,7 +132,9 @@ def lost(ds: xr.Dataset, kind: str, rng: np.random.Generator) -> xr.Dataset:
             counts[:, :, t + 1] += np.where(gone[:, :, t, None], counts[:, :, t], 0.0)
     counts[gone] = np.nan
     complete = ds["complete"].values.astype(bool) if "complete" in ds else None
-    labels = {name: {**label, "gaps": kind} for name, label in counter_attrs(ds).items()}
+    labels = {
+        name: {**label, "gaps": kind} for name, label in Profiles.of(ds).counter_attrs.items()
+    }
     return _rebuilt(ds, counts, duration_array(ds), counters=labels, complete=complete)
 
 
@@ -152,8 +157,8 @@ def taken_away(whole: xr.Dataset, case: str, seed: int) -> xr.Dataset:
 
 def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
     """The dataset without partial runs; None if no run is left."""
-    counts, duration = count_array(partial), duration_array(partial).copy()
-    names = list(counter_attrs(partial))
+    counts, duration = Profiles.of(partial).counts, duration_array(partial).copy()
+    names = list(Profiles.of(partial).counter_attrs)
     raw = np.stack([partial[name].values for name in names], axis=-1)
     inside = np.arange(raw.shape[2]) < np.isfinite(counts).any(axis=-1).sum(axis=2)[..., None]
     whole = (np.isfinite(raw).all(axis=-1) | ~inside).all(axis=2)

@@ -30,7 +30,8 @@ from tables import PROFILES, RESULTS, TASKS, markdown, publish, stored, subplots
 import msbgen
 from msbgen.answers.evaluate.metrics import normalised_dtw
 from msbgen.answers.plan.plan import plan_contexts
-from msbgen.data.schema import context_table, count_array, duration_array, mean_duration
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, duration_array
 from msbgen.sources.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 BUDGETS = (30, 60, 120, 240, 600)  # [s]
@@ -63,7 +64,7 @@ class Bench:
         forbidden = {tuple(row) for row in test.round(6)}
         self.allowed = every[[tuple(row) not in forbidden for row in every.round(6)]]
         self.truth = msbgen.evaluate.mean_profiles(replay_trace(self.trace, test[::4], 30, rng=1))
-        self.scale = np.nanmax(count_array(self.truth), axis=(0, 1, 2))
+        self.scale = np.nanmax(Profiles.of(self.truth).counts, axis=(0, 1, 2))
         self.durations: dict[int, np.ndarray] = {}
 
     def measure(self, contexts: np.ndarray, runs: np.ndarray, seed: int) -> xr.Dataset:
@@ -73,10 +74,10 @@ class Bench:
     def score(self, measured: xr.Dataset) -> tuple[Cell, msbgen.ProfileModel]:
         model = msbgen.fit_profiles(measured)
         generated = model.generate(context_table(self.truth), kind="mean")
-        profiles, wanted = count_array(generated)[:, 0], count_array(self.truth)[:, 0]
+        profiles, wanted = Profiles.of(generated).counts[:, 0], Profiles.of(self.truth).counts[:, 0]
         ended = ([p[np.isfinite(p).all(axis=1)] for p in both] for both in zip(profiles, wanted))
         errors = [normalised_dtw(*both, scale=self.scale, method="exact") for both in ended]
-        ratio = mean_duration(generated) / mean_duration(self.truth)
+        ratio = Profiles.of(generated).mean_duration / Profiles.of(self.truth).mean_duration
         return {
             "error": float(np.mean(errors)),
             "duration_error": float(np.abs(ratio - 1).mean()),

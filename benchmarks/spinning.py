@@ -19,8 +19,8 @@ from fidelity_peers import relabelled
 from numpy.typing import NDArray
 
 from msbgen.data.build import join_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
-    count_array,
     duration_array,
 )
 from msbgen.sources.platform import PlatformConfig, replay_trace
@@ -57,7 +57,7 @@ class Spinning:
             drawn = np.random.default_rng([rng, *np.rint(10 * context).astype(int)])
             own += [self._run(context, drawn) for _ in range(runs)]
         joined = join_profiles(own)
-        counts, duration = count_array(joined), duration_array(joined)
+        counts, duration = Profiles.of(joined).counts, duration_array(joined)
         return relabelled(
             joined.isel(context=slice(None, None, runs)),
             counts.reshape(len(contexts), runs, *counts.shape[2:]),

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from conftest import synthetic_task
-from msbgen.data.schema import all_contexts
+from msbgen.core.contexts import combinations_of
 from msbgen.data.store import write_profiles
 from msbgen.output.batch.execute import BatchStep, ExecutionConfig, StepResult
 from msbgen.output.batch.run import run_batch
@@ -31,7 +31,7 @@ def make_tasks(folder, n=2):
 
 def contexts_of(source, measured):
     """All contexts, whatever is asked for."""
-    return all_contexts(measured)
+    return combinations_of([attrs["levels"] for attrs in measured.resources.values()])
 
 
 def note(job):

@@ -5,14 +5,7 @@ from itertools import product
 import numpy as np
 
 from msbgen.data.build import make_profiles
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    counter_attrs,
-    duration_array,
-    resource_attrs,
-    sampling_interval,
-)
+from msbgen.data.profiles import Profiles
 
 
 def machine(levels=(3, 3, 3)):
@@ -56,8 +49,8 @@ def spoilt(dataset, slow=(), exchanged=(), stretched=(), absurd=()):
     `slow` are (context, factor), `exchanged` pairs of contexts, `stretched` (context, run, factor,
     begin, end), `absurd` (context, run, interval, counter).
     """
-    counts, duration = count_array(dataset), duration_array(dataset).copy()
-    interval = sampling_interval(dataset)
+    profiles = Profiles.of(dataset)
+    counts, duration, interval = profiles.counts, profiles.duration.copy(), profiles.interval
     runs = [[own[np.isfinite(own).all(axis=1)] for own in row] for row in counts]
     for i, factor in slow:
         for r, own in enumerate(runs[i]):
@@ -74,8 +67,8 @@ def spoilt(dataset, slow=(), exchanged=(), stretched=(), absurd=()):
     for place in absurd:
         out[place] = 2.0**48
     return make_profiles(
-        out, duration, context_table(dataset), interval=interval,
-        resources=resource_attrs(dataset), counters=counter_attrs(dataset), attrs=dataset.attrs,
+        out, duration, profiles.contexts, interval=interval,
+        resources=profiles.resources, counters=profiles.counter_attrs, attrs=dataset.attrs,
     )  # fmt: skip
 
 

@@ -44,7 +44,8 @@ import msbgen
 from conftest import synthetic_task
 from msbgen import platform
 from msbgen.cli.main import main
-from msbgen.data.schema import count_array, duration_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import duration_array
 from msbgen.sources.measure import parse_perf
 from msbgen.systems.phases import phase_table
 from msbgen.systems.realtime import Allocator, Task, TaskSet
@@ -365,7 +366,7 @@ def test_a_spinning_program_has_more_instructions_at_a_higher_clock():
     program = spinning.spinning(whole.isel(interval=slice(0, 400)), 5)
     clocks = np.array([[11, 700, f] for f in (1.2, 1.8, 2.3)])
     measured = program.replay(clocks, 12, rng=1)
-    counts, duration = count_array(measured), duration_array(measured)
+    counts, duration = Profiles.of(measured).counts, duration_array(measured)
     work, requests, _ = np.nansum(counts, axis=2).mean(axis=1).T
     assert 0.05 < work[2] / work[0] - 1 < 0.15
     assert work[0] < work[1] < work[2]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tables
 
-from msbgen.data.schema import context_table, duration_array, started_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, duration_array
 
 pytestmark = pytest.mark.usefixtures("coarse")  # no test here is one of the models' accuracy
 
@@ -107,10 +108,11 @@ def test_exchanged_contexts_carry_the_runs_and_start_times_of_each_other(sets):
     runs = durations_study.repeated(table.mean[known], 0.0, np.random.default_rng(0))
     data = durations_study.with_start_times(table.dataset(known, runs), np.arange(18))
     before = np.concatenate([[0.0], np.repeat(table.mean[known], 3).cumsum()[:-1]])
-    assert started_array(data).ravel() == pytest.approx(before)
+    assert Profiles.of(data).started.ravel() == pytest.approx(before)
     moved = durations_study.exchanged(data, (1, 4))
-    for read in (started_array, duration_array):
-        assert (read(moved)[[4, 2, 1]] == read(data)[[1, 2, 4]]).all()
+    for name in ("started", "duration"):
+        after, before = (getattr(Profiles.of(each), name) for each in (moved, data))
+        assert (after[[4, 2, 1]] == before[[1, 2, 4]]).all()
     assert (context_table(moved) == context_table(data)).all()
     assert durations_study.named(moved) == {1, 4}
     assert durations_study.named(data) == set()

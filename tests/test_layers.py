@@ -125,6 +125,36 @@ def test_folders_and_wings_import_only_what_they_may():
                 assert module in NETCDF, f"{module} touches a netCDF file"
 
 
+# What a profile dataset is asked for once, where its record is made.
+ACCESSORS = {"counter_names", "replicate_dim", "counter_dims", "duration_array"}
+ACCESSORS |= {"context_table", "sampling_interval", "resource_attrs"}
+# Verbs and writers that keep a dataset as it is, and a dataset that is none of profiles.
+ASKS_A_DATASET = {
+    "msbgen",
+    "msbgen.answers.choose.context",
+    "msbgen.cli.demo",
+    "msbgen.output.batch.zarr_store",
+    "msbgen.systems.kernels.dataset",
+    "msbgen.systems.kernels.predictor.kernel_predictor",
+}
+
+
+def test_a_dataset_of_profiles_is_asked_once_where_its_record_is_made():
+    asking = set()
+    for module, path in FILES.items():
+        if wing(module) == "data" or module in ASKS_A_DATASET:
+            continue
+        for node in syntax(path):
+            names = set()
+            if isinstance(node, ast.ImportFrom) and node.module == "msbgen.data.schema":
+                names = {name.name for name in node.names}
+            elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "schema":
+                names = {node.attr}
+            if names & ACCESSORS:
+                asking.add(module)
+    assert not asking
+
+
 def test_verbs_import_their_wings_when_they_run():
     for module, path in FILES.items():
         if wing(module) != "cli":

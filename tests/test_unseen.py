@@ -10,7 +10,8 @@ import xarray as xr
 
 import msbgen.answers.evaluate.scores
 from msbgen.answers.evaluate.scores import METHODS, leave_contexts_out, methods, score_methods
-from msbgen.data.schema import context_table, count_array, counter_names, duration_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, counter_names, duration_array
 from msbgen.engine.generate.fit import PRESETS, fit_profiles
 
 pytestmark = pytest.mark.usefixtures("coarse")  # nothing here is of accuracy
@@ -60,7 +61,9 @@ def fitted(monkeypatch):
 
 def test_what_is_generated_is_the_same_whatever_the_truth(measured, truth, fitted):
     other = another(truth)
-    assert np.nanmax(count_array(other) / count_array(truth)) > 5  # another truth indeed
+    assert (
+        np.nanmax(Profiles.of(other).counts / Profiles.of(truth).counts) > 5
+    )  # another truth indeed
     first, second = Watched(), Watched()
     scores = score_methods(measured, truth, first.methods)
     others = score_methods(measured, other, second.methods)

@@ -12,8 +12,9 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
     import numpy as np
-    import xarray as xr
     from numpy.typing import NDArray
+
+    from msbgen.data.profiles import Profiles
 
 
 def add(verbs: Verbs) -> None:
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     batch.complete()
 
 
-def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
+def contexts_of(source: str, measured: Profiles) -> NDArray[np.float64]:
     """Contexts of a task, by the resources of its measurements."""
     from msbgen.core.errors import ProfileError
 

@@ -52,9 +52,9 @@ def run(options: argparse.Namespace) -> None:
     measured, calibrated = shared.read_measured(
         options.measured, calibrate.CalibratedModel.of_file, keep_all=options.keep_all
     )
-    contexts = shared.contexts_like(measured, options.contexts)
+    profiles = Profiles.of(measured)
+    contexts = shared.contexts_like(profiles, options.contexts)
     if calibrated is None:
-        profiles = Profiles.of(measured)
         calibrate.check_has_runs(profiles)
         with Progress("fitting") as step:
             model = fitting.fit_model(profiles, progress=step)

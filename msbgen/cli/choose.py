@@ -229,9 +229,9 @@ def _bounds(path: Path, options: argparse.Namespace) -> xr.Dataset:
     measured, calibrated = shared.read_measured(
         path, calibrate.CalibratedModel.of_file, keep_all=options.keep_all
     )
-    contexts = shared.contexts_like(measured, options.contexts)
-    context_costs(measured, options.cost)  # refuses unknown resources before a fit
     profiles = Profiles.of(measured)
+    contexts = shared.contexts_like(profiles, options.contexts)
+    context_costs(measured, options.cost)  # refuses unknown resources before a fit
     if calibrated is None:
         calibrate.check_has_runs(profiles)
         with Progress("fitting") as step:

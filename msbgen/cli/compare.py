@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.answers.compare.comparison import compare_profiles
     from msbgen.answers.compare.limits import check_limit, hold_false_discoveries
     from msbgen.answers.compare.results import CompareSettings
+    from msbgen.data.profiles import Profiles
     from msbgen.output.report import comparison as words
     from msbgen.output.report import comparison_page
 
@@ -77,7 +78,9 @@ def run(options: argparse.Namespace) -> None:
     pairs = [pair for pair, *_ in read]
     for _, old, new in read:
         weights = None if options.weights is None else _read_weights(options.weights, old)
-        contexts = shared.contexts_like(old, options.contexts) if options.contexts else None
+        contexts = None
+        if options.contexts:
+            contexts = shared.contexts_like(Profiles.of(old), options.contexts)
         jobs.append((old, new, weights, contexts))
     if options.out:
         _check_resources([old for old, *_ in jobs])
@@ -201,9 +204,9 @@ def _tasks(files: Iterable[Path]) -> dict[str, list[Path]]:
 
 def _check_resources(datasets: list[xr.Dataset]) -> None:
     """Raise where one table cannot hold the contexts of all."""
-    from msbgen.data.schema import resource_names
+    from msbgen.data.profiles import Profiles
 
-    if len({frozenset(resource_names(dataset)) for dataset in datasets}) > 1:
+    if len({frozenset(Profiles.of(dataset).resources) for dataset in datasets}) > 1:
         raise UsageError("-o is for tasks of the same resources; compare them one by one.")
 
 
@@ -212,28 +215,30 @@ def _read_weights(path: Path, old: xr.Dataset) -> NDArray[np.float64]:
     import numpy as np
 
     from msbgen.core.errors import ProfileError
-    from msbgen.data import columns, schema
+    from msbgen.data import columns
+    from msbgen.data.profiles import Profiles
+    from msbgen.data.schema import same_contexts
 
-    names = schema.resource_names(old)
+    profiles = Profiles.of(old)
+    names, contexts = list(profiles.resources), profiles.contexts
     table = columns.Table(path, needed=[*names, "weight"], known=[*names, "weight"])
     weight = table.range("weight", 0.0, 1e300, "a number from 0 on is wanted")
     given = np.stack([table.numbers(name) for name in names], axis=1)
-    contexts = schema.context_table(old)
-    rows = schema.same_contexts(given, contexts)
+    rows = same_contexts(given, contexts)
     count = np.bincount(rows[rows >= 0], minlength=len(contexts))
     if (count != 1).any():
         row = int((count != 1).argmax())
         raise ProfileError(
-            f"{path.name}: has {count[row]} rows for {schema.describe_context(old, row)}; one "
-            f"row for each context of {schema.file_of(old)} is wanted."
+            f"{path.name}: has {count[row]} rows for {profiles.describe_context(row)}; one "
+            f"row for each context of {profiles.source} is wanted."
         )
     unused = int((weight[rows < 0] > 0).sum())
     if unused:
         shared.print_message(
-            f"{path.name}: weights of contexts that {schema.file_of(old)} does not hold, which do "
+            f"{path.name}: weights of contexts that {profiles.source} does not hold, which do "
             f"not count: {unused}."
         )
-    return weight[schema.same_contexts(contexts, given)]
+    return weight[same_contexts(contexts, given)]
 
 
 def _rows(results: list[dict[str, Any]]) -> Iterator[list[Any]]:

@@ -48,20 +48,21 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.core.words import number_of
     from msbgen.data import store
-    from msbgen.data.schema import context_table, level_labels, replicate_dim, same_contexts
+    from msbgen.data.profiles import Profiles
+    from msbgen.data.schema import labels_of, same_contexts
     from msbgen.output.export.openmetrics import write_openmetrics
     from msbgen.output.export.perfetto import write_perfetto
 
     datasets = {}
     for path, name in names.items():
         dataset = store.read_profiles(path)
+        profiles = Profiles.of(dataset)
         if options.contexts:
-            wanted = shared.contexts(
-                options.contexts, shared.levels_of(dataset), level_labels(dataset)
-            )
-            near = np.flatnonzero(same_contexts(context_table(dataset), wanted) >= 0)
+            labels = {name: labels_of(attrs) for name, attrs in profiles.resources.items()}
+            wanted = shared.contexts(options.contexts, shared.levels_of(profiles), labels)
+            near = np.flatnonzero(same_contexts(profiles.contexts, wanted) >= 0)
             dataset = dataset.isel(context=near)
-        dim = replicate_dim(dataset)
+        dim = profiles.replicate
         if options.runs and dim:
             dataset = dataset.isel({dim: slice(0, options.runs)})
         datasets[name] = dataset

@@ -87,8 +87,8 @@ def run(options: argparse.Namespace) -> None:
             f"measured profiles."
         )
     corrected = _energy_correction(measured, options.measured.name, options.power_of)
-    contexts = shared.contexts_like(measured, options.contexts)
     profiles = Profiles.of(measured)
+    contexts = shared.contexts_like(profiles, options.contexts)
     size = expected_size(
         profiles,
         len(contexts),

@@ -49,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
     page.check_extra()
 
     from msbgen.data import store
+    from msbgen.data.profiles import Profiles
     from msbgen.engine.bounds.model import CalibratedModel
     from msbgen.output.batch import report_data
 
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     shared.check_leave_out(options, measured)
     wanted = None
     if options.contexts and options.contexts != "all":
-        wanted = shared.contexts_like(measured, options.contexts)
+        wanted = shared.contexts_like(Profiles.of(measured), options.contexts)
     with Progress("computing the report") as step:
         data = report_data.collect_report_data(
             measured, source=options.measured.name, path=str(options.measured), truth=truth,

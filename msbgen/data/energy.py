@@ -11,12 +11,12 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     ENERGY_UNITS,
     check_datasets,
     counter_dims,
     counter_names,
-    describe_context,
     duration_array,
     sampling_interval,
 )
@@ -128,8 +128,8 @@ def scale_energy(dataset: xr.Dataset, joules: ArrayLike) -> xr.Dataset:
     if not good.all():
         at = int(np.argmin(good))
         raise ArgumentError(
-            f"joules are {wanted[at]:g} in {describe_context(dataset, at)}; a positive number is "
-            f"wanted."
+            f"joules are {wanted[at]:g} in {Profiles.of(dataset).describe_context(at)}; a positive "
+            f"number is wanted."
         )
     name, total = energy_counter(dataset), total_energy(dataset)
     with np.errstate(invalid="ignore"):
@@ -137,8 +137,8 @@ def scale_energy(dataset: xr.Dataset, joules: ArrayLike) -> xr.Dataset:
     if not (mean > 0).all():
         at = int(np.argmin(mean > 0))
         raise ArgumentError(
-            f"'{name}' is {mean[at]:g} J in {describe_context(dataset, at)}; energy that can be "
-            f"scaled is wanted."
+            f"'{name}' is {mean[at]:g} J in {Profiles.of(dataset).describe_context(at)}; energy "
+            f"that can be scaled is wanted."
         )
     factor = xr.DataArray(wanted / mean, dims="context")
     old = dataset[name]

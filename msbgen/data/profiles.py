@@ -96,8 +96,8 @@ class Profiles:
             contexts=schema.context_table(dataset),
             samples=tuple(each.reshape(*duration.shape, -1) for each in samples),
             duration=duration,
-            complete=schema.complete_array(dataset),
-            started=schema.started_array(dataset),
+            complete=_of_runs(dataset, schema.COMPLETE, 1.0) != 0,
+            started=_of_runs(dataset, schema.STARTED, np.nan),
             interval=schema.sampling_interval(dataset),
             replicate=replicate,
             run_details={
@@ -292,3 +292,13 @@ class Profiles:
             what = schema.ENERGY_UNITS if energy else attrs.get("event_units", "events")
             lines.append(f"{kind}   {name}: {schema.span(total)} {what} a run")
         return "\n".join(map(printable, lines))
+
+
+def _of_runs(dataset: xr.Dataset, name: str, otherwise: float) -> Floats:
+    """Numbers of each run, (n, r); all `otherwise` where the dataset has no such variable."""
+    shape, dims = schema.duration_array(dataset).shape, dataset.variables["duration"].dims
+    held = dataset.variables.get(name)
+    if held is None or set(held.dims) != set(dims) or held.dtype.kind not in "biuf":
+        return np.full(shape, otherwise)
+    first = ["context", *(dim for dim in dims if dim != "context")]
+    return held.transpose(*first).values.astype(float).reshape(shape)

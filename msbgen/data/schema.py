@@ -44,7 +44,6 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.contexts import combinations_of, to_unit_range
 from msbgen.core.draws import numbers_of
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
-from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
@@ -180,17 +179,6 @@ def labels_of(attrs: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, np.atleast_1d(attrs.get("labels", ()))))
 
 
-def level_labels(dataset: xr.Dataset) -> dict[str, tuple[str, ...]]:
-    """Words of the levels 1, 2, … of each resource; empty where levels are numbers."""
-    return {name: labels_of(dataset.variables[name].attrs) for name in resource_names(dataset)}
-
-
-def unordered_resources(dataset: xr.Dataset) -> list[str]:
-    """Resources with more than two words among the contexts, which no trend can put in order."""
-    labels = level_labels(dataset)
-    return [name for name in labels if labels[name] and len(np.unique(dataset[name].values)) > 2]
-
-
 def level_text(value: float, labels: Sequence[str] = ()) -> str:
     """A level as text: its word, or a number without rounding error (1.2 for 1.2000000000000002).
 
@@ -252,51 +240,6 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
     return combinations_of(levels)
 
 
-def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
-    """Counts of every counter, (n_contexts, n_runs, n_times, n_counters), NaN after the end.
-
-    A dataset without a replicate dimension counts as one run per context.  A counter is NaN
-    throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
-    """
-    _check_time(dataset)
-    dims = counter_dims(dataset)
-    if not counter_names(dataset):
-        raise ProfileError(f"{file_of(dataset)}: no counter found: give them role='counter'.")
-    arrays = [dataset.variables[name].transpose(*dims).values for name in counter_names(dataset)]
-    counts = np.stack(arrays, axis=-1).astype(float)
-    counts = counts if len(dims) == 3 else counts[:, None]
-    for k, name in enumerate(counter_names(dataset)):
-        if "gaps" in dataset.variables[name].attrs:
-            counts[..., k] = fill_gaps(
-                counts[..., k],
-                duration_array(dataset),
-                sampling_interval(dataset),
-                carried=dataset.variables[name].attrs["gaps"] == CARRIED,
-            )
-    return counts
-
-
-def lost_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
-    """Samples that were lost for good, shaped as what :func:`count_array` fills in there."""
-    return missing_array(dataset, kinds=(LOST,))
-
-
-def missing_array(
-    dataset: xr.Dataset, kinds: Collection[str] = (CARRIED, LOST)
-) -> NDArray[np.bool_]:
-    """Samples in gaps of some kinds, shaped as what :func:`count_array` fills in there."""
-    names, dims = counter_names(dataset), counter_dims(dataset)
-    shape = (*duration_array(dataset).shape, dataset.sizes["time"])
-    gaps = np.zeros((*shape, len(names)), dtype=bool)
-    ends = interval_counts(duration_array(dataset), sampling_interval(dataset))[..., None]
-    for k, name in enumerate(names):
-        if dataset.variables[name].attrs.get("gaps") in kinds:
-            missing = np.isnan(dataset.variables[name].transpose(*dims).values.reshape(shape))
-            inside = np.arange(shape[2]) < ends
-            gaps[..., k] = missing & inside & (~missing).any(axis=2, keepdims=True)
-    return gaps
-
-
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Execution times [s], (n_contexts, n_runs), NaN where a run is missing."""
     # not of the DataArray, whose coordinates would be transposed, too
@@ -306,55 +249,11 @@ def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
 
 
-def complete_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
-    """Whether runs were complete, not cut, (n_contexts, n_runs)."""
-    shape = duration_array(dataset).shape
-    if COMPLETE not in dataset:
-        return np.ones(shape, dtype=bool)
-    dims = ("context", replicate_dim(dataset))
-    return np.asarray(dataset.variables[COMPLETE].transpose(*dims).values != 0).reshape(shape)
-
-
-def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
-    """When runs began [s], (n_contexts, n_runs), since a time that all share; NaN if not known."""
-    shape, dims = duration_array(dataset).shape, ("context", replicate_dim(dataset))
-    held = dataset.variables.get(STARTED)
-    if held is None or set(held.dims) != set(dims) or held.dtype.kind not in "fiu":
-        return np.full(shape, np.nan)
-    return np.asarray(held.transpose(*dims).values, dtype=float).reshape(shape)
-
-
-def is_generated(dataset: xr.Dataset) -> bool:
-    """Whether the profiles were generated, not measured."""
-    return "kind" in dataset.attrs
-
-
-def clock_name(dataset: xr.Dataset) -> str:
-    """Counter that measures the progress of a run, or ``time``: the file's or the default."""
-    progress = dataset.attrs.get("progress")
-    if progress is not None:
-        return str(progress)
-    return "instructions" if "instructions" in counter_names(dataset) else "time"
-
-
-def ended_durations(dataset: xr.Dataset) -> NDArray[np.float64]:
-    """Execution times [s], (n_contexts, n_runs), NaN where a run is missing or was cut."""
-    return np.where(complete_array(dataset), duration_array(dataset), np.nan)
-
-
 def trusting(dataset: xr.Dataset) -> xr.Dataset:
     """The dataset with the attribute by which all of its runs are trusted."""
     trusted = dataset.assign_attrs({KEEP_ALL: 1})
     trusted.encoding = dict(dataset.encoding)  # messages name the file
     return trusted
-
-
-def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
-    """Mean execution time of each context [s], (n_contexts,), NaN where no run was complete."""
-    duration = ended_durations(dataset)
-    present = np.isfinite(duration)
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(duration).sum(axis=1) / present.sum(axis=1)
 
 
 def sampling_interval(dataset: xr.Dataset) -> float:
@@ -384,12 +283,6 @@ def file_of(dataset: xr.Dataset) -> str:
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
-def describe_context(dataset: xr.Dataset, index: int) -> str:
-    """A context in words: ``context 3 (cache_ways=2, bandwidth=70 MB s-1)``."""
-    values = [float(dataset[name].values[index]) for name in resource_names(dataset)]
-    return f"context {index} ({describe_levels(resource_attrs(dataset), values)})"
-
-
 def describe_levels(resources: Mapping[str, Mapping[str, Any]], values: Iterable[float]) -> str:
     """A level of each resource in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
     parts = []
@@ -409,24 +302,6 @@ def span(values: NDArray[Any]) -> str:
 def resource_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
     """Attributes of every resource by name, as :func:`make_profiles` takes them."""
     return {name: dict(dataset[name].attrs) for name in resource_names(dataset)}
-
-
-def counter_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Attributes of every counter by name, as :func:`make_profiles` takes them.
-
-    Without the attribute ``gaps``: the result of :func:`count_array` has none.
-    """
-    return {
-        name: {key: value for key, value in dataset[name].attrs.items() if key != "gaps"}
-        for name in counter_names(dataset)
-    }
-
-
-def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
-    """Global attributes of a dataset that datasets derived from it keep."""
-    return {
-        name: v for name, v in dataset.attrs.items() if name in ("task", "platform", "progress")
-    }
 
 
 def checked_contexts(

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msbgen.data.schema import context_table, count_array, counter_names, mean_duration
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, counter_names
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.sources.platform import write_stream
 from streams import random_lines, random_stream, stream_of
@@ -21,7 +22,7 @@ def test_platform_replays_a_trace_in_a_grid_and_in_the_contexts_of_a_file(tmp_pa
         assert done.returncode == 0, done.stderr
         assert f"{name}: 4 contexts, 2 runs each" in done.stdout
     a, b = (read_profiles(tmp_path / name) for name in ("a.nc", "b.nc"))
-    np.testing.assert_array_equal(count_array(a), count_array(b))
+    np.testing.assert_array_equal(Profiles.of(a).counts, Profiles.of(b).counts)
     wanted = [[ways, 1400, clock] for ways in (2, 20) for clock in (1.2, 2.3)]
     np.testing.assert_array_equal(context_table(a), wanted)
 
@@ -49,7 +50,7 @@ def test_runs_replayed_before_stand_beside_the_new_ones(tmp_path, msbgen, refuse
     whole = read_profiles(tmp_path / "b.nc")
     same = (context_table(whole) == context_table(first)).all(axis=1)
     np.testing.assert_array_equal(
-        count_array(whole)[same][..., : first.sizes["time"], :], count_array(first)
+        Profiles.of(whole).counts[same][..., : first.sizes["time"], :], Profiles.of(first).counts
     )
     assert whole.attrs["seed"] == "0"
     again = ["--contexts", "next.csv", "--with", "b.nc", "-o", "c.nc"]
@@ -147,7 +148,7 @@ def test_programs_are_replayed_beside_others(tmp_path, msbgen, refused):
     assert "out.nc: 2 contexts, 2 runs each" in done.stdout, done.stderr
     beside = read_profiles(tmp_path / "out.nc")
     assert counter_names(beside)[-1] == "prefetched_misses"
-    few, many = mean_duration(beside)
+    few, many = Profiles.of(beside).mean_duration
     assert few > 1.02 * many
     write_stream(stream_of(random_lines(1, 2000), 20), tmp_path / "few.nc")
     planned = "cache_ways,bandwidth,frequency,runs\n4,700,2.0,1\n20,700,2.0,3\n"

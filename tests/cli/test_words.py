@@ -11,7 +11,6 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
 from msbgen.data.profiles import Profiles
 from msbgen.data.quality import note_design
-from msbgen.data.schema import describe_context
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import read_plan
 from msbgen.engine.bounds.model import CalibratedModel
@@ -106,7 +105,7 @@ def test_words_that_a_model_cannot_know_are_refused(two):
 
 
 def test_words_are_shown_and_checked(two):
-    assert describe_context(two, 1) == "context 1 (cache_ways=2, frequency=fast one)"
+    assert Profiles.of(two).describe_context(1) == "context 1 (cache_ways=2, frequency=fast one)"
     assert "frequency [1]: slow, fast one, 2 values of 2" in Profiles.of(two).describe()
     (note,) = note_design(Profiles.of(two.isel(context=slice(0, 5))))
     assert (

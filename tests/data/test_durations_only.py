@@ -6,12 +6,11 @@ import pytest
 import msbgen
 from msbgen.answers.compare.comparison import compare_profiles
 from msbgen.answers.evaluate.scores import leave_contexts_out, summarise
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles
 from msbgen.data.durations_only import WHOLE_RUN, has_time_axis, with_interval, without_interval
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import count_array, sampling_interval
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.fit import fit_profiles
 
@@ -64,9 +63,9 @@ def test_the_engines_interval_comes_and_goes(make):
     assert WHOLE_RUN in expanded.data_vars
     assert not has_time_axis(expanded)
     assert with_interval(expanded) is expanded
-    np.testing.assert_allclose(count_array(expanded)[..., 0, 0], 1)
+    np.testing.assert_allclose(Profiles.of(expanded).counts[..., 0, 0], 1)
     fine = with_interval(dataset, 0.01)
-    np.testing.assert_allclose(np.nansum(count_array(fine)[..., 0], axis=2), 1, rtol=1e-6)
+    np.testing.assert_allclose(np.nansum(Profiles.of(fine).counts[..., 0], axis=2), 1, rtol=1e-6)
     for one in (expanded, fine):
         plain = without_interval(one)
         assert dict(plain.sizes) == dict(dataset.sizes)
@@ -131,9 +130,8 @@ def test_a_file_with_counts_is_compared_by_its_durations(measured):
 
 
 def test_what_needs_a_course_in_time_says_so():
-    for ask in (count_array, sampling_interval):
-        with pytest.raises(ProfileError, match="scale: holds durations without a course in time"):
-            ask(made())
+    with pytest.raises(MeasurementError, match="scale: holds durations without a course in time"):
+        msbgen.phases.phase_table(made())
 
 
 def test_arrays_of_other_shapes_are_refused():

@@ -21,10 +21,7 @@ from msbgen.data.profiles import Profiles
 from msbgen.data.quality import doubt_measurements
 from msbgen.data.schema import (
     COMPLETE,
-    complete_array,
-    count_array,
     counter_names,
-    mean_duration,
 )
 from msbgen.data.store import read_profiles, write_profiles
 
@@ -38,7 +35,7 @@ def test_whole_profiles_have_one_group_and_nothing_to_say(profiles):
     assert describe_partial(Profiles.of(profiles)) == []
     assert partial_attrs(Profiles.of(profiles)) == {}
     assert not is_partial(Profiles.of(profiles))
-    assert complete_array(profiles).all()
+    assert Profiles.of(profiles).complete.all()
     ((names, runs),) = counter_groups(Profiles.of(profiles))
     assert names == tuple(counter_names(profiles))
     assert runs.all()
@@ -94,7 +91,7 @@ def test_only_counters_that_no_run_holds_together_are_coupled(profiles):
 
 
 def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
-    before = mean_duration(profiles)
+    before = Profiles.of(profiles).mean_duration
     spoilt = partials.cut(profiles, [(0, 0), (0, 1), *((3, r) for r in range(4))])
     assert inspect_profiles(spoilt).errors == []
     first, second = describe_partial(Profiles.of(spoilt))
@@ -102,7 +99,7 @@ def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
     reported = "every run in context 3 (cache_ways=4, frequency=1 GHz): what comes after is taken"
     assert reported in second
     assert reported in partial_attrs(Profiles.of(spoilt))["cut"]
-    after = mean_duration(spoilt)
+    after = Profiles.of(spoilt).mean_duration
     assert np.isnan(after[3])
     assert after[0] == pytest.approx(before[0], rel=0.05)
     assert doubt_measurements(Profiles.of(spoilt)) == []
@@ -118,7 +115,7 @@ def test_a_counter_whose_every_run_in_a_context_was_cut_is_named_with_it(profile
 
 @pytest.mark.parametrize("kind", ["carried", "lost"])
 def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
-    counts = count_array(profiles)
+    counts = Profiles.of(profiles).counts
     spoilt = partials.with_gaps(profiles, kind)
     assert inspect_profiles(spoilt).errors == []
     words = {"carried": "holds what was missed", "lost": "lost, which lowers its totals by"}[kind]
@@ -134,7 +131,7 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
         )
         assert "a model fills them in" in describe_partial(Profiles.of(spoilt))[0]
     write_profiles(spoilt, tmp_path / "gaps.nc")
-    filled = count_array(read_profiles(tmp_path / "gaps.nc"))
+    filled = Profiles.of(read_profiles(tmp_path / "gaps.nc")).counts
     np.testing.assert_array_equal(np.isnan(filled), np.isnan(counts))
     tolerance = 1e-5 if kind == "carried" else 0.05
     np.testing.assert_allclose(np.nansum(filled, axis=2), np.nansum(counts, axis=2), rtol=tolerance)

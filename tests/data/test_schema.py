@@ -10,19 +10,18 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     RESERVED,
     all_contexts,
     checked_contexts,
     context_table,
     counter_names,
-    lost_array,
     near_contexts,
     one_spelling,
     resource_names,
     same_contexts,
     same_level,
-    started_array,
 )
 
 CLOCK = {"clock": {"units": "GHz", "levels": [1.2, 1.8, 2.3]}}
@@ -129,12 +128,12 @@ def test_arrays_without_a_name_each_are_refused(counts):
 
 def test_when_runs_began_is_known_where_the_file_says_it(measured):
     shape = measured["duration"].shape
-    assert np.isnan(started_array(measured)).all()
+    assert np.isnan(Profiles.of(measured).started).all()
     began = np.arange(float(np.prod(shape))).reshape(shape)
     reported = measured.assign(started=(("run", "context"), began.T))
-    np.testing.assert_array_equal(started_array(reported), began)
+    np.testing.assert_array_equal(Profiles.of(reported).started, began)
     for other in (("context", began[:, 0]), (("context", "run"), began.astype(str))):
-        assert np.isnan(started_array(measured.assign(started=other))).all()
+        assert np.isnan(Profiles.of(measured.assign(started=other)).started).all()
 
 
 @pytest.mark.parametrize("kind", ["lost", "carried"])
@@ -144,6 +143,6 @@ def test_samples_are_lost_where_the_next_does_not_hold_them(measured, kind):
     counts = measured[name].transpose(*dims).values.copy()
     counts[0, 1, 2], counts[1, 0] = np.nan, np.nan  # a gap, and a run that does not hold it
     gappy = measured.assign({name: (dims, counts, {**measured[name].attrs, "gaps": kind})})
-    found = lost_array(gappy)
+    found = Profiles.of(gappy).missing_samples(["lost"])
     assert found.shape == (*counts.shape, len(counter_names(measured)))
     assert np.argwhere(found).tolist() == ([[0, 1, 2, 0]] if kind == "lost" else [])

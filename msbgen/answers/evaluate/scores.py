@@ -31,7 +31,7 @@ from msbgen.data.durations_only import (
 from msbgen.data.partial import ended_counters
 from msbgen.data.profiles import Profiles
 from msbgen.data.quality import warn_of_generated
-from msbgen.data.schema import context_table, labels_of
+from msbgen.data.schema import labels_of
 from msbgen.engine.faults.counts import find_wrong_counts
 from msbgen.engine.faults.findings import NOTHING, Findings
 from msbgen.engine.generate.detection import known_faults, log_faults, without_faults
@@ -335,7 +335,7 @@ def score_halves(train: Profiles, truth: Profiles) -> xr.Dataset:
 
 def lookup_method(dataset: xr.Dataset, source: str) -> Method:
     """Method that looks up profiles that were already generated; messages name their `source`."""
-    rows = {tuple(context): i for i, context in enumerate(context_table(dataset))}
+    rows = {tuple(context): i for i, context in enumerate(Profiles.of(dataset).contexts)}
 
     def look_up(_train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
         wanted = [tuple(context) for context in np.asarray(contexts, dtype=float)]

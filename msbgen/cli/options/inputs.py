@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
+    from msbgen.data.profiles import Profiles
     from msbgen.engine.generate.model import ProfileModel
 
     Model = TypeVar("Model", bound=ProfileModel)
@@ -56,26 +57,20 @@ def contexts(source: str, levels: Levels, labels: Labels | None = None) -> NDArr
     return grid_contexts(levels, grid_counts(source.removeprefix("grid:")))
 
 
-def contexts_like(measured: xr.Dataset, source: str) -> NDArray[np.float64]:
+def contexts_like(measured: Profiles, source: str) -> NDArray[np.float64]:
     """Contexts of a source that may be generated from measured profiles.
 
     Prints a warning about contexts that the platform cannot set, by the levels of the profiles.
     Errors as :func:`contexts`, and a ProfileError for contexts in other units or without a
     positive level, before the long work of a fit.
     """
-    from msbgen.data.schema import (
-        beyond_levels,
-        context_table,
-        level_labels,
-        near_contexts,
-        resource_attrs,
-    )
+    from msbgen.data.schema import beyond_levels, labels_of, near_contexts
 
-    resources = resource_attrs(measured)
-    found = contexts(source, levels_of(measured), level_labels(measured))
+    labels = {name: labels_of(attrs) for name, attrs in measured.resources.items()}
+    found = contexts(source, levels_of(measured), labels)
     with errors_of_contexts(source):
-        found = near_contexts(found, context_table(measured), resources)
-    for sentence in beyond_levels(found, resources):
+        found = near_contexts(found, measured.contexts, measured.resources)
+    for sentence in beyond_levels(found, measured.resources):
         print_message(f"warning: {source}: {sentence}")
     return found
 
@@ -162,25 +157,24 @@ def _contexts_of_file(path: Path, resources: list[str], labels: Labels) -> NDArr
 
         return read_contexts(path, resources, labels)
     from msbgen.core.errors import ProfileError
-    from msbgen.data import schema, store
+    from msbgen.data import store
+    from msbgen.data.profiles import Profiles
 
-    dataset = store.read_profiles(path)
-    found = schema.resource_names(dataset)
+    profiles = Profiles.of(store.read_profiles(path))
+    found = list(profiles.resources)
     if set(found) != set(resources):
         raise ProfileError(
             f"{path.name}: has contexts of {', '.join(found)}; the resources "
             f"{', '.join(resources)} are wanted."
         )
-    return schema.context_table(dataset)[:, [found.index(name) for name in resources]]
+    return profiles.contexts[:, [found.index(name) for name in resources]]
 
 
-def levels_of(dataset: xr.Dataset) -> Levels:
+def levels_of(profiles: Profiles) -> Levels:
     """Levels of each resource by name; an empty list where the file does not list them."""
     import numpy as np
 
-    from msbgen.data.schema import resource_attrs
-
-    levels = {name: attrs.get("levels", ()) for name, attrs in resource_attrs(dataset).items()}
+    levels = {name: attrs.get("levels", ()) for name, attrs in profiles.resources.items()}
     return {name: np.unique(np.asarray(v, dtype=float)).tolist() for name, v in levels.items()}
 
 

@@ -34,7 +34,7 @@ from msbgen.output.batch.tasks import BatchTask
 Floats = NDArray[np.float64]
 Facts = dict[str, Any]
 # Finds the contexts that a text, such as that of ``--contexts``, names for a measured dataset.
-FindContexts = Callable[[str, xr.Dataset], Floats]
+FindContexts = Callable[[str, Profiles], Floats]
 
 # Folder of intermediate files.
 SCRATCH = ".work"
@@ -158,7 +158,7 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
     settings = job.task.settings
     facts = identify(job.task)
     measured = job.measured()
-    contexts = _checked(job, measured, contexts_of)
+    contexts = _checked(job, Profiles.of(measured), contexts_of)
     rng = np.random.default_rng(settings.seed).spawn(2)[0]
     model = fit_profiles(measured, PRESETS[settings.preset], rng=rng)
     query = model.checked(contexts)
@@ -178,12 +178,12 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
     return {**facts, **wanted, "contexts": len(query), "blocks": blocks, "within": within}
 
 
-def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Floats:
+def _checked(job: Job, measured: Profiles, contexts_of: FindContexts) -> Floats:
     """Contexts of the task; raises where the measured file cannot meet the settings."""
     settings = job.task.settings
     try:
         if job.task.truth is None and {"all", "evaluate", "report"} & set(settings.steps):
-            n = len(scored_contexts(Profiles.of(measured))[0])
+            n = len(scored_contexts(measured)[0])
             if n > 1:  # the steps themselves refuse a single context
                 check_leave_out(settings.leave_out, n)
         return contexts_of(settings.contexts, measured)

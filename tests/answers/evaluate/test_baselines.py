@@ -8,22 +8,22 @@ from msbgen.answers.evaluate.baselines import BASELINES, bracketing, mean_profil
 from msbgen.core.errors import MeasurementError
 from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     context_table,
-    count_array,
     duration_array,
 )
 
 
 def profile(dataset, row):
-    counts = count_array(dataset)[row, 0]
+    counts = Profiles.of(dataset).counts[row, 0]
     return counts[np.isfinite(counts).all(axis=1)]
 
 
 def test_mean_profile_counts_a_finished_run_as_zero(measured):
     mean = mean_profiles(measured)
     assert inspect_profiles(mean).errors == []
-    counts = count_array(measured)
+    counts = Profiles.of(measured).counts
     for c in range(measured.sizes["context"]):
         # so that events are conserved: the mean profile sums to the mean total
         total = np.nansum(counts[c], axis=1).mean(axis=0)
@@ -56,7 +56,7 @@ def test_bracketing_takes_the_tightest_pair(measured):
     table = context_table(measured)
     low = np.flatnonzero((table == [4.0, 1.0]).all(axis=1))[0]
     high = np.flatnonzero((table == [8.0, 2.0]).all(axis=1))[0]
-    mean = np.nan_to_num(count_array(mean_profiles(measured))[[low, high], 0]).mean(axis=0)
+    mean = np.nan_to_num(Profiles.of(mean_profiles(measured)).counts[[low, high], 0]).mean(axis=0)
     np.testing.assert_allclose(profile(generated, 0), mean[: len(profile(generated, 0))], rtol=1e-5)
     duration = duration_array(measured).mean(axis=1)[[low, high]].mean()
     assert generated["duration"].item() == pytest.approx(duration)
@@ -66,7 +66,7 @@ def test_bracketing_is_undefined_where_nothing_brackets(measured):
     inner = measured.isel(context=slice(1, None))  # without the smallest context
     generated = bracketing(inner, np.array([[2.0, 1.0], [4.0, 1.0]]))
     assert np.isnan(generated["duration"].values).tolist() == [True, False]
-    assert np.isnan(count_array(generated)[0]).all()
+    assert np.isnan(Profiles.of(generated).counts[0]).all()
 
 
 def test_multilinear_is_exact_for_what_is_linear_in_the_contexts(measured):
@@ -121,7 +121,7 @@ def test_kernel_mean_equals_a_plain_kernel_regression(measured, rough):
                 for n in ("cache_ways", "frequency")
             }
         )
-    profiles = np.nan_to_num(count_array(mean_profiles(measured))[:, 0])
+    profiles = np.nan_to_num(Profiles.of(mean_profiles(measured)).counts[:, 0])
     errors = {f: left_out_error(known, profiles, f) for f in (0.25, 0.5, 1.0, 2.0)}
     best = min(errors, key=errors.__getitem__)
     assert (best == 2.0) == rough, errors

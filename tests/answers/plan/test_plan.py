@@ -22,7 +22,8 @@ from msbgen.answers.plan.plan import (
 )
 from msbgen.answers.plan.prior import PLAN_FACTOR, ROW_FACTOR, nearest_index, prior_of_levels
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.data.schema import context_table, duration_array, mean_duration, resource_attrs
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, duration_array, resource_attrs
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan
@@ -65,7 +66,7 @@ def test_a_plan_without_the_time_of_a_run_says_so():
 @pytest.mark.parametrize("name", ["gzip", "bzip2", "openssl", "ffmpeg", "python", "zstd"])
 def test_times_by_a_power_law_are_within_the_factors_that_a_plan_names(name):
     profiles = read_profiles(shipped_file(f"{name}.nc"))
-    table, took = context_table(profiles), mean_duration(profiles)
+    table, took = context_table(profiles), Profiles.of(profiles).mean_duration
     levels = {r: attrs["levels"] for r, attrs in resource_attrs(profiles).items()}
     axes = platform_axes(levels, tuple(levels))
     cost = prior_of_levels(axes).cost[[nearest_index(axes, row) for row in table]]

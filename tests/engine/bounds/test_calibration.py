@@ -12,7 +12,8 @@ import oracles
 from conftest import cliff_task, synthetic_task
 from held import grid_groups, left_out
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.data.schema import count_array, duration_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import duration_array
 from msbgen.engine.bounds.calibration import Calibration
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.fit import fit_profiles
@@ -66,7 +67,7 @@ def test_bands_cover_the_runs_of_new_contexts(calibration, between):
     truth = synthetic_task(between, n_runs=4)
     centre = calibration.left_out.centre
     own = deconvolve(
-        count_array(truth),
+        Profiles.of(truth).counts,
         duration_array(truth),
         0.01,
         centre.amounts(between, centre.log_weights(between))[:, None],

@@ -10,7 +10,7 @@ import partials
 from forged import restored
 from held import WithStates, grid_groups, left_out
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.data.schema import count_array
+from msbgen.data.profiles import Profiles
 from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.bounds.model import calibrate_model
 from msbgen.engine.generate.elapsed_distribution import ElapsedSettings
@@ -34,7 +34,7 @@ def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
 
 @pytest.mark.parametrize("folds", [None, 4])
 def test_predictions_do_not_depend_on_the_left_out_runs(task, model, folds):
-    distribution, counts = model.distribution, count_array(task)
+    distribution, counts = model.distribution, Profiles.of(task).counts
     states = distribution.known_states()
     other = states.copy()
     other[12] *= 1.5
@@ -56,7 +56,7 @@ def with_trend(distribution, trend):
 def test_a_time_model_is_fitted_without_the_left_out_contexts(task, model, grid):
     trend = model.distribution.centre.trend
     assert trend.time_model
-    held = leave_out(model.distribution, count_array(task))
+    held = leave_out(model.distribution, Profiles.of(task).counts)
     alone = held.lacks.sum(axis=1) == 1
     wanted = model.distribution.centre.left_out_alone.reshape(25, 5, 8, -1).sum(axis=2)
     np.testing.assert_allclose(held.predicted[alone], wanted)
@@ -84,7 +84,7 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
     distribution = with_trend(
         model.distribution, replace(model.distribution.centre.trend, sums=(), time_model=())
     )
-    held, centre = leave_out(distribution, count_array(task)), distribution.centre
+    held, centre = leave_out(distribution, Profiles.of(task).counts), distribution.centre
     trend, states = centre.trend, centre.trend.states
     z = trend.scaled(trend.contexts)
     for i in (0, 12, 24):
@@ -104,7 +104,7 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
 
 
 def test_random_folds_partition_the_contexts_and_equal_seeds_give_equal_folds(task, model):
-    counts = count_array(task)
+    counts = Profiles.of(task).counts
     held = leave_out(model.distribution, counts, folds=3, rng=0)
     assert sorted(held.context) == list(range(25))
     assert set(held.lacks.sum(axis=1)) == {8, 9}
@@ -117,19 +117,19 @@ def test_random_folds_partition_the_contexts_and_equal_seeds_give_equal_folds(ta
 
 def test_progress_counts_the_groups(task, model):
     calls = []
-    leave_out(model.distribution, count_array(task), progress=lambda *c: calls.append(c))
+    leave_out(model.distribution, Profiles.of(task).counts, progress=lambda *c: calls.append(c))
     assert calls == [(i, 31) for i in range(1, 32)]
 
 
 @pytest.mark.parametrize("folds", [0, 1, 2.5, 26, -3])
 def test_impossible_numbers_of_folds_are_refused(task, model, folds):
     with pytest.raises(ArgumentError, match=f"folds is {folds}; 2 to 25"):
-        leave_out(model.distribution, count_array(task), folds=folds)
+        leave_out(model.distribution, Profiles.of(task).counts, folds=folds)
 
 
 def test_laws_without_a_trend_over_contexts_are_refused(task, quick):
     few = task.isel(context=slice(0, 6))
-    counts = count_array(few)
+    counts = Profiles.of(few).counts
     with pytest.raises(ArgumentError, match="default preset is wanted"):
         leave_out(fit_profiles(few, ElapsedSettings(snapshot_interval=0.1)).distribution, counts)
     wall = fit_profiles(few.assign_attrs(progress="time"), quick)
@@ -279,7 +279,7 @@ def test_runs_that_were_cut_do_not_enter_bounds(task, quick, grid):
     places = [(2, 0), (2, 1), *((7, r) for r in range(4))]
     spoilt = partials.cut(task.copy(deep=True), places)
     model = fit_profiles(spoilt, quick)
-    held = leave_out(model.distribution, count_array(spoilt))
+    held = leave_out(model.distribution, Profiles.of(spoilt).counts)
     ended = spoilt["complete"].values == 1
     np.testing.assert_array_equal(held.duration, spoilt["duration"].values[ended])
     np.testing.assert_array_equal(held.n_runs, ended.sum(axis=1))

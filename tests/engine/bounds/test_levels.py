@@ -7,7 +7,7 @@ import pytest
 
 import partials
 from held import WithStates
-from msbgen.data.schema import count_array
+from msbgen.data.profiles import Profiles
 from msbgen.engine.bounds import left_out
 from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.generate.fit import fit_profiles
@@ -39,7 +39,7 @@ def predicted(distribution, counts, level):
 def test_shares_do_not_depend_on_states_that_were_deconvolved_with_the_level(
     task, distribution, level
 ):
-    counts, states = count_array(task), distribution.known_states()
+    counts, states = Profiles.of(task).counts, distribution.known_states()
     shifted = states.copy()
     shifted[..., 1:] = np.roll(states[..., 1:], 3, axis=1)  # totals are as before
     others = WithStates(distribution, shifted)
@@ -48,7 +48,7 @@ def test_shares_do_not_depend_on_states_that_were_deconvolved_with_the_level(
 
 
 def test_shares_follow_the_runs_of_the_other_levels(task, distribution, level):
-    counts = count_array(task)
+    counts = Profiles.of(task).counts
     spoilt, other = counts.copy(), counts.copy()
     spoilt[level, ..., 1:] *= np.linspace(0.5, 2.0, counts.shape[2])[:, None]
     other[~level, ..., 1:] *= np.linspace(0.5, 2.0, counts.shape[2])[:, None]
@@ -62,22 +62,24 @@ def test_shares_follow_the_runs_of_the_other_levels(task, distribution, level):
 def test_contexts_without_a_complete_run_are_predicted_from_others(task, quick, level):
     spoilt = partials.cut(task.copy(deep=True), [(7, r) for r in range(4)])
     fitted = fit_profiles(spoilt, quick).distribution
-    amounts, _ = predicted(fitted, count_array(spoilt), level)
-    whole, _ = predicted(fitted, count_array(task), level)
+    amounts, _ = predicted(fitted, Profiles.of(spoilt).counts, level)
+    whole, _ = predicted(fitted, Profiles.of(task).counts, level)
     assert np.isfinite(amounts).all()
     np.testing.assert_allclose(amounts, whole, rtol=0.1)
 
 
 def test_a_counter_that_some_runs_lack_is_deconvolved_with_the_others(task, model, quick, level):
     grouped = partials.in_groups(task.copy(deep=True))
-    amounts, _ = predicted(fit_profiles(grouped, quick).distribution, count_array(grouped), level)
-    whole, _ = predicted(model.distribution, count_array(task), level)
+    amounts, _ = predicted(
+        fit_profiles(grouped, quick).distribution, Profiles.of(grouped).counts, level
+    )
+    whole, _ = predicted(model.distribution, Profiles.of(task).counts, level)
     np.testing.assert_allclose(amounts, whole, rtol=0.05)
 
 
 def test_levels_of_few_contexts_are_not_deconvolved_again(task, distribution, monkeypatch):
     """A design that visits every level has dozens of them."""
-    counts, left = count_array(task), []
+    counts, left = Profiles.of(task).counts, []
 
     def note(others, group, prior):
         left.append(len(group))

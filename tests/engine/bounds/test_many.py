@@ -10,7 +10,6 @@ from faulty import machine, spoilt, task
 from msbgen.core import contexts
 from msbgen.data.build import make_profiles
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import count_array
 from msbgen.engine.bounds.left_out import leave_out
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.faults.search import find_faulty_contexts
@@ -69,9 +68,9 @@ def test_many_contexts_are_fitted_as_few(low_rank, many, exact, between, tmp_pat
 
 def test_some_of_many_contexts_are_scored(low_rank, many, monkeypatch):
     model, _ = low_rank
-    every = leave_out(model.distribution, count_array(many))
+    every = leave_out(model.distribution, Profiles.of(many).counts)
     monkeypatch.setattr("msbgen.engine.bounds.left_out._MOST_SCORED", 24)
-    some = leave_out(model.distribution, count_array(many))
+    some = leave_out(model.distribution, Profiles.of(many).counts)
     assert some.n_contexts < every.n_contexts == len(MANY)
     # a prediction depends on what was left out, not on which contexts are scored
     key = {(c, out.tobytes()): i for i, (c, out) in enumerate(zip(every.context, every.lacks))}

@@ -10,7 +10,7 @@ from damaged import damaged
 from forged import changed, content, forge
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.energy import add_energy, total_energy
-from msbgen.data.schema import count_array
+from msbgen.data.profiles import Profiles
 from msbgen.data.store import load_netcdf
 from msbgen.data.tables import bound_rows
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
@@ -59,7 +59,7 @@ def test_a_level_of_zero_in_one_context_is_bounded(quick):
 def test_one_answer_equals_that_of_many_contexts(calibrated, between):
     answer = calibrated.answer(between[5], 0.1)
     mean = calibrated.generate(between[[5]], kind="mean")
-    np.testing.assert_array_equal(answer.counts, count_array(mean)[0, 0])
+    np.testing.assert_array_equal(answer.counts, Profiles.of(mean).counts[0, 0])
     assert answer.duration == mean["duration"].item()
     assert answer.bound == calibrated.duration_bound(between[[5]], 0.1).item()
     assert answer.bound == pytest.approx(calibrated.duration_bound(between, 0.1)[5], rel=1e-6)

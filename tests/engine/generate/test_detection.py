@@ -12,7 +12,7 @@ from faulty import EVERY_FAULT, spoilt
 from forged import content, sealed
 from msbgen.cli.main import main
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
+from msbgen.data.schema import context_table, duration_array, sampling_interval
 from msbgen.engine.faults.findings import Findings, StretchedRun, WrongCount
 from msbgen.engine.generate.detection import (
     describe_faults,
@@ -33,7 +33,7 @@ def clean():
 
 
 def found(dataset, **known):
-    counts, duration = count_array(dataset), duration_array(dataset)
+    counts, duration = Profiles.of(dataset).counts, duration_array(dataset)
     interval = sampling_interval(dataset)
     return find_faults(Measurements(counts, duration, context_table(dataset), interval, 1), **known)
 
@@ -63,7 +63,7 @@ def faulty(three_runs):
 
 
 def test_missing_samples_are_no_stretch(faulty):
-    missing = np.zeros(count_array(faulty).shape[:3], dtype=bool)
+    missing = np.zeros(Profiles.of(faulty).counts.shape[:3], dtype=bool)
     missing[EVERY_FAULT["stretched"][0][:2]] = True  # the run that is found stretched otherwise
     assert "stretched" not in {fault.kind for fault in found(faulty, missing=missing)}
 
@@ -132,13 +132,13 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(
     query = [[5.0, 1.4], [3.5, 1.3], [7.0, 1.9], [2.5, 1.1]]
     truth = synthetic_task(np.array(query), n_runs=20, seed=1)
 
-    wanted = np.nan_to_num(count_array(truth)).mean(axis=1)
+    wanted = np.nan_to_num(Profiles.of(truth).counts).mean(axis=1)
     scale = wanted.max(axis=(0, 1))
 
     def errors(dataset):
         """Of duration, and nDTW, of the worst context of the query."""
         made = msbgen.fit_profiles(dataset, COARSE).generate(query, kind="mean")
-        profiles = [p[np.isfinite(p).all(axis=1)] for p in count_array(made)[:, 0]]
+        profiles = [p[np.isfinite(p).all(axis=1)] for p in Profiles.of(made).counts[:, 0]]
         pairs = zip(profiles, wanted)
         ndtw = [msbgen.evaluate.normalised_dtw(a / scale, b / scale) for a, b in pairs]
         ratio = duration_array(made)[:, 0] / duration_array(truth).mean(axis=1)
@@ -315,9 +315,9 @@ def test_profiles_for_comparisons_are_without_faults(faulty, findings):
     missing = np.isnan(sound.duration)
     assert missing[[2, 9, 16]].all()
     assert [tuple(at) for at in np.argwhere(missing) if at[0] not in (2, 9, 16)] == [(5, 1)]
-    repaired, beside = sound.counts[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
+    repaired, beside = sound.counts[12, 0, 2:5, 1], Profiles.of(faulty).counts[12, 0, [2, 4], 1]
     assert repaired.tolist() == pytest.approx([beside[0], beside.mean(), beside[1]])
-    assert count_array(faulty)[12, 0, 3, 1] == 2.0**48
+    assert Profiles.of(faulty).counts[12, 0, 3, 1] == 2.0**48
     single = spoilt(faulty.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
     alone = single.isel(run=0)  # one profile each
     known = known_faults(Profiles.of(alone))

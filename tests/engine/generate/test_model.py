@@ -13,10 +13,10 @@ from forged import changed, content, forge, sealed
 from forks import anew
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.check import inspect_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     all_contexts,
     context_table,
-    count_array,
     counter_names,
     duration_array,
 )
@@ -39,7 +39,7 @@ def fitted(settings=QUICK):
 
 
 def running(dataset, context):
-    counts = count_array(dataset)[context, 0]
+    counts = Profiles.of(dataset).counts[context, 0]
     return counts[np.isfinite(counts[:, 0])]
 
 
@@ -49,7 +49,7 @@ def test_states_equal_brute_force_over_all_atoms(measured, kind):
     model = fitted(COARSE)
     query = np.array([[5.0, 1.4]])
     generated = running(model.generate(query, kind=kind), 0)
-    table, counts = context_table(measured), count_array(measured)
+    table, counts = context_table(measured), Profiles.of(measured).counts
     whole = np.floor(duration_array(measured) / 0.01 + 1e-9)
 
     low, span = table.min(axis=0), np.ptp(table, axis=0)
@@ -102,15 +102,14 @@ def test_profiles_of_a_context_do_not_depend_on_order_or_other_contexts(settings
     model = fitted(settings)
     grid = [(w, f) for w in np.linspace(2, 8, 13) for f in np.linspace(1, 2, 11)]
     query = np.random.default_rng(0).permutation(np.array([*grid, (40.0, 9.0), (2.0, 90.0)]))
-    counts, durations = (
-        f(model.generate(query, kind=kind, n_samples=2)) for f in (count_array, duration_array)
-    )
+    profiles = Profiles.of(model.generate(query, kind=kind, n_samples=2))
+    counts, durations = profiles.counts, profiles.duration
     draw = np.random.default_rng(1)
     for n in (1, 1, 2, 3, 7, 8, 9, 31, 64, 65):
         rows = draw.choice(len(query), n, replace=False)
         part = model.generate(query[rows], kind=kind, n_samples=2)
         np.testing.assert_array_equal(duration_array(part), durations[rows])
-        own = count_array(part)
+        own = Profiles.of(part).counts
         np.testing.assert_array_equal(own, counts[rows, :, : own.shape[2]])
 
 
@@ -323,9 +322,11 @@ def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind
         for one in range(0, 12, 3):  # alone, so that the profile ends where it likes
             alone = model.generate(all_contexts(measured)[[one]], kind=kind)
             rows = int(np.ceil(float(alone["duration"][0]) / 0.01 * (1 - 1e-9)))
-            counts = count_array(alone)[0, 0]
+            counts = Profiles.of(alone).counts[0, 0]
             assert np.isfinite(counts).all(axis=1).sum() == rows == len(counts)
-            np.testing.assert_allclose(counts, count_array(generated)[one, 0, :rows], rtol=1e-5)
+            np.testing.assert_allclose(
+                counts, Profiles.of(generated).counts[one, 0, :rows], rtol=1e-5
+            )
 
 
 EVERY_WAY = """

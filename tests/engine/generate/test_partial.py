@@ -7,7 +7,8 @@ import pytest
 
 import partials
 from msbgen.core.errors import MeasurementError
-from msbgen.data.schema import count_array, duration_array
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import duration_array
 from msbgen.engine.generate.fit import PRESETS, fit_profiles
 from msbgen.engine.generate.model import ProfileModel
 from msbgen.engine.generate.partial import expected_totals, fill_means
@@ -29,7 +30,7 @@ def durations(model):
 
 def test_the_expected_total_of_a_cut_run_is_the_median_of_its_context():
     ds = partials.cut(partials.whole(), [(0, 1), *((5, r) for r in range(4))])
-    counts, duration = count_array(ds), duration_array(ds)
+    counts, duration = Profiles.of(ds).counts, duration_array(ds)
     counts[0, 0, :, 0] *= 1.1  # so that mean and median differ
     got = expected_totals(counts, duration, partials.GRID, 1, ds["complete"].values == 1)
     total = np.nansum(counts[..., 0], axis=2)
@@ -96,7 +97,10 @@ def test_gaps_hardly_change_what_is_generated(whole, kind):
 
 
 def test_the_law_is_fitted_again_to_imputed_samples(whole):
-    gappy, truth = partials.with_gaps(partials.whole(), "lost"), count_array(partials.whole())
+    gappy, truth = (
+        partials.with_gaps(partials.whole(), "lost"),
+        Profiles.of(partials.whole()).counts,
+    )
 
     def true_counts(counts, lost, *_):
         np.testing.assert_allclose(counts[~lost], truth[~lost])

@@ -11,7 +11,6 @@ from msbgen.answers.evaluate.scores import leave_contexts_out, left_out_groups, 
 from msbgen.answers.plan.plan import plan_contexts
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.profiles import Profiles
-from msbgen.data.schema import mean_duration
 from msbgen.data.store import load_netcdf
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.generate.detection import known_faults
@@ -55,9 +54,11 @@ def model(numbers):
 def test_words_are_predicted_as_well_as_the_numbers_that_they_stand_for(model, numbers):
     """In contexts that were left out, but whose word was measured elsewhere."""
     query = EVERY[LEFT_OUT]
-    truth = mean_duration(synthetic_task(query, n_runs=20, seed=1))
-    by_numbers = mean_duration(fit_profiles(numbers, COARSE).generate(query, kind="mean"))
-    by_words = mean_duration(model.generate(coded(query), kind="mean"))
+    truth = Profiles.of(synthetic_task(query, n_runs=20, seed=1)).mean_duration
+    by_numbers = Profiles.of(
+        fit_profiles(numbers, COARSE).generate(query, kind="mean")
+    ).mean_duration
+    by_words = Profiles.of(model.generate(coded(query), kind="mean")).mean_duration
     errors = [np.abs(found / truth - 1) for found in (by_numbers, by_words)]
     assert errors[1].max() < 0.03
     assert errors[1].mean() < errors[0].mean() + 0.01  # one run varies by one per cent

@@ -7,11 +7,10 @@ import pytest
 from msbgen.answers.evaluate.baselines import mean_profiles, multilinear, nearest_context
 from msbgen.core.errors import ArgumentError
 from msbgen.data.build import make_profiles
+from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
     context_table,
-    count_array,
     counter_names,
-    describe_context,
 )
 from msbgen.output.report.picture import plot_profiles, profile_figure, two_far_contexts
 
@@ -38,7 +37,7 @@ def test_every_run_and_every_generated_profile_is_drawn_where_it_is(generated, t
     names = counter_names(truth)
     axes = np.array(figure.axes).reshape(len(names), len(contexts))
     for column, context in enumerate(contexts):
-        assert axes[0, column].get_title() == describe_context(truth, context)
+        assert axes[0, column].get_title() == Profiles.of(truth).describe_context(context)
         for row, name in enumerate(names):
             found = lines(axes[row, column])
             measured = found.pop(matplotlib.colors.to_hex("0.75"))
@@ -144,4 +143,4 @@ def test_the_farthest_context_and_one_far_from_it_are_chosen():
     unseen = at((1, 0), (5, 0.5), (5, 0.55), (7, 1))
     assert two_far_contexts(measured, unseen).tolist() == [1, 3]
     assert two_far_contexts(measured, at((5, 0.5))).tolist() == [0]
-    assert count_array(unseen).shape == (4, 1, 2, 1)
+    assert Profiles.of(unseen).counts.shape == (4, 1, 2, 1)

@@ -9,7 +9,8 @@ from measure_fixtures import FIXTURES
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import make_profiles
 from msbgen.data.check import inspect_profiles
-from msbgen.data.schema import clock_name, counter_names
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import counter_names
 from msbgen.sources.measure.dataset import Run, counter_names_of, profile_dataset
 from msbgen.sources.measure.readers.perf import parse_perf, read_perf
 
@@ -96,7 +97,7 @@ def test_events_without_a_count_are_left_out_and_said():
 def test_a_clock_is_chosen(events, clock, chosen):
     several = [Run({"cpu_quota": 1}, made(events=events), 0.12)]
     dataset, warnings = profile_dataset(several, QUOTA, clock=clock)
-    assert clock_name(dataset) == chosen
+    assert Profiles.of(dataset).clock_name == chosen
     by_default = clock is None and chosen == "time"
     assert ("progress" not in dataset.attrs) == by_default
     assert any("no counter was chosen from cycles: " in text for text in warnings) == by_default

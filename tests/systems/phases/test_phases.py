@@ -8,7 +8,7 @@ import pytest
 from conftest import synthetic_task
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.build import make_profiles
-from msbgen.data.schema import mean_duration
+from msbgen.data.profiles import Profiles
 from msbgen.systems.phases.phases import (
     phase_table,
     read_phases,
@@ -78,7 +78,7 @@ def test_phases_add_up_to_the_mean_duration_in_every_context_and_counters_to_the
     table = phase_table(profiles)
     width = np.diff(table["end"].values, prepend=0.0)[:, None, None]
     lasting = (width / table["speed"].values).sum(axis=0).ravel()
-    np.testing.assert_allclose(lasting, mean_duration(profiles), rtol=1e-5)
+    np.testing.assert_allclose(lasting, Profiles.of(profiles).mean_duration, rtol=1e-5)
     work = (table["instructions"].values * width / table["speed"].values).sum(axis=0)
     np.testing.assert_allclose(work, table.attrs["work"], rtol=1e-5)
     assert table["speed"].dtype == table["cache_misses"].dtype == np.float32

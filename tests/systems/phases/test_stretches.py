@@ -11,8 +11,6 @@ from msbgen.core.errors import MeasurementError
 from msbgen.data.build import make_profiles
 from msbgen.data.profiles import Profiles
 from msbgen.data.schema import (
-    clock_name,
-    count_array,
     duration_array,
 )
 from msbgen.systems.phases.grid import Grid
@@ -81,7 +79,10 @@ def test_contexts_come_in_the_order_of_the_grid_and_profiles_need_no_runs():
 
 
 def test_other_runs_stand_in_for_missing_ones_and_for_those_that_lost_counts(caplog):
-    counts, duration = count_array(synthetic_task(FULL)), duration_array(synthetic_task(FULL))
+    counts, duration = (
+        Profiles.of(synthetic_task(FULL)).counts,
+        duration_array(synthetic_task(FULL)),
+    )
     counts[2, 1], duration[2, 1] = np.nan, np.nan
     counts[3, 0] *= 0.5
     profiles = make_profiles(
@@ -99,10 +100,12 @@ def test_other_runs_stand_in_for_missing_ones_and_for_those_that_lost_counts(cap
 
 def test_without_instructions_progress_is_wall_time_or_what_the_file_says():
     profiles = synthetic_task(FULL)
-    assert clock_name(profiles) == "instructions"
-    assert clock_name(profiles.assign_attrs(progress="cache_requests")) == "cache_requests"
+    assert Profiles.of(profiles).clock_name == "instructions"
+    assert (
+        Profiles.of(profiles.assign_attrs(progress="cache_requests")).clock_name == "cache_requests"
+    )
     timed = profiles.drop_vars("instructions")
-    assert clock_name(timed) == "time"
+    assert Profiles.of(timed).clock_name == "time"
     (seconds,), total = cut_runs(Profiles.of(timed), Grid.of(Profiles.of(timed)), 4, ("time",))
     np.testing.assert_allclose(seconds, np.broadcast_to(total[..., None] / 4, seconds.shape), 1e-5)
 

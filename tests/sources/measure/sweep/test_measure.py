@@ -10,7 +10,8 @@ import pytest
 
 from fake_kernel import FakeKernel
 from msbgen.core.errors import ProfileError
-from msbgen.data.schema import context_table, describe_context, resource_names
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import context_table, resource_names
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.sources.measure.actuators.control_group import ControlGroup
 from msbgen.sources.measure.actuators.kernel_files import SystemFiles
@@ -114,7 +115,8 @@ def test_arguments_variables_cores_and_memory_are_set_for_real(tmp_path):
     assert context_table(data).tolist() == [[1000, 2, 1, 2, 24], [6e7, 1, 2, 1, 200]]
     for name, column in zip(resource_names(data), context_table(data).T):
         np.testing.assert_array_equal(data[f"{name}_achieved"].values[:, 0], column)
-    assert describe_context(data, 0).startswith("context 0 (size=1000 B, program=python3, work=1")
+    first = Profiles.of(data).describe_context(0)
+    assert first.startswith("context 0 (size=1000 B, program=python3, work=1")
     with pytest.raises(IncompleteError):  # it is not tried again
         measure(spec, tmp_path / "out.nc", resume=True, overwrite=True).raise_if_incomplete()
     lines = (tmp_path / "out.journal").read_text().splitlines()
