@@ -226,7 +226,11 @@ _VISIT = ctypes.PYFUNCTYPE(
 
 @functools.cache
 def _library() -> Any:
-    """The HDF5 library that netCDF4 has loaded, with the types of the functions used here."""
+    """The HDF5 library that netCDF4 has loaded, with the types of the functions used here.
+
+    netCDF4 offers no look at a file before its library walks it.  h5py does, but brings a second
+    HDF5 library: a file that one version refuses and the other one reads would pass unchecked.
+    """
     import netCDF4
 
     ident, index, number = ctypes.c_int64, ctypes.c_size_t, ctypes.c_int
