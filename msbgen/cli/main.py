@@ -65,11 +65,14 @@ class Terminated(BaseException):
 
 def command() -> int:
     """Run `main` as a process."""
+    import gc
+
     _repair_streams()
     try:
         return main()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
+        gc.freeze()  # else the interpreter searches a million objects of the libraries as it ends
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
