@@ -83,7 +83,7 @@ def queries(work: Path) -> list[tuple[str, float, float, str]]:
 
 def command(work: Path) -> list[tuple[str, float, float, str]]:
     table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
-    workloads, platforms = RuntimePredictor.load(work / "model.nc").names_
+    workloads, platforms = RuntimePredictor.load(work / "model.nc").names_ or ((), ())
     lines = ["workload,platform,beside"]
     for i, j, k in table[np.random.default_rng(1).integers(len(table), size=1000)]:
         lines.append(f"{workloads[i]},{platforms[j]},{workloads[k] if k >= 0 else ''}")

@@ -34,8 +34,9 @@ from typing import (
 
 import numpy as np
 
-from msbgen.core.arrays import ANY, Stored, StoredArrays
+from msbgen.core.arrays import Stored, StoredArrays
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.records import fits, wanted
 
 Part = TypeVar("Part")
 Value = TypeVar("Value")
@@ -251,8 +252,8 @@ def _part(kind: type[Part], stored: StoredArrays, table: Any, around: _Around) -
         raise ProfileError(f"{stored.source}: {what}: {error}") from None
     for name in values.keys() - arguments:
         setattr(part, name, values[name])
-    for name, got, wanted in getattr(part, "problems", tuple)():
-        stored.want(False, stored.path(name), got, wanted)
+    for name, got, instead in getattr(part, "problems", tuple)():
+        stored.want(False, stored.path(name), got, instead)
     around = _Around((part, *around.owners[1:]), sizes)
     for one in declared:
         if one.when == "computed" and one.name in table:
@@ -305,30 +306,10 @@ def _collected(hint: Any, stored: StoredArrays, name: str, given: Any, around: _
         return origin(
             _value(part, stored, f"{name}.{i}", one, around) for i, (part, one) in enumerate(parts)
         )
-    if origin is Literal:
-        stored.want(given in inner, what, quoted(given), f"one of {', '.join(map(str, inner))}")
-        return given
     if origin in (Union, UnionType):
         kinds = {get_origin(one) or one: one for one in inner}
         found = kinds.get(type(given))
-        stored.want(found is not None, what, quoted(given), _words(list(kinds)))
+        stored.want(found is not None, what, quoted(given), " or ".join(map(wanted, kinds)))
         return _collected(found, stored, name, given, around)
-    types = (int, float) if hint is float else (hint,)
-    stored.want(type(given) in types, what, quoted(given), _words([hint]))
-    if hint in (int, float):
-        stored.want(ANY[0] <= given <= ANY[1], what, quoted(given), "a finite number")
-    return hint(given)
-
-
-def _words(types: list[type]) -> str:
-    """How errors describe values of these types."""
-    return " or ".join(dict.fromkeys(_TYPES[one] for one in types))
-
-
-_TYPES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    list: "a list",
-}
+    stored.want(fits(hint, given), what, quoted(given), wanted(hint))
+    return given if origin is Literal else hint(given)
