@@ -6,6 +6,7 @@ from batching import make_tasks
 from msbgen.cli.batch import contexts_of
 from msbgen.cli.main import main
 from msbgen.core.errors import ProfileError
+from msbgen.data.profiles import Profiles
 from msbgen.data.store import read_profiles
 
 TASKS = """
@@ -105,7 +106,7 @@ def test_what_a_file_cannot_meet_is_said_with_it_and_a_remedy(tasks, tmp_path, c
     with pytest.raises(
         ProfileError, match=r"'cache_ways' lists no 'levels', .* in a TOML of tasks"
     ):
-        contexts_of("all", task)
+        contexts_of("all", Profiles.of(task))
 
 
 def test_a_file_is_no_folder_of_results(tasks, tmp_path, capsys):

@@ -144,7 +144,7 @@ def collect_report_data(
     if truth is None and has_runs:
         check_leave_out(leave_out, measured.sizes["context"])
     measured = with_interval(measured)
-    profiles = checked_profiles(measured, part=True)
+    profiles = checked_profiles(measured, part=True) if has_runs else Profiles.of(measured)
     parse_budget(budget)
     rates = (miscoverage, *(rate for rate in _RATES if rate > miscoverage))
     model = model or fit_model(profiles)
