@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _MOST_WAY = 1_000_000  # MiB
 _SCHEMA_VERSION = 2
 _MISCOVERAGE = 0.05
+_times = shared.option(
+    tuple[shared.DurationOrNone, ...], "a list of times from 0 on, such as 0s,100ms"
+)
+_durations = shared.option(tuple[shared.Duration, ...], "a list of times above 0, such as 1s,100ms")
 
 
 def add(verbs: Verbs) -> None:
@@ -32,13 +36,13 @@ def add(verbs: Verbs) -> None:
     text = "predict the course of each program beside the others"
     verb = _new_part(parts, "predict", run_predict, text)
     text = "ways of the shared cache, or of each partition (all of the measured ones)"
-    verb.add_argument("--ways", type=_amounts, metavar="W,...", help=text)
+    verb.add_argument("--ways", type=shared.numbers, metavar="W,...", help=text)
     text = "bandwidth that is shared, or of each pool, in MB/s (no limit)"
-    verb.add_argument("--bandwidth", type=_amounts, metavar="B,...", help=text)
+    verb.add_argument("--bandwidth", type=shared.numbers, metavar="B,...", help=text)
     text = "partition of each program, counted from 0 (all share the first)"
-    verb.add_argument("--cache", type=_groups, metavar="N,...", help=text)
+    verb.add_argument("--cache", type=shared.groups, metavar="N,...", help=text)
     text = "pool of each program, counted from 0 (all share the first)"
-    verb.add_argument("--memory", type=_groups, metavar="N,...", help=text)
+    verb.add_argument("--memory", type=shared.groups, metavar="N,...", help=text)
     _add_starts(verb)
     shared.add_miscoverage(verb, "probability that a duration is outside its bounds", _MISCOVERAGE)
     text = "write a picture of both courses and their slowdowns (needs matplotlib)"
@@ -72,7 +76,7 @@ def _new_part(
     text = "measured profiles, or a model, of each program"
     verb.add_argument("files", type=Path, nargs="+", metavar="FILE.nc", help=text)
     text = "core clock, or that of each program (the only one of its profiles)"
-    verb.add_argument("--clock", type=_amounts, metavar="F,...", help=text)
+    verb.add_argument("--clock", type=shared.numbers, metavar="F,...", help=text)
     text = "how the bandwidth is shared (%(default)s)"
     verb.add_argument("--channel", choices=CHANNELS, default=CHANNELS[0], help=text)
     text = "programs start again until the slowest has ended"
@@ -407,47 +411,8 @@ def _each(values: Sequence[float], n: int, name: str) -> list[float]:
     return list(values) * (n if len(values) == 1 else 1)
 
 
-def _amounts(text: str) -> tuple[float, ...]:
-    """Numbers above 0 between commas."""
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        found = (math.nan,)
-    if not all(0 < value < math.inf for value in found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers > 0, such as 12,8")
-    return found
-
-
-def _groups(text: str) -> tuple[int, ...]:
-    """Numbers of groups between commas."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers, such as 0,1")
-    return tuple(int(part) for part in parts)
-
-
 def _picture(text: str) -> Path:
     """A picture to write."""
     if not text.lower().endswith(".png"):
         raise argparse.ArgumentTypeError(f"{text!r} is no PNG; end the name with .png")
     return shared.output(text)
-
-
-def _durations(text: str) -> tuple[float, ...]:
-    """Times above 0 between commas [s]."""
-    found = _times(text)
-    if not min(found) > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} has a time of 0 s; longer ones are wanted")
-    return found
-
-
-def _times(text: str) -> tuple[float, ...]:
-    """Times between commas [s]."""
-    from msbgen.core.durations import parse_seconds
-
-    try:
-        return tuple(parse_seconds(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of times from 0 on, such as 0s,100ms"
-        ) from None

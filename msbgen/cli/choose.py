@@ -60,7 +60,7 @@ def add(verbs: Verbs) -> None:
     text = "print commands or a configuration that set the choice, to review"
     verb.add_argument("--apply", choices=_FORMS, help=text)
     text = "with --apply: numbers of the caches, as in /sys/fs/resctrl/schemata (0)"
-    verb.add_argument("--caches", type=_caches, metavar="N,...", help=text)
+    verb.add_argument("--caches", type=shared.groups, metavar="N,...", help=text)
     text = "write the chosen context here, for 'msbgen measure SPEC --contexts', and a cheaper one "
     text += "that only its bound refuses; with one FILE"
     verb.add_argument("--measure", type=shared.output, metavar="NEXT.csv", help=text)
@@ -357,11 +357,3 @@ def _describe(found: Allotment) -> None:
     more = ", ".join(f"{m.cost:g} with {m.resource}={m.total:g}" for m in found.more)
     more = f"; it would cost {more}" if more else ""
     shared.print_message(f"the allotment costs {found.cost:g} and uses {used}{more}.")
-
-
-def _caches(text: str) -> tuple[int, ...]:
-    """Numbers between commas."""
-    parts = text.split(",")
-    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, such as 0,1")
-    return tuple(map(int, parts))

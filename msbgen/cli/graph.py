@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
+from msbgen.core.records import Name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,9 @@ PARTS: tuple[str, ...] = ("graph_predict", "graph_choose")
 _GRAPH = "GRAPH|FAMILY:SIZE"
 # Most digits of a size; families have lower limits of their own.
 _DIGITS = 6
+
+# profiles by the name of a kind
+kinds = shared.option(dict[Name, Name], "a list of kinds, such as mProject=ffmpeg,mAdd=sort")
 
 
 def add(verbs: Verbs) -> None:
@@ -110,17 +114,6 @@ def family(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not a name of a family")
     return text.strip()
-
-
-def kinds(text: str) -> dict[str, str]:
-    """Profiles by the name of a kind, as ``mProject=ffmpeg,mAdd=sort``."""
-    parts = [part.partition("=") for part in text.split(",")]
-    found = {name.strip(): profile.strip() for name, _, profile in parts}
-    if len(found) < len(parts) or not all(name and p for name, p in found.items()):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of kinds, such as mProject=ffmpeg,mAdd=sort"
-        )
-    return found
 
 
 def run_check(options: argparse.Namespace) -> None:

@@ -25,6 +25,7 @@ _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 INFINITY = float("inf")
+_DECIMAL = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 # One value, and several, of each type in words.
 _NOUNS: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "whole numbers"),
@@ -250,23 +251,38 @@ def check(hint: Any, value: Any, place: str, error: type[ValueError] = ArgumentE
 def from_text(hint: Any, text: str) -> Any:
     """The value of a text of the command line; ValueError where it is not as the annotation says.
 
-    Entries of a list are separated by commas.
+    Entries of a list are separated by commas, as are those of a table, ``name=value`` each.
 
     Examples
     --------
-    >>> from_text(tuple[float, ...], "1,2.5")
-    (1.0, 2.5)
+    >>> from_text(tuple[float, ...], "1,2.5"), from_text(dict[str, int], "a=1,b=2")
+    ((1.0, 2.5), {'a': 1, 'b': 2})
     """
-    kind, rules = _split(hint)
-    if any(isinstance(rule, Parsed) for rule in rules):
-        value = text
-    elif get_origin(kind) is tuple:
-        value = tuple(from_text(get_args(kind)[0], part.strip()) for part in text.split(","))
-    else:
-        value = kind(text) if kind in (int, float) else text
+    value = _of_text(hint, text)
     if not fits(hint, value):
         raise ArgumentError(f"value is {quoted(text)}; {wanted(hint)} is wanted.")
     return _made(hint, value)
+
+
+def _of_text(hint: Any, text: str) -> Any:
+    """What a text says, as far as its annotation needs it; else the text itself."""
+    kind, rules = _split(hint)
+    origin, parts = get_origin(kind), get_args(kind)
+    if any(isinstance(rule, Parsed) for rule in rules):
+        return text
+    if origin in (Union, types.UnionType):
+        every = [_of_text(part, text) for part in parts]
+        return next((v for part, v in zip(parts, every) if fits(part, v)), text)
+    if origin is tuple:
+        return tuple(_of_text(parts[0], part.strip()) for part in text.split(","))
+    if origin is dict:
+        pairs = [part.partition("=") for part in text.split(",")]
+        table = {name.strip(): _of_text(parts[1], each.strip()) for name, _, each in pairs}
+        return table if len(table) == len(pairs) else text
+    if kind in (int, float):
+        pattern = r"[-+]?\d{1,19}" if kind is int else _DECIMAL
+        return kind(text) if re.fullmatch(pattern, text.strip(), re.ASCII) else text
+    return text
 
 
 def _made(hint: Any, value: Any) -> Any:

@@ -143,7 +143,10 @@ def test_what_cannot_be_predicted_is_one_sentence(files, msbgen, arguments, code
         ("choose a.nc b.nc --ways 5,3", "--ways: '5,3' is not a positive number"),
         ("choose a.nc b.nc --objective deadlines", "--objective deadlines wants --deadlines"),
         ("repair a.nc b.nc c.nc --deadlines 1s,2s", "--deadlines has 2 values"),
-        ("repair a.nc b.nc --deadlines 1s,0s", "--deadlines: '1s,0s' has a time of 0 s"),
+        (
+            "repair a.nc b.nc --deadlines 1s,0s",
+            "'1s,0s' is not a list of times above 0",
+        ),
         ("repair a.nc b.nc --ways 7.5", "--ways: '7.5' is not a whole number"),
     ],
 )

@@ -102,7 +102,7 @@ def test_settings_are_printed_in_the_place_of_the_table(saved, msbgen, folder):
         (("--deadlines", "bad.csv"), 3, "bad.csv: line 2 has the deadline '-1'; a positive"),
         (("--deadlines", "odd.csv"), 3, "the deadline has no known unit"),
         (("m.nc", "--deadline", "1s", "--json", "m.nc"), 2, "exists already"),
-        (("m.nc", "--deadline", "1s", "--caches", "x"), 2, "'x' is not a list of numbers"),
+        (("m.nc", "--deadline", "1s", "--caches", "x"), 2, "'x' is not a list of whole numbers"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(folder, saved, refused, arguments, code, sentence):

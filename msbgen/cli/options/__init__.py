@@ -59,6 +59,8 @@ from msbgen.cli.options.messages import (
     show_table,
 )
 from msbgen.cli.options.values import (
+    Duration,
+    DurationOrNone,
     TimesFastest,
     amounts,
     budget,
@@ -70,9 +72,12 @@ from msbgen.cli.options.values import (
     duration_or_none,
     folder,
     folds,
+    groups,
     levels,
     names,
     number,
+    numbers,
+    option,
     output,
     percentage,
     seconds_of,

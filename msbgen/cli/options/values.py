@@ -3,60 +3,79 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msbgen.core.durations import has_unit, parse_seconds
+from msbgen.core.records import (
+    Count,
+    Fraction,
+    Name,
+    Parsed,
+    Positive,
+    Seed,
+    Within,
+    fits,
+    from_text,
+    wanted,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-def count(text: str) -> int:
-    """Whole number from 1 on."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 1")
-    return int(text)
+def option(hint: Any, words: str = "") -> Callable[[str], Any]:
+    """Function from the text of an option to its value, which is as an annotation says.
+
+    `words` say what is wanted, where those of the annotation do not.
+    """
+
+    def read(text: str) -> Any:
+        try:
+            return from_text(hint, text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {words or wanted(hint)}") from None
+
+    return read
 
 
-def folds(text: str) -> int:
-    """Whole number from 2 on."""
-    if count(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
-    return int(text)
+def _share_of(text: str) -> float:
+    """Share given as 2% or 0.02."""
+    number = from_text(float, text.removesuffix("%"))
+    return number / 100 if text.endswith("%") else number
 
 
-def seed(text: str) -> int:
-    """Whole number from 0 on."""
-    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) >= 2**63:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^63 - 1")
-    return int(text)
+_Time = Parsed(parse_seconds, "a time above 0, such as 2s, 500ms, 5min or 1h")
+_TimeOrNone = Parsed(parse_seconds, "a time of 0 or more, such as 2s, 500ms or 5min")
+_Part = Parsed(_share_of, "a share from 0% to below 100%, such as 2% or 0.02")
+_Percentage = Parsed(_share_of, "a share above 0% and below 100%, such as 2% or 0.02")
+Duration = Annotated[float, _Time, Within(0, above=True)]
+DurationOrNone = Annotated[float, _TimeOrNone, Within(0)]
+_Shares = Annotated[float, _Part, Within(0, 1, below=True)]
+_Decimal = Annotated[float, Parsed(lambda text: from_text(float, text), ""), Within(0, above=True)]
+Group = Annotated[int, Within(0, 99_999)]
 
-
-def number(text: str) -> float:
-    """Positive number."""
-    value = _number(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return value
-
-
-def degrees(text: str) -> float:
-    """Temperature [°C]."""
-    value = _number(text)
-    if not -100 <= value <= 300:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a temperature from -100 to 300 °C")
-    return value
-
-
-def duration(text: str) -> float:
-    """Time [s] above 0, given as 2s, 500ms, 5min, 1h, or a number of seconds."""
-    value = _seconds(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time above 0, such as 2s, 500ms, 5min or 1h"
-        )
-    return value
+count = option(Count)
+folds = option(Annotated[int, Within(2)])
+seed = option(Seed)
+number = option(Positive)
+degrees = option(Annotated[float, Within(-100, 300)], "a temperature from -100 to 300 °C")
+duration = option(Duration)
+duration_or_none = option(DurationOrNone)
+share = option(_Shares)
+percentage = option(Annotated[float, _Percentage, Within(0, 1, above=True, below=True)])
+# of speed that lower clocks may cost, or the name of a rule for it
+slack = option(
+    Literal["reference", "simulated"] | _Shares,
+    "a share from 0% to below 100%, such as 2% or 0.02, or 'reference' or 'simulated'",
+)
+shares = option(tuple[Fraction, ...], "a list of shares from 0 to 1, such as 0.3,0.5")
+names = option(tuple[Name, ...], "a list of names, such as old,new")
+numbers = option(tuple[Positive, ...], "a list of numbers > 0, such as 12,8")
+groups = option(tuple[Group, ...], "a list of whole numbers, such as 0,1")
+amounts = option(dict[Name, Positive], "a list of amounts, such as cache_ways=20,bandwidth=1400")
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,7 @@ class TimesFastest:
 def duration_or_factor(text: str) -> float | TimesFastest:
     """Time with its unit, or a multiple from 1 on of the shortest time, as 1.1x."""
     if not text.endswith("x"):
-        if _number(text) > 0:  # 1.1 may be meant as 1.1x
+        if fits(_Decimal, text):  # 1.1 may be meant as 1.1x
             raise argparse.ArgumentTypeError(f"{text!r} has no unit; {text}s or {text}x is wanted")
         return duration(text)
     factor = number(text[:-1])
@@ -83,113 +102,16 @@ def seconds_of(limit: float | TimesFastest, fastest: float) -> float:
     return limit.factor * fastest if isinstance(limit, TimesFastest) else limit
 
 
-def duration_or_none(text: str) -> float:
-    """Time as :func:`duration`, or 0."""
-    value = _seconds(text)
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time of 0 or more, such as 2s, 500ms or 5min"
-        )
-    return value
-
-
 def budget(text: str) -> str | int:
     """Measuring time, with its unit, or a number of contexts."""
     if text.isascii() and text.isdigit():
         return count(text)
-    if not _seconds(text) > 0 or not text[-1:].isalpha():
+    if not fits(Duration, text) or not has_unit(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither a time, such as 120s, 5min or 1h, nor a number of "
             "contexts, such as 40"
         )
     return text
-
-
-def _seconds(text: str) -> float:
-    """Time [s]; NaN for anything else."""
-    from msbgen.core.durations import parse_seconds
-    from msbgen.core.errors import ArgumentError
-
-    try:
-        return parse_seconds(text)
-    except ArgumentError:
-        return float("nan")
-
-
-def _number(text: str) -> float:
-    """Number in decimal notation; NaN for anything else."""
-    from msbgen.data.columns import NUMBER
-
-    return float(text) if NUMBER.fullmatch(text.strip()) else float("nan")
-
-
-def _share(text: str) -> float:
-    """Share given as 2% or 0.02; NaN for anything else."""
-    return _number(text[:-1]) / 100 if text.endswith("%") else _number(text)
-
-
-def share(text: str) -> float:
-    """Share from 0 to below 1, given as 2% or 0.02."""
-    value = _share(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a share from 0% to below 100%, such as 2% or 0.02"
-        )
-    return value
-
-
-def percentage(text: str) -> float:
-    """Share above 0 and below 1, given as 2% or 0.02."""
-    value = _share(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a share above 0% and below 100%, such as 2% or 0.02"
-        )
-    return value
-
-
-def slack(text: str) -> float | str:
-    """Share of speed that lower clocks may cost, or the name of a rule for it."""
-    if text in ("reference", "simulated"):
-        return text
-    value = _share(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a share from 0% to below 100%, such as 2% or 0.02, nor "
-            f"'reference' or 'simulated'"
-        )
-    return value
-
-
-def shares(text: str) -> list[float]:
-    """Shares from 0 to 1, between commas."""
-    values = [_number(part) for part in text.split(",")]
-    if not all(0 <= value <= 1 for value in values):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of shares from 0 to 1, such as 0.3,0.5"
-        )
-    return values
-
-
-def names(text: str) -> list[str]:
-    """Names between commas."""
-    found = [part.strip() for part in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, such as old,new")
-    return found
-
-
-def amounts(text: str) -> dict[str, float]:
-    """Positive amounts by name, as ``cache_ways=20,bandwidth=1400``."""
-    parts = [part.partition("=") for part in text.split(",")]
-    found = {name.strip(): _number(value) for name, _, value in parts}
-    if len(found) < len(parts) or not all(
-        name and 0 < value < float("inf") for name, value in found.items()
-    ):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of amounts, such as cache_ways=20,bandwidth=1400"
-        )
-    return found
 
 
 def folder(text: str) -> Path:
