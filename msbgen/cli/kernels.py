@@ -23,7 +23,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "import", run_import, "read measurements of kernels")
     text = "a table, or the cache or T4 results (.json, .json.gz) of an auto-tuner"
     verb.add_argument("source", type=Path, metavar="TABLE.csv|TUNED.json[.gz]", help=text)
-    text = "of a table, names of columns: resources = ['clock'], counters, kind, [columns]"
+    text = "of a table with other headers: resources = ['clock'], counters, kind, [columns]"
     verb.add_argument("--columns", type=Path, metavar="MAP.toml", help=text)
     shared.add_out(verb, "KERNELS.nc", "measurements to write", required=True)
     shared.add_force(verb)
@@ -58,8 +58,8 @@ def add(verbs: Verbs) -> None:
 def run_import(options: argparse.Namespace) -> None:
     """Read measurements of kernels and write them as one dataset."""
     tuned = options.source.name.removesuffix(".gz").endswith(".json")
-    if tuned == bool(options.columns):
-        raise UsageError("a table needs --columns, and the results of an auto-tuner have none.")
+    if tuned and options.columns:
+        raise UsageError("--columns is for tables; the results of an auto-tuner have none.")
     shared.check_files([options.source, options.columns], [options.out], force=options.force)
 
     from msbgen.systems.kernels import dataset as kernels
@@ -68,10 +68,14 @@ def run_import(options: argparse.Namespace) -> None:
 
     if tuned:
         runs = tuning.read_tuning(options.source)
-    else:
+    elif options.columns:
         columns = kernels_readers.read_column_map(options.columns)
         runs = kernels_readers.read_table(options.source, columns)
+    else:
+        runs = kernels_readers.read_plain_table(options.source)
     kernels.write(runs, options.out, overwrite=options.force)
+    for sentence in runs.encoding.get("taken", ()):
+        shared.print_message(sentence)
     shared.show(f"{options.out}:\n{kernels.describe(runs)}")
 
 

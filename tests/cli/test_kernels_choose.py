@@ -234,7 +234,7 @@ def test_the_cache_of_a_tuner_is_chosen_from_and_imported(folder, msbgen, refuse
     done = msbgen("kernels", "import", "t.json", "-o", "k.nc")
     assert done.returncode == 0, done.stderr
     assert "nvml_gr_clock [MHz]: 600 to 1200" in done.stdout
-    refused(2, "a table needs --columns", "kernels", "import", "measured.nc", "-o", "o.nc")
+    refused(3, "measured.nc: line 1 is not UTF-8", "kernels", "import", "measured.nc", "-o", "o.nc")
 
 
 def test_a_clock_of_which_runs_were_late_does_not_keep_the_limit(folder, msbgen):

@@ -18,6 +18,8 @@ from msbgen.data.durations_only import WHOLE_RUN
 from msbgen.data.energy import energy_counter, total_energy
 from msbgen.data.profiles import Profiles
 from msbgen.data.schema import resource_names
+from msbgen.data.units import HERTZ, WATTS
+from msbgen.sources.timings.tables import read_times
 from msbgen.systems.kernels.dataset import RESERVED, SCHEMA
 from msbgen.systems.kernels.dataset import join as join_kernels
 from msbgen.systems.kernels.dataset import make as make_kernels
@@ -105,6 +107,56 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
         attrs={"source": f"imported from {table.file}"},
     )
     return validate_kernels(dataset, source=table.file)
+
+
+# Names of settings of the machine; numbers of other names are parameters of the kernels.
+_SETTINGS = (
+    "clock", "frequency", "freq", "core_clock", "memory_clock", "mem_clock", "gpu_clock",
+    "sm_clock", "threads", "cores", "power_limit", "power_cap", "sms", "bandwidth",
+)  # fmt: skip
+
+
+def read_plain_table(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Measurements of kernels from a table of times without a map.
+
+    Words are the kind, joined by strokes.  Settings of the machine, by name or in hertz or watts,
+    are resources, and other numbers parameters; all numbers are resources where none is named as
+    one.  The result's ``encoding["taken"]`` has sentences about it.  Errors as
+    :func:`msbgen.sources.timings.tables.read_times`.
+    """
+    times = read_times(path)
+    kept = np.isfinite(times.seconds)
+    for column in times.settings.values():
+        kept &= np.isfinite(column.values)
+    times = times.rows(kept)
+    words = [c for c in times.settings.values() if c.labels]
+    kinds = [
+        "/".join(c.labels[int(c.values[i]) - 1] for c in words) or times.task
+        for i in range(len(times.seconds))
+    ]
+    numbers = {name: c for name, c in times.settings.items() if not c.labels}
+    named = [n for n, c in numbers.items() if n in _SETTINGS or c.units in (*HERTZ, *WATTS)]
+    resources = named or list(numbers)
+    if not resources:
+        raise ProfileError(
+            f"{times.source}: has no column of a setting in numbers; one, such as a clock, is "
+            f"wanted."
+        )
+    energy = times.totals.get("energy")
+    dataset = make_kernels(
+        kinds, times.seconds,
+        resources={n: numbers[n].values for n in resources},
+        parameters={n: c.values for n, c in numbers.items() if n not in resources},
+        power=None if energy is None else energy[0] / times.seconds,
+        units={n: c.units for n, c in numbers.items()},
+        attrs={"source": f"imported from {times.source}"},
+    )  # fmt: skip
+    dataset = validate_kernels(dataset, source=times.source)
+    parameters = [n for n in numbers if n not in resources]
+    roles = f"resources: {', '.join(resources)}"
+    roles += f"; parameters: {', '.join(parameters)}" if parameters else ""
+    dataset.encoding["taken"] = [*times.taken, roles]
+    return dataset
 
 
 def _check_names(table: Table, settings: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.build import make_profiles
+from msbgen.data.schema import resource_names
 from msbgen.systems.kernels.dataset import (
     configurations_of,
     kernels_of,
@@ -23,6 +24,7 @@ from msbgen.systems.kernels.readers import (
     read_column_map,
     read_jetson,
     read_nv_dvfs,
+    read_plain_table,
     read_zeus,
 )
 from msbgen.systems.kernels.readers import from_profiles as kernels_from_profiles
@@ -289,3 +291,21 @@ def test_a_file_is_described_by_how_it_repeats():
     assert line == "runtime       repeats to 50.0% between runs: from -50.0% on 1 to +50.0% on 2"
     assert describe_variability(runs([1.0, 1.1, 1.2, 9.0])) == []
     assert describe_variability(runs([1.0, 1.1, 1.2, 9.0], node=["x", "x", "x", "y"])) == []
+
+
+def test_a_table_of_times_needs_no_map(tmp_path):
+    rows = "".join(f"{k},{n},{mhz},{n / mhz:.4f},{mhz / 10}\n"
+                   for k in ("add", "mul") for n in (64, 128) for mhz in (500, 1000))  # fmt: skip
+    (tmp_path / "t.csv").write_text("kernel,n,clock_mhz,time_ms,power_w\n" + rows)
+    found = read_plain_table(tmp_path / "t.csv")
+    assert sorted(set(found["kind"].values)) == ["add", "mul"]
+    assert resource_names(found) == ["clock"]
+    assert found["clock"].attrs["units"] == "MHz"
+    assert parameter_names(found) == ["n"]
+    np.testing.assert_allclose(found["power"], found["clock"] / 10)
+    assert found.encoding["taken"][-1] == "resources: clock; parameters: n"
+    (tmp_path / "t.csv").write_text("threads,block,seconds\n1,2,3\n2,2,3\n")
+    assert resource_names(read_plain_table(tmp_path / "t.csv")) == ["threads"]
+    (tmp_path / "t.csv").write_text("kernel,seconds\na,3\n")
+    with pytest.raises(ProfileError, match="has no column of a setting in numbers"):
+        read_plain_table(tmp_path / "t.csv")
