@@ -8,9 +8,9 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
 # Forms of recordings, and the one of durations.
-_FORMS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "table", "times")
+_FORMS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "power", "table", "times")
 # Formats with times in whole seconds.
-_WITH_STEP = ("pqos", "pcm")
+_WITH_STEP = ("pqos", "pcm", "power")
 
 
 def add(verbs: Verbs) -> None:
@@ -34,7 +34,8 @@ def add(verbs: Verbs) -> None:
         choices=_FORMS,
         help="format, if the content does not tell: perf stat -I as CSV or JSON lines, "
         "likwid-perfctr -t, pqos -u csv, pcm -csv, sadf -d, a range query of Prometheus (JSON), a "
-        "table with the columns of --columns, or times of runs",
+        "log of nvidia-smi, turbostat or tegrastats (power), a table with the columns of "
+        "--columns, or times of runs",
     )
     text = "of a table of times: columns that are settings, though they do not look so"
     verb.add_argument("--setting", type=columns_of, metavar="COLUMN,...", help=text)
@@ -55,7 +56,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--cycles", metavar="COLUMN", help=text)
     text = "clock of --cycles, such as 2.4GHz, or the resource that is the clock"
     verb.add_argument("--at", metavar="CLOCK", help=text)
-    text = "polling interval of pqos or PCM, such as 100ms"
+    text = "polling interval of pqos, PCM or a log of power, such as 100ms"
     verb.add_argument("--step", type=shared.duration, metavar="TIME", help=text)
     text = "sampling interval of the profiles (as recorded)"
     verb.add_argument("--interval", type=shared.duration, metavar="TIME", help=text)

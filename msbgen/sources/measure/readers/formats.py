@@ -16,13 +16,14 @@ from msbgen.sources.measure.readers.column_map import with_clock_of
 from msbgen.sources.measure.readers.likwid import read_likwid
 from msbgen.sources.measure.readers.pcm import read_pcm
 from msbgen.sources.measure.readers.perf import read_perf
+from msbgen.sources.measure.readers.power_log import is_power_log, read_power_log
 from msbgen.sources.measure.readers.pqos import read_pqos
 from msbgen.sources.measure.readers.prometheus import read_prometheus
 from msbgen.sources.measure.readers.recording import Recording, Rows, assemble
 from msbgen.sources.measure.readers.sadf import read_sadf
 from msbgen.sources.measure.readers.table import read_table
 
-FORMATS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "table")
+FORMATS = ("perf", "likwid", "pqos", "pcm", "sadf", "prometheus", "power", "table")
 
 
 # What only the first lines of one format have.
@@ -39,7 +40,8 @@ def format_of(path: str | os.PathLike[str]) -> str:
     """The format of a recording by its first lines; perf's where no other one has them."""
     with check_input(path).open("rb") as stream:
         text = stream.read(2**16).decode("utf-8", "replace")
-    return next((name for name, mark in _MARKS.items() if mark.search(text)), "perf")
+    found = next((name for name, mark in _MARKS.items() if mark.search(text)), "perf")
+    return "power" if found == "perf" and is_power_log(text) else found
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class RecordingReader:
             return read_pqos(path, self.step)
         if self.format == "pcm":
             return read_pcm(path, self.step)
+        if self.format == "power":
+            return read_power_log(path, self.step)
         if self.format == "sadf":
             return read_sadf(path)
         if self.format == "prometheus":

@@ -15,6 +15,7 @@ EACH = {
     "pcm": (RecordingReader("pcm", places=("Core1 (Socket 0)",)), TABLES / "pcm.csv"),
     "sadf": (RecordingReader("sadf", events=("user", "kbmemused", "pgpgin")), TABLES / "sadf.csv"),
     "prometheus": (RecordingReader("prometheus"), TABLES / "prometheus.json"),
+    "power": (RecordingReader("power"), TABLES / "nvidia-smi.csv"),
     "table": (
         RecordingReader(
             "table", columns=ColumnMap(columns={"time [s]": "t [ms]", "a": "INST", "place": "core"})
