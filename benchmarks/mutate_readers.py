@@ -28,6 +28,7 @@ measured.nc: generate IN -o o.nc --contexts contexts.csv --kind sample --samples
 energy.nc: generate energy-b.nc -o o.nc --contexts energy.nc --power-of IN energy-c.nc
 measured.nc: bound IN -o b.nc --contexts contexts.csv --miscoverage 0.4 --model m.nc
 model-calibrated.nc: choose IN --deadline 1h --cost cache_ways=1 --miscoverage 0.4 -o p.csv
+measured.nc: find --on IN --deadline 1h --cost cache_ways=1 --miscoverage 0.4 --budget 6 -o found
 measured.nc: choose IN --deadline 1.5x --cost cache_ways=1,frequency=2 --miscoverage 0.4 -o p.csv
   --front --json o.json --measure next.csv
 made.nc: choose IN --deadline 1h --cost cache_ways=1 --miscoverage 0.4 -o p.csv

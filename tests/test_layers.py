@@ -53,7 +53,7 @@ ROOMS = {
         "graphs": {"learn", "phases"},
     },
     # the report of a task is one job of a batch as of a command
-    "output": {"report": set(), "export": set(), "batch": {"report"}},
+    "output": {"report": set(), "export": set(), "batch": {"report"}, "find": set()},
 }
 SYSTEMS = ROOMS["systems"].keys() - {"learn", "phases"}
 # Files of netCDF are touched here only.
@@ -244,7 +244,16 @@ def test_kernels_with_an_underscore_are_called_by_kernels_only():
 
 
 # Wings that users address by themselves: each says in its folder what it is for, and its limits.
-ADDRESSED = SYSTEMS | {"choose", "compare", "export", "measure", "platform", "report", "batch"}
+ADDRESSED = SYSTEMS | {
+    "choose",
+    "compare",
+    "export",
+    "find",
+    "measure",
+    "platform",
+    "report",
+    "batch",
+}
 
 
 def test_a_wing_that_users_address_has_a_page():

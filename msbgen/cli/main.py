@@ -26,7 +26,7 @@ INTERRUPTED, TERMINATED = 130, 143
 # The verbs in groups; each is a module of this folder with `add` and `run`.
 GROUPS = {
     "the loop": (
-        *("measure", "import", "check", "plan", "generate", "bound", "choose", "evaluate"),
+        *("find", "measure", "import", "check", "plan", "generate", "bound", "choose", "evaluate"),
         *("report", "compare", "export", "platform", "batch", "demo"),
     ),
     "systems": ("beside", "realtime", "runtime", "machines", "kernels", "graph"),

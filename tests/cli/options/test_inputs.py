@@ -130,6 +130,8 @@ READING = {
     "measure contexts": "measure measured.nc -o o.nc --contexts X",
     "measure onto": "measure spec.toml -o o.nc --with X",
     "measure restore": "measure --restore X",
+    "find spec": "find X --deadline 1s --cost cache_ways=1 --budget 9 -o out",
+    "find on": "find --on X --deadline 1s --cost cache_ways=1 --budget 9 -o out",
     "choose files": "choose X --deadline 1s --cost cache_ways=1",
     "choose deadlines": "choose --deadlines X --cost cache_ways=1 --total cache_ways=20",
     "choose contexts": "choose measured.nc --deadline 1s --cost cache_ways=1 --contexts X",

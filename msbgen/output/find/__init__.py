@@ -1,0 +1,1 @@
+"""A question answered by measuring, fitting, choosing and measuring again."""
