@@ -25,7 +25,8 @@ from msbgen.core.choice import InfeasibleError
 from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
-from msbgen.data import schema
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import same_contexts
 from msbgen.engine.bounds.model import CalibratedModel, calibrate_model
 from msbgen.engine.generate.fit import fit_profiles
 from msbgen.output.find.sources import Source
@@ -75,6 +76,8 @@ class Found:
     ----------
     choice : tuple of ContextChoice
         The choice; none where no context keeps the deadline.
+    context : str
+        The chosen context in words; empty where there is none.
     reason : str
         Why the search ended.
     late, fresh : int
@@ -91,6 +94,7 @@ class Found:
     """
 
     choice: tuple[ContextChoice, ...]
+    context: str
     reason: str
     late: int
     fresh: int
@@ -108,14 +112,12 @@ class Found:
 
     def describe(self) -> str:
         """The answer in a few sentences."""
-        where = schema.resource_attrs(self.bounds)
         lines = []
         for choice in self.choice:
-            context = schema.describe_levels(where, choice.context)
             rate = float(self.bounds.attrs["miscoverage"])
             kept = "keeps" if self.is_kept else "does not keep"
             lines.append(
-                f"{context} {kept} {choice.deadline:g} s in {1 - rate:.0%} of runs, at a cost of "
+                f"{self.context} {kept} {choice.deadline:g} s in {1 - rate:.0%} of runs, at a cost of "
                 f"{choice.cost:.4g}: bound {choice.bound:.3g} s, {self.late} of {self.fresh} fresh "
                 f"runs late"
             )
@@ -128,7 +130,7 @@ class Found:
 
     def as_dict(self) -> dict[str, Any]:
         """The answer as plain values, for JSON."""
-        names = schema.resource_names(self.bounds)
+        names = list(self.model.resources)
         choices = [
             {
                 "context": dict(zip(names, choice.context.tolist())),
@@ -261,8 +263,9 @@ class _Search:
             self.verifying = self._runs_of(np.array([row]), np.array([n]))
             added = np.array(self._durations_of(self.verifying)[row][len(self.durations[row]) :])
             late, fresh = int((added > self.question.deadline).sum()), len(added)
+        words = self.priced.describe(choice[0].row) if choice else ""
         return Found(
-            choice, self.reason, late, fresh, int(self.runs.sum()), self.seconds, self.measured,
+            choice, words, self.reason, late, fresh, int(self.runs.sum()), self.seconds, self.measured,
             self.model, self.bounds,
         )  # fmt: skip
 
@@ -284,7 +287,7 @@ class _Search:
         begun = time.monotonic()
         measured = self.source.measure(rows, runs, None)
         self.runs[rows] += runs
-        taken = float(np.nansum(measured["duration"].values))
+        taken = float(np.nansum(Profiles.of(measured).duration))
         self.seconds = max(taken, self.seconds + time.monotonic() - begun)
         if self.progress is not None:
             self.progress(round(1000 * min(1.0 - self.left(), 1.0)), 1000)
@@ -293,13 +296,13 @@ class _Search:
     def _durations_of(self, measured: xr.Dataset) -> list[list[float]]:
         """Durations of the runs in each context of the source, in their order [s]."""
         found: list[list[float]] = [[] for _ in self.source.contexts]
-        rows = self._rows_of(schema.context_table(measured))
-        for row, runs in zip(rows.tolist(), measured["duration"].values):
+        profiles = Profiles.of(measured)
+        for row, runs in zip(self._rows_of(profiles.contexts).tolist(), profiles.duration):
             found[row] = runs[np.isfinite(runs)].tolist()
         return found
 
     def _rows_of(self, contexts: Floats) -> Indices:
-        return schema.same_contexts(contexts, self.source.contexts)
+        return same_contexts(contexts, self.source.contexts)
 
     def _choice(self) -> tuple[ContextChoice, ...]:
         deadline = self.question.deadline

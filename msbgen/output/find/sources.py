@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from msbgen.core.contexts import combinations_of
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.data import schema
+from msbgen.data.profiles import Profiles
+from msbgen.data.schema import same_level
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.data.tables import write_table
 from msbgen.sources.measure.sweep.measure import measure
@@ -53,7 +54,7 @@ def kept_rows(contexts: Floats, names: Sequence[str], fixed: Mapping[str, float]
         )
     kept = np.ones(len(contexts), dtype=bool)
     for name, level in fixed.items():
-        kept &= schema.same_level(contexts[:, names.index(name)], level)
+        kept &= same_level(contexts[:, names.index(name)], level)
     if not kept.any():
         shown = ", ".join(f"{name}={level:g}" for name, level in fixed.items())
         raise ArgumentError(f"no context has {shown}; levels of the resources are wanted.")
@@ -64,13 +65,13 @@ class Table:
     """Runs of a profile dataset, taken in their order, as if they were measured now."""
 
     def __init__(self, dataset: xr.Dataset, fixed: Mapping[str, float]):
-        self.names = tuple(schema.resource_names(dataset))
-        every = schema.context_table(dataset)
-        self._rows = kept_rows(every, self.names, fixed)
-        self.contexts = every[self._rows]
-        self._dataset = dataset.isel(context=self._rows)
-        self._there = np.isfinite(self._dataset["duration"].values)
-        self._taken = np.zeros(len(self._rows), dtype=np.int64)
+        profiles = Profiles.of(dataset)
+        self.names = tuple(profiles.resources)
+        rows = kept_rows(profiles.contexts, self.names, fixed)
+        self.contexts = profiles.contexts[rows]
+        self._dataset = dataset.isel(context=rows)
+        self._there = np.isfinite(profiles.duration[rows])
+        self._taken = np.zeros(len(rows), dtype=np.int64)
 
     def measure(self, rows: Indices, runs: Indices, progress: OnProgress | None) -> xr.Dataset:
         """As :meth:`Source.measure`; fewer runs where the table has no more."""
