@@ -122,8 +122,8 @@ def test_answers_of_a_saved_model_import_only_what_they_need(saved, folder):
         ["bound", "m.nc", *rest, "-o", "b.nc"],
         ["generate", "m.nc", "--contexts", "all", "-o", "g.nc"],
     ]
-    (answers, loaded), (written, more) = imported(
-        [[["bound", "m.nc", *rest], choice, plan], writing], folder
+    (answers, loaded), (written, more), (_, planned) = imported(
+        [[["bound", "m.nc", *rest], choice], writing, [plan]], folder
     )
     assert len(answers) > 12
     assert answers[0].startswith("cache_ways,frequency,duration_bound")
@@ -131,6 +131,7 @@ def test_answers_of_a_saved_model_import_only_what_they_need(saved, folder):
     assert loaded & {"numba", "scipy", "dask"} == set()
     assert [line.partition(":")[0] for line in written[:2]] == ["b.nc", "g.nc"]
     assert more & {"dask", "distributed", "scipy.stats"} == set()
+    assert planned & {"dask", "distributed"} == set()
 
 
 def imported(steps, folder):

@@ -117,9 +117,9 @@ class Found:
             rate = float(self.bounds.attrs["miscoverage"])
             kept = "keeps" if self.is_kept else "does not keep"
             lines.append(
-                f"{self.context} {kept} {choice.deadline:g} s in {1 - rate:.0%} of runs, at a cost of "
-                f"{choice.cost:.4g}: bound {choice.bound:.3g} s, {self.late} of {self.fresh} fresh "
-                f"runs late"
+                f"{self.context} {kept} {choice.deadline:g} s in {1 - rate:.0%} of runs, at a cost "
+                f"of {choice.cost:.4g}: bound {choice.bound:.3g} s, {self.late} of {self.fresh} "
+                f"fresh runs late"
             )
             lines += [
                 f"{more.resource}={more.level:g} would cost {more.cost:.4g}: bound "
@@ -265,8 +265,8 @@ class _Search:
             late, fresh = int((added > self.question.deadline).sum()), len(added)
         words = self.priced.describe(choice[0].row) if choice else ""
         return Found(
-            choice, words, self.reason, late, fresh, int(self.runs.sum()), self.seconds, self.measured,
-            self.model, self.bounds,
+            choice, words, self.reason, late, fresh, int(self.runs.sum()), self.seconds,
+            self.measured, self.model, self.bounds,
         )  # fmt: skip
 
     def _measure(self, rows: Indices) -> None:
