@@ -90,7 +90,7 @@ class Listed:
         if self.ascending and list(value) != sorted(set(value)):
             return False
         return (self.empty or len(value) > 0) and not (
-            self.distinct and len(set(value)) < len(value)
+            self.distinct and any(one in value[:i] for i, one in enumerate(value))
         )
 
     @property
@@ -220,7 +220,9 @@ def wanted(hint: Any, several: bool = False) -> str:
     if origin is tuple:
         listed = next((rule for rule in rules if isinstance(rule, Listed)), Listed(empty=True))
         each = wanted(Annotated[parts[0], within] if within != Within() else parts[0], True)
-        if get_origin(_split(parts[0])[0]) in (Literal, Union, types.UnionType):
+        if parts[1:] != (...,) and len(set(parts)) > 1:
+            return f"a list of {' and '.join(map(wanted, parts))}"
+        if get_origin(_split(parts[0])[0]) in (Literal, Union, types.UnionType, tuple):
             each = f"entries, each {wanted(parts[0])}"
         many = str(len(parts)) if parts[1:] != (...,) else "" if listed.empty else "one or more"
         return f"a list of {many} {listed.adjective}{each}".replace("  ", " ")

@@ -41,9 +41,10 @@ from numpy.typing import NDArray
 
 from msbgen.core.durations import UNITS, time_unit
 from msbgen.core.errors import ProfileError, quoted
+from msbgen.core.records import check_keys
 from msbgen.data.files import path_of
 from msbgen.data.tables import check_separator, check_width, read_lines, shown
-from msbgen.data.toml import check_keys, read_toml
+from msbgen.data.toml import read_toml
 from msbgen.data.units import BYTES, HERTZ, JOULES, WATTS
 from msbgen.data.variables import Variable
 

@@ -1,10 +1,9 @@
 """Reading of TOML files with checks of every key."""
 
-import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +33,6 @@ def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
     return path, content
 
 
-def check_keys(
-    content: Mapping[str, Any], known: Sequence[str], needed: Sequence[str], where: str
-) -> None:
-    """Raise :class:`ProfileError` for a key that is unknown or missing."""
-    for key in content:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(known)} are."
-            raise ProfileError(f"{where}: {quoted(key)} is no known key; {hint}")
-    for key in needed:
-        if key not in content:
-            wanted = f"{', '.join(needed)} are" if len(needed) > 1 else "it is"
-            raise ProfileError(f"{where}: '{key}' is missing; {wanted} wanted.")
-
-
 def amount(value: Any, key: str, where: str) -> float:
     """Return a value if it is a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -57,14 +41,6 @@ def amount(value: Any, key: str, where: str) -> float:
         return float(value)
     except OverflowError:
         raise ProfileError(f"{where}: '{key}' is far too large; correct it.") from None
-
-
-def whole(value: Any, key: str, where: str) -> int:
-    """Return a value if it is a whole number."""
-    number = amount(value, key, where)
-    if number != number // 1:
-        raise ProfileError(f"{where}: '{key}' is {quoted(value)}; a whole number ≥ 1 is wanted.")
-    return value if isinstance(value, int) else int(number)
 
 
 def name(content: Mapping[str, Any], key: str, where: str, wanted: str = "a name") -> str:

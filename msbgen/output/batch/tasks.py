@@ -16,6 +16,7 @@ from msbgen.answers.plan.plan import parse_budget
 from msbgen.core.contexts import grid_counts
 from msbgen.core.durations import parse_seconds
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.records import check_keys
 from msbgen.data import toml
 from msbgen.data.files import check_input
 from msbgen.engine.generate.distribution import Kind
@@ -138,7 +139,7 @@ def _of_toml(path: Path, base: TaskSettings, steps: Sequence[str]) -> list[Batch
             f"files."
         )
     path, content = toml.read_toml(path)
-    toml.check_keys(content, ("defaults", "task"), ("task",), path.name)
+    check_keys(content, ("defaults", "task"), ("task",), path.name)
     defaults = content.get("defaults", {})
     if not isinstance(defaults, dict):
         raise ProfileError(f"{path.name}: 'defaults' is {quoted(defaults)}; a table is wanted.")
@@ -148,7 +149,7 @@ def _of_toml(path: Path, base: TaskSettings, steps: Sequence[str]) -> list[Batch
     for number, entry in enumerate(toml.tables(content, "task", path.name), start=1):
         where = f"{path.name}, task {number}"
         keys = [f.name for f in fields(TaskSettings)]
-        toml.check_keys(entry, (*_OWN, *keys), ("measured",), where)
+        check_keys(entry, (*_OWN, *keys), ("measured",), where)
         named = {
             key: toml.name(entry, key, where, kind) for key, kind in _OWN.items() if key in entry
         }
@@ -165,7 +166,7 @@ def _settings(
 ) -> TaskSettings:
     """Settings of a table, each key checked; others from `base`."""
     defaults = {f.name: getattr(base, f.name) for f in fields(TaskSettings)}
-    toml.check_keys(table, tuple(defaults), (), where)
+    check_keys(table, tuple(defaults), (), where)
     values = {**defaults, **{key: _value(key, v, defaults[key], where) for key, v in table.items()}}
     settings = TaskSettings(**values)
     if "contexts" in table and not is_rule(settings.contexts):

@@ -14,11 +14,12 @@ import numpy as np
 
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.records import check_keys
 from msbgen.data.columns import ColumnMap
 from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
 from msbgen.data.tables import check_separator, check_width, read_lines, shown
-from msbgen.data.toml import check_keys, read_toml
+from msbgen.data.toml import read_toml
 from msbgen.sources.measure.dataset import RUN_METADATA
 from msbgen.sources.measure.readers.column_map import MAP_KEYS, recording_map
 

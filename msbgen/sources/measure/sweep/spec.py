@@ -31,10 +31,11 @@ from typing import Any
 
 from msbgen.core.durations import parse_seconds
 from msbgen.core.errors import ArgumentError, ProfileError, quoted
+from msbgen.core.records import check_keys
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED, level_text
 from msbgen.data.tables import Groups
-from msbgen.data.toml import check_keys, read_toml
+from msbgen.data.toml import read_toml
 from msbgen.sources.measure.dataset import RUN_METADATA, counter_names_of
 
 # The values of a resource's key `by`.

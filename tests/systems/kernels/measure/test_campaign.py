@@ -44,10 +44,16 @@ def test_what_is_given_is_taken(read):
     ("line", "sentence"),
     [
         ('networks = ["resnet81"]', "'resnet81' is not known, nor 'module:function'; did you mean"),
-        ("images = [[1, 16]]", "pairs of batch (1 to 4096) and side (32 to 4096), each once, are"),
-        ("images = [[1, 64], [1, 64]]", "'images' is [[1, 64], [1, 64]]; pairs"),
-        ("threads = [0]", "'threads' is [0]; distinct whole numbers ≥ 1 are wanted."),
-        ("quotas = [50, 50]", "'quotas' is [50, 50]; distinct numbers"),
+        (
+            "images = [[1, 16]]",
+            "each a list of a whole number from 1 to 4096 and",
+        ),
+        (
+            "images = [[1, 64], [1, 64]]",
+            "'images' is [[1, 64], [1, 64]]; a list of one or more",
+        ),
+        ("threads = [0]", "'threads' is [0]; a list of one or more distinct whole"),
+        ("quotas = [50, 50]", "'quotas' is [50, 50]; a list of distinct numbers"),
         ("patience = 0", "'patience' is 0; a time of 0.001 s or more"),
         ("netwroks = []", "'netwroks' is no known key; did you mean 'networks'?"),
     ],
