@@ -485,7 +485,7 @@ def _answer(method: Method, name: str, train: xr.Dataset, truth: Profiles) -> Pr
 
     ProfileError where it answers for other contexts or counters, or in another order.
     """
-    generated = Profiles.of(method(train, truth.contexts), truth.interval)
+    generated = Profiles.of(method(train, truth.contexts.copy()), truth.interval)
     _check_same_labels(generated, truth, f"what '{name}' generates")
     if not np.array_equal(generated.contexts, truth.contexts):
         raise ProfileError(
