@@ -94,7 +94,12 @@ def read_benchmarks(
             )
         try:
             found = _READERS[tool](document, path)
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            more = extra.get(path.name, {})
+            own = [
+                (path.name, Run(r.task, {**r.parameters, **more}, r.seconds, r.totals))
+                for r in found.runs
+            ]
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise ProfileError(
                 f"{path.name}: looks like a result of {tool}, but a part of it has another form "
                 f"({type(error).__name__}: {str(error)[:80]}); write it again."
@@ -102,9 +107,7 @@ def read_benchmarks(
         if not found.runs:
             raise ProfileError(f"{path.name}: holds no run of {tool} with a time; measure again.")
         notes += [f"{path.name}: {note}" for note in (f"read as {tool}", *found.notes)]
-        more = extra.get(path.name, {})
-        runs += [(path.name, Run(r.task, {**r.parameters, **more}, r.seconds, r.totals))
-                 for r in found.runs]  # fmt: skip
+        runs += own
     tasks = list(dict.fromkeys(run.task for _, run in runs))
     return [_timings([(f, run) for f, run in runs if run.task == task], notes) for task in tasks]
 

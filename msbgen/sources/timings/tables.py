@@ -6,9 +6,11 @@ what is derived from times.  All others are settings.  Sentences name what was t
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -456,14 +458,16 @@ def table_of(path: Path) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     if separator == "|":
         body = "\n".join(line.strip().strip("|") for line in body.split("\n"))
     try:
-        table = pd.read_csv(
-            io.StringIO(body), sep=r"\s{2,}|\t" if separator == "  " else separator, header=None,
-            names=range(len(header)), index_col=False, dtype=str, keep_default_na=False,
-            na_filter=False, skip_blank_lines=False, skipinitialspace=True,
-            engine="python" if separator == "  " else "c",
-        )  # fmt: skip
-    except (pd.errors.ParserError, ValueError) as error:
-        raise ProfileError(_ragged(path.name, str(error), len(header), numbered)) from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(
+                io.StringIO(body), sep=r"\s{2,}|\t" if separator == "  " else separator, header=None,
+                names=range(len(header)), index_col=False, dtype=str, keep_default_na=False,
+                na_filter=False, skip_blank_lines=False, skipinitialspace=True,
+                engine="python" if separator == "  " else "c",
+            )  # fmt: skip
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        raise ProfileError(_ragged(path.name, str(error), header, separator, numbered)) from None
     lines = np.array([number for number, _ in numbered[1:]])
     if len(table) != len(lines):  # a quoted cell goes on in the next line
         lines = np.arange(first + 1, first + 1 + len(table))
@@ -473,11 +477,21 @@ def table_of(path: Path) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     return table.drop(columns=[table.columns[i] for i in empty]), lines
 
 
-def _ragged(file: str, error: str, width: int, numbered: Sequence[tuple[int, str]]) -> str:
-    found = re.search(r"Expected \d+ fields in line (\d+), saw (\d+)", error)
-    if found:
-        line = numbered[int(found[1])][0]
-        return f"{file}: line {line} has {found[2]} cells, the header {width}; as many are wanted."
+def _ragged(
+    file: str,
+    error: str,
+    header: Sequence[str],
+    separator: str,
+    numbered: Sequence[tuple[int, str]],
+) -> str:
+    """A sentence about the first line with more cells than the header, or else the error."""
+    for number, line in numbered[1:]:
+        width = len(_cells(line, separator))
+        if width > len(header):
+            return (
+                f"{file}: line {number} has {width} cells, the header {len(header)}; as many are "
+                f"wanted."
+            )
     return f"{file}: cannot be read as a table ({error.splitlines()[0]})."
 
 
@@ -515,8 +529,8 @@ def _cells(line: str, separator: str) -> list[str]:
         return [cell.strip() for cell in re.split(r"\s{2,}", line.strip())]
     if separator == "|":
         line = line.strip().strip("|")
-    row = pd.read_csv(
-        io.StringIO(line), sep=separator, header=None, dtype=str, keep_default_na=False,
-        skipinitialspace=True,
-    )  # fmt: skip
-    return [str(cell).strip() for cell in row.iloc[0]]
+    try:
+        row = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:
+        row = line.split(separator)
+    return [cell.strip() for cell in row]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,8 +85,8 @@ def column_of(cells: Sequence[object], units: str = "") -> Column:
     >>> column_of(["gcc", "clang", "gcc"]).labels
     ('gcc', 'clang')
     """
-    texts = [str(cell).strip() for cell in cells]
-    known = [text for text in dict.fromkeys(texts) if text.lower() not in MISSING]
+    texts = [_word(str(cell)) for cell in cells]
+    known = [text for text in dict.fromkeys(texts) if not _is_missing(text)]
     if all(NUMBER.fullmatch(text) for text in known):
         values = {text: float(text) for text in known}
         return Column(np.array([values.get(text, np.nan) for text in texts]), units or "1")
@@ -101,6 +102,19 @@ def column_of(cells: Sequence[object], units: str = "") -> Column:
                 return Column(np.array([values.get(t, np.nan) for t in texts]), own)
     codes = {text: float(i) for i, text in enumerate(known, 1)}
     return Column(np.array([codes.get(text, np.nan) for text in texts]), "1", tuple(known))
+
+
+def _word(text: str) -> str:
+    """A text that can be a label: without what cannot be printed, as a byte order mark."""
+    return "".join(sign for sign in text if sign.isprintable()).strip()
+
+
+def _is_missing(text: str) -> bool:
+    """Whether a cell has no value: a mark of a missing one, or no finite number."""
+    try:
+        return text.lower() in MISSING or not math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def resource_name(text: str, taken: Sequence[str] = ()) -> str:

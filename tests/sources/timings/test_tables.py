@@ -142,6 +142,7 @@ def test_tables_of_one_task_are_put_together(tmp_path):
         ("a,time\n1,0\n", "line 2 has the time '0'; a time above 0 is wanted"),
         ("# c\na,time\n\n1,2\n2,fast\n", "line 5 has the time 'fast'; a number is wanted"),
         ("a,time\n1,2\n1,2,3\n", "line 3 has 3 cells, the header 2"),
+        ("a,time\n1,2,3\n1,2\n", "line 2 has 3 cells, the header 2"),
         ("a,time\n", "a header and at least one row below it are wanted"),
         ("", "a header and at least one row"),
     ],
