@@ -457,11 +457,12 @@ def table_of(path: Path) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     body = "\n".join(line for _, line in numbered[1:])
     if separator == "|":
         body = "\n".join(line.strip().strip("|") for line in body.split("\n"))
+    pattern = r"\s{2,}|\t" if separator == "  " else separator
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
-                io.StringIO(body), sep=r"\s{2,}|\t" if separator == "  " else separator, header=None,
+                io.StringIO(body), sep=pattern, header=None,
                 names=range(len(header)), index_col=False, dtype=str, keep_default_na=False,
                 na_filter=False, skip_blank_lines=False, skipinitialspace=True,
                 engine="python" if separator == "  " else "c",
