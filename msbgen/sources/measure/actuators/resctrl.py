@@ -18,7 +18,7 @@ ROOT = "/sys/fs/resctrl"
 _STATUS = f"{ROOT}/info/last_cmd_status"
 _MOUNTS = "/proc/self/mounts"
 
-# Remedies by a part of the kernel's reason.
+# Remedies by a part of the kernel's reason, for refusals that a line or a task of ours can cause.
 _REMEDIES = (
     ("Out of CLOSIDs", "remove unused groups: rmdir " + ROOT + "/GROUP"),
     ("Out of RMIDs", "remove unused groups, and wait until their lines have left the caches"),
@@ -30,26 +30,17 @@ _REMEDIES = (
     ("uninitialized", "remove the group and measure again"),
     ("Mask out of range", "a number of ways between the cache's least and most is wanted"),
     ("Need at least", "ask for more ways"),
-    ("non-consecutive", "ways in one piece are wanted"),
-    ("Non-hex", "a mask in hexadecimal digits is wanted"),
     ("out of range", "ask for a bandwidth in that range"),
-    ("MB value", "a whole number is wanted"),
     ("non-linear", "this processor's bandwidth cannot be set by the kernel"),
-    ("Duplicate domain", "one value a cache is wanted"),
-    ("Missing", "a line as 'L3:0=ff;1=ff' is wanted"),
     (
         "Unknown or unsupported resource",
         "mount resctrl with what the processor has (cdp, mba_MBps)",
     ),
     ("No permission to move task", "run as root"),
     ("No task", "the program ended before it was placed: measure again"),
-    ("Invalid pid", "a process number is wanted"),
-    ("Task list parsing", "a process number is wanted"),
     ("different control group", "leave the task to its own group"),
-    ("Error while processing task", "measure again"),
     ("kernfs", "the kernel is out of memory: end something"),
     ("out of memory", "end something"),
-    ("Failed to initialize", "measure again"),
 )
 # Remedies for refusals without a reason, by errno.
 _WITHOUT_REASON = {

@@ -149,16 +149,9 @@ def refused(kernel, sentence, act):
 # The kernel's sentences about a line or a task, and the remedies that users see.
 LOCKED = "a group has locked a part of the cache"
 REMEDIES = {
-    "Non-hex character in the mask fg": "a mask in hexadecimal digits",
     "Mask out of range": "a number of ways between",
-    "The mask 5 has non-consecutive 1-bits": "ways in one piece",
     "Need at least 2 bits in the mask": "ask for more ways",
-    "Duplicate domain 0": "one value a cache",
-    "Missing '=' or non-numeric domain": "a line as 'L3:0=ff;1=ff'",
-    "Missing ':'": "a line as 'L3:0=ff;1=ff'",
-    "Missing 'L3' value": "a line as 'L3:0=ff;1=ff'",
     "Unknown or unsupported resource name 'L2'": "mount resctrl with what the processor has",
-    "Invalid MB value fast": "a whole number",
     "MB value 5 out of range [10,100]": "ask for a bandwidth in that range",
     "No support for non-linear MB domains": "this processor's bandwidth cannot be set",
     "Overlaps with exclusive group": "another group holds these ways exclusively",
@@ -170,8 +163,6 @@ REMEDIES = {
     "Pseudo-locking in progress": LOCKED,
     "No permission to move task 7\nError while processing task 7": "run as root",
     "No task 7\nError while processing task 7": "the program ended before it was placed",
-    "Invalid pid -5": "a process number",
-    "Task list parsing error pid me": "a process number",
     "Can't move task to different control group": "leave the task to its own group",
 }
 
