@@ -251,7 +251,10 @@ def generate(job: Job, kind: Kind, start: int, stop: int) -> Facts:
         zarr_store.write_region(part, profiles, start)
     else:
         save_netcdf(profiles, part, overwrite=True)
-    return {"rows": profiles.sizes["time"], "extrapolated": int(profiles["extrapolated"].sum())}
+    return {
+        "rows": profiles.sizes.get("time", 0),
+        "extrapolated": int(profiles["extrapolated"].sum()),
+    }
 
 
 def join(job: Job, kind: Kind, facts: Facts, rows: int) -> Facts:

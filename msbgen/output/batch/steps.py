@@ -15,7 +15,7 @@ from msbgen.answers.evaluate.scores import (
     scored_contexts,
     summarise,
 )
-from msbgen.answers.plan.plan import plan_contexts
+from msbgen.answers.plan.plan import parse_budget, plan_contexts
 from msbgen.core.errors import MeasurementError
 from msbgen.data.files import write_json
 from msbgen.data.profiles import Profiles
@@ -74,8 +74,17 @@ def _left_out(job: Job) -> int | None:
 
 
 def plan(job: Job) -> StepResult:
-    """Contexts to measure next, ``plan.csv``."""
-    planned = plan_contexts(job.model(), job.task.settings.budget)
+    """Contexts to measure next, ``plan.csv``.
+
+    Where every context is measured, a budget of contexts is the time that their runs took: runs are
+    repeated where they help most.
+    """
+    budget, profiles = job.task.settings.budget, Profiles.of(job.measured())
+    levels = [np.unique(attrs.get("levels", ())).size for attrs in profiles.resources.values()]
+    if parse_budget(budget).is_time or math.prod(levels) != len(profiles.contexts):
+        planned = plan_contexts(job.model(), budget)
+    else:
+        planned = plan_contexts(job.model(), f"{np.nansum(profiles.duration):g}s")
     planned.write(job.folder / "plan.csv", overwrite=True)
     return StepResult(["plan.csv"])
 

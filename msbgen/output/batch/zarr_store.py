@@ -70,7 +70,8 @@ def finish_store(path: Path, final: Path, n_times: int) -> None:
         shape = [n_times if d == "time" else s for d, s in zip(dims, array.shape)]
         if tuple(shape) != array.shape:
             array.resize(tuple(shape))
-    group["time"][:] = group.attrs["interval"] * np.arange(1, n_times + 1)
+    if "time" in group:  # durations alone have none
+        group["time"][:] = group.attrs["interval"] * np.arange(1, n_times + 1)
     shutil.rmtree(final, ignore_errors=True)
     final.parent.mkdir(parents=True, exist_ok=True)
     os.replace(path, final)

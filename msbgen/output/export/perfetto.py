@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import xarray as xr
 
-from msbgen.core.errors import ArgumentError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.files import replace_file
 from msbgen.data.profiles import Profiles
 from msbgen.output.export.series import RunSeries, check_time, runs_of
@@ -53,13 +53,19 @@ def write_perfetto(
     ArgumentError
         No dataset.
     MeasurementError
-        Times of more than 9.2e9 s.
+        Times of more than 9.2e9 s; durations without a course in time.
     FileExistsError, OSError
         As for other outputs.
     """
     if not datasets:
         raise ArgumentError("datasets are none; the profiles of one or more are wanted.")
     records = {name: Profiles.of(dataset) for name, dataset in datasets.items()}
+    for name, profiles in records.items():
+        if not profiles.is_timed:
+            raise MeasurementError(
+                f"{name}: holds durations without a course in time, which a trace shows; record "
+                f"counters over time ('msbgen measure' or 'msbgen import')."
+            )
     runs = _in_order(records)
     with replace_file(path, overwrite=overwrite) as partial, partial.open("wb") as stream:
         stream.write(_packet(_number(_SEQUENCE_FLAGS, _STATE_CLEARED)))
