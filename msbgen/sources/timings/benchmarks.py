@@ -77,15 +77,16 @@ def read_benchmarks(
     """Timings of the tasks in files of benchmark tools: one for each task, in their order.
 
     Runs of one task in several files are put together; `extra` has parameters of files by name,
-    such as those in their names.
+    such as those in their names.  Results of asv of several commits have a setting ``commit``.
 
     ProfileError: a file cannot be read, is no result of a tool, or has no runs; or runs of one task
     have different parameters.
     """
     runs: list[tuple[str, Run]] = []
     notes: list[str] = []
-    for path in map(Path, paths):
-        document = _content(check_input(path))
+    documents = {path: _content(check_input(path)) for path in map(Path, paths)}
+    commits = {d["commit_hash"] for d in documents.values() if _tool_of(d) == "asv"}
+    for path, document in documents.items():
         tool = _tool_of(document)
         if tool is None:
             raise ProfileError(
@@ -94,7 +95,9 @@ def read_benchmarks(
             )
         try:
             found = _READERS[tool](document, path)
-            more = extra.get(path.name, {})
+            more = dict(extra.get(path.name, {}))
+            if tool == "asv" and len(commits) > 1:
+                more["commit"] = f"@{document['commit_hash'][:8]}"
             own = [
                 (path.name, Run(r.task, {**r.parameters, **more}, r.seconds, r.totals))
                 for r in found.runs

@@ -138,3 +138,13 @@ def test_times_of_zero_are_refused(tmp_path):
     (found,) = read_benchmarks([written(tmp_path, hyperfine(("x", [0.1, 0.0], [0, 0], {})))])
     with pytest.raises(ProfileError, match=r"b\.json: x: run 1 took 0 s; a time above 0"):
         profiles_of(found)
+
+
+def test_results_of_asv_of_two_commits_are_told_apart(tmp_path):
+    content = json.loads((FIXTURES / "asv/machine/00000000-existing-py.json").read_text())
+    files = [
+        written(tmp_path, {**content, "commit_hash": sign * 40}, f"{sign}.json") for sign in "12"
+    ]
+    (found,) = read_benchmarks(files)
+    assert found.settings["commit"].labels == ("@11111111", "@22222222")
+    assert len(found.seconds) == 2 * 90

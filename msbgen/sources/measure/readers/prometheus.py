@@ -48,6 +48,7 @@ def read_prometheus(path: str | os.PathLike[str]) -> Rows:
     series = [_series(name, number, each) for number, each in enumerate(found)]
     labels = {tuple(sorted(own.items())) for _, own, _ in series}
     common = set.intersection(*(set(own) for own in labels))
+    series, warnings = _common_span(name, series)
     start = min(float(samples[0, 0]) for _, _, samples in series)
     parts = []
     for number, (event, own, samples) in enumerate(series):
@@ -67,7 +68,30 @@ def read_prometheus(path: str | os.PathLike[str]) -> Rows:
         parts.append(
             rows_of(name, at, times[1:] - start, [place] * len(at), {event: amounts}, (), units)
         )
-    return joined(parts)
+    return joined(parts, warnings)
+
+
+def _common_span(
+    name: str, series: list[tuple[str, dict[str, str], np.ndarray]]
+) -> tuple[list[tuple[str, dict[str, str], np.ndarray]], tuple[str, ...]]:
+    """The series between the latest first sample and the earliest last one, and a warning.
+
+    ProfileError: a series has no two samples there.
+    """
+    begin = max(float(samples[0, 0]) for _, _, samples in series)
+    end = min(float(samples[-1, 0]) for _, _, samples in series)
+    inside = [(s[:, 0] >= begin) & (s[:, 0] <= end) for _, _, s in series]
+    if all(one.all() for one in inside):
+        return series, ()
+    for number, ((event, _, _), one) in enumerate(zip(series, inside)):
+        if one.sum() < 2:
+            raise ProfileError(
+                f"{name}: series {number} ({event}) has no two samples while all others have some; "
+                f"query series of one time."
+            )
+    kept = [(event, own, s[one]) for (event, own, s), one in zip(series, inside)]
+    warning = f"{name}: series have unequal spans: the {end - begin:g} s that all have were read."
+    return kept, (warning,)
 
 
 def is_total(metric: str) -> bool:

@@ -60,3 +60,17 @@ def test_what_is_no_range_query_is_refused(tmp_path, content, sentence):
         read_prometheus(tmp_path / "q.json")
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("q.json: ")
+
+
+def test_series_of_unequal_spans_are_read_where_all_have_samples(tmp_path):
+    other = {"metric": {"__name__": "b_total"}, "values": [[t, str(3 * t)] for t in range(2, 9)]}
+    first = {**GOOD, "values": [[t, str(t)] for t in range(6)]}
+    (tmp_path / "q.json").write_text(json.dumps(answer(first, other)))
+    found = assemble(read_prometheus(tmp_path / "q.json"))
+    assert found.times.tolist() == [1, 2, 3]
+    assert found.counts.tolist() == [[1, 3]] * 3
+    assert "series have unequal spans: the 3 s that all have were read" in found.warnings[0]
+    other["values"] = [[t, "1"] for t in (5, 6, 7)]
+    (tmp_path / "q.json").write_text(json.dumps(answer(first, other)))
+    with pytest.raises(ProfileError, match=r"series 0 \(a_total\) has no two samples while all"):
+        read_prometheus(tmp_path / "q.json")
