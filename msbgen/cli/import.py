@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
@@ -158,15 +159,21 @@ _OF_RECORDINGS = ("manifest", "names", "columns", "cycles", "events", "places", 
 
 def _are_times(options: argparse.Namespace) -> bool:
     """Whether the files hold durations: as `--form` says, or as their content does."""
+    if options.form == "table" and options.columns and options.recordings:
+        from msbgen.data.toml import read_toml
+        from msbgen.sources.timings.tables import is_map_of_durations
+
+        return is_map_of_durations(read_toml(options.columns)[1])
     if options.form:
         return bool(options.form == "times")
     if any(getattr(options, name) for name in (*_OF_RECORDINGS, "interval")):
         return False
     if options.setting or options.time or options.ignore:
         return True
+    from msbgen.sources.measure.readers.formats import format_of
     from msbgen.sources.timings.read import holds_timings
 
-    return all(map(holds_timings, options.recordings))
+    return all(format_of(path) == "perf" and holds_timings(path) for path in options.recordings)
 
 
 def _form_of(options: argparse.Namespace) -> str:
@@ -178,23 +185,35 @@ def _form_of(options: argparse.Namespace) -> str:
     return format_of(options.recordings[0]) if options.recordings else "perf"
 
 
+def _map_of(path: Path) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """Content, name and known keys of a column map of durations."""
+    from msbgen.data.toml import read_toml
+
+    return read_toml(path)[1], path.name, ("resources", "columns", "separator")
+
+
 def _import_times(options: argparse.Namespace) -> None:
     """Read durations and write the profiles of each task."""
     if not options.recordings:
         raise UsageError("times are read from FILEs; name one or more.")
-    others = " ".join((*_OF_RECORDINGS, "interval"))
+    others = " ".join(name for name in (*_OF_RECORDINGS, "interval") if name != "columns")
     shared.refuse_unused(options, others, "is for recordings, not for times")
     shared.check_files(options.recordings, [options.out], force=options.force)
 
     from msbgen.core.words import number_of
     from msbgen.data import check, store
+    from msbgen.data.columns import column_map
     from msbgen.data.profiles import Profiles
     from msbgen.sources.timings.read import file_name_of, read_timings
-    from msbgen.sources.timings.tables import Roles
+    from msbgen.sources.timings.tables import Roles, read_mapped_times
     from msbgen.sources.timings.timings import profiles_of
 
     roles = Roles(options.setting or (), options.time or "", options.ignore or ())
-    found = read_timings(options.recordings, roles)
+    if options.columns:
+        columns = column_map(*_map_of(options.columns))
+        found = [read_mapped_times(path, columns) for path in options.recordings]
+    else:
+        found = read_timings(options.recordings, roles)
     if options.task and len(found) > 1:
         named = [one for one in found if options.task in (one.task, file_name_of(one.task))]
         if not named:

@@ -180,3 +180,33 @@ def test_options_that_do_not_go_together_are_refused(capsys, line, sentence):
     words = [str(BENCH / w) if w.endswith(".json") else w for w in line.split()]
     assert main(words) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "counter"),
+    [
+        ("perf-6.1.192/hardware.jsonl", "instructions"),
+        ("perf-6.1.192/hardware.csv", "instructions"),
+        ("tables/sadf.csv", "user"),
+        ("tables/nvidia-smi.csv", "energy"),
+        ("tables/likwid-events.txt", "instr_retired_any"),
+    ],
+)
+def test_recordings_are_recognized_by_their_content(tmp_path, monkeypatch, source, counter):
+    monkeypatch.chdir(tmp_path)
+    name = f"x__ways=4__run=0{(FIXTURES / source).suffix}"
+    shutil.copy(FIXTURES / source, tmp_path / name)
+    assert main(["import", name, "-o", "x.nc"]) == 0
+    assert counter in read_profiles("x.nc")
+
+
+def test_a_map_of_durations_alone_is_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("n,k,ms\n1,0,500\n1,1,510\n2,0,280\n")
+    (tmp_path / "map.toml").write_text(
+        'resources = ["n"]\n[columns]\nn = "n"\nrun = "k"\n"duration [ms]" = "ms"\n'
+    )
+    assert main(["import", "t.csv", "--form", "table", "--columns", "map.toml", "-o", "t.nc"]) == 0
+    found = read_profiles("t.nc")
+    assert "time" not in found.dims
+    np.testing.assert_allclose(found["duration"], [[0.5, 0.51], [0.28, np.nan]])

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.durations import UNITS, time_unit
 from msbgen.core.errors import ProfileError, quoted
-from msbgen.data.columns import MISSING, NUMBER
+from msbgen.data.columns import MISSING, NUMBER, ColumnMap, Table, bare_name
 from msbgen.data.files import check_input
 from msbgen.data.units import BYTES, HERTZ, JOULES, WATTS
 from msbgen.sources.timings.timings import Column, Timings, column_of, resource_name
@@ -69,6 +69,10 @@ _EUROPEAN = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})*,\d+")
 _GROUPS_ONLY = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
 _MINUTES = re.compile(r"(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
 _WITH_UNIT = re.compile(r"(.*?\d)\s*([^\W\d_]+|%)")
+# A line of a recording of perf: a time with nine decimals.
+_STAMPED = re.compile(r" *\d+\.\d{9}\D")
+# A time that grows by equal steps, up to this share of them, in as many rows, is a course in time.
+_EQUAL, _COURSE = 0.3, 8
 # A column with more different values than this share of its rows, no whole numbers, was measured.
 _MEASURED, _FEW_ROWS = 0.5, 8
 
@@ -113,7 +117,7 @@ def read_times(path: str | os.PathLike[str], roles: Roles = NO_ROLES) -> Timings
 def is_table_of_times(text: str) -> bool:
     """Whether a text begins as a table whose header names a time, or runs side by side."""
     lines = [line for line in text.splitlines()[:50] if line.strip() and not line.startswith("#")]
-    if len(lines) < 2:
+    if len(lines) < 2 or lines[0].lstrip()[:1] in "{[<" or any(map(_STAMPED.match, lines)):
         return False
     separator = _separator(lines[0])
     header = _cells(lines[0], separator)
@@ -143,6 +147,8 @@ def _timings(
             f"time [{unit}]: {timed[0]!r}"
             + ("" if _has_time_unit(titles[timed[0]]) else ", which names no unit")
         )
+        if not roles.time and not settings:
+            _check_no_course(path.name, cells_of(table, timed[0]), timed[0])
     rest = [h for h in titles if h not in {*timed, *ignored}]
     columns: dict[str, Column] = {}
     totals: dict[str, tuple[Floats, str]] = {}
@@ -189,6 +195,44 @@ def _timings(
         for name, c in columns.items()
     }
     return Timings(path.name.partition(".")[0], path.name, seconds, spread, totals, tuple(taken))
+
+
+def _check_no_course(file: str, cells: pd.Series, header: str) -> None:
+    """Refuse a time that grows by equal steps: that of samples of one run, not of many runs."""
+    values = numbers_of(cells)
+    if values is None or len(values) < _COURSE or not np.isfinite(values).all():
+        return
+    steps = np.diff(values)
+    if (steps > 0).all() and np.ptp(steps) <= _EQUAL * np.median(steps):
+        raise ProfileError(
+            f"{file}: {header!r} grows by equal steps, as the times of samples within one run; for "
+            f"those --form table with --columns is wanted, for times of runs --time {header}."
+        )
+
+
+def read_mapped_times(path: str | os.PathLike[str], columns: ColumnMap) -> Timings:
+    """Durations in a table whose map names resources and a ``duration``, and no time or events.
+
+    Errors as :class:`msbgen.data.columns.Table`.
+    """
+    table = Table(path, columns, needed=(*columns.resources, "duration"))
+    unit = table.unit("duration") or "s"
+    if unit not in UNITS:
+        raise ProfileError(
+            f"{table.file}: 'duration' is in {quoted(unit)}; one of {', '.join(UNITS)} is wanted."
+        )
+    settings = {n: Column(table.numbers(n), table.unit(n) or "1") for n in columns.resources}
+    seconds = UNITS[unit] * table.numbers("duration", empty=True)
+    return Timings(table.file.partition(".")[0], table.file, seconds, settings)
+
+
+def is_map_of_durations(content: Mapping[str, Any]) -> bool:
+    """Whether the table of a column map names resources, a duration and neither time nor events."""
+    resources, titles = content.get("resources"), content.get("columns")
+    if not isinstance(resources, list) or not isinstance(titles, dict):
+        return False
+    names = {bare_name(str(title)) for title in titles}
+    return "duration" in names and names <= {*map(str, resources), "duration", "run"}
 
 
 def _shown(name: str, column: Column) -> str:

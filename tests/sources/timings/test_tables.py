@@ -169,6 +169,7 @@ def test_files_of_two_forms_are_refused(tmp_path):
     [
         "0.010101,9000,,instructions,1,100.00,,\n0.020202,9001,,instructions,1,100.00,,\n",
         "name,value\na,b\n", "time\n1\n2\n", "", "{}\n",
+        '{"interval" : 0.1, "event-runtime" : 5}\n{"interval" : 0.2, "event-runtime" : 5}\n',
     ],
 )  # fmt: skip
 def test_recordings_and_other_texts_are_no_tables_of_times(text):
@@ -184,3 +185,11 @@ def test_many_rows_are_read_in_a_moment(tmp_path):
     before = process_time()
     assert profiles_of(read_times(path))[0]["duration"].notnull().sum() == n
     assert process_time() - before < 5  # .5 s
+
+
+def test_the_times_of_samples_of_one_run_are_not_taken_for_runs(tmp_path):
+    text = "time,ops\n" + "".join(f"{0.1 * i:.2f},{900 + i}\n" for i in range(1, 30))
+    path = written(tmp_path, text)
+    with pytest.raises(ProfileError, match=r"t\.csv: 'time' grows by equal steps"):
+        read_times(path)
+    assert len(read_times(path, Roles(time="time")).seconds) == 29
