@@ -65,7 +65,7 @@ def lines_of(table):
 def test_the_tables_name_every_output_of_every_verb():
     found = [(" ".join(verb), output.split()[0]) for verb, output in lines_of(FILES)]
     found += [(" ".join(verb), "-o") for verb, _ in lines_of(FOLDERS)]
-    found += [("batch", "-o")]  # it writes into a folder that it continues
+    found += [("batch", "-o"), ("find", "-o")]  # they write into a folder that they continue
     missing = [
         each for each in outputs_of(command_line())
         if not any(f"{line} ".startswith(f"{each[0]} ") and flag == each[1] for line, flag in found)

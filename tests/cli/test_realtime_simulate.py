@@ -68,7 +68,7 @@ def test_sets_that_make_no_sense_are_refused(refused, decisions, code, message, 
 def test_a_missing_reference_and_halves_of_a_rule_are_refused(refused, decisions):
     refused(2, "--slack simulated and --profiles DIR go together", *ASKED, "--slack", "simulated")
     refused(2, "go together", *ASKED, "--profiles", "truth")
-    refused(2, "neither a share", *ASKED, "--slack", "2")
+    refused(2, "not a share from 0% to below 100%", *ASKED, "--slack", "2")
     refused(2, "not a time above 0", *ASKED, "--horizon", "0s")
     path = decisions / "set.toml"
     path.write_text(path.read_text().replace("wcet = 0.109", "", 1))

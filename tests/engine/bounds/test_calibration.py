@@ -83,7 +83,7 @@ def test_bands_cover_the_runs_of_new_contexts(calibration, between):
     assert inside["run"].all(axis=2)[..., 0].mean() >= 0.8
     assert inside["segment"][..., 0].mean() >= 0.8
     assert inside["run"].mean() >= inside["segment"].mean()
-    with pytest.raises(ArgumentError, match="holds is 'all'; run or segment is wanted"):
+    with pytest.raises(ArgumentError, match="holds is 'all'; one of run, segment is wanted"):
         calibration.bands(between, 0.1, holds="all")
 
 

@@ -404,7 +404,7 @@ def test_atoms_lie_on_the_segments_with_the_mass_of_the_plan(rng):
         ({"points": []}, "points is empty"),
         ({"points": [np.zeros((2, 2)), np.zeros((2, 3))]}, r"points\[1\] has shape \(2, 3\)"),
         ({"points": [np.zeros((2, 2)), np.zeros((0, 2))]}, r"points\[1\] has shape \(0, 2\)"),
-        ({"points": [np.zeros(2)]}, r"points\[0\] has shape"),
+        ({"points": [np.zeros((2, 2, 2))]}, r"points\[0\] has shape"),
         ({"points": [np.zeros((2, 2)), np.full((1, 2), np.nan)]}, r"points\[1\] holds NaN"),
         ({"weights": [np.ones(3)]}, "weights has 1 entries; 2, one per snapshot, are wanted"),
         ({"weights": [np.ones(3), np.ones(3)]}, r"weights\[1\] has shape \(3,\); \(4,\) is wanted"),
@@ -441,7 +441,7 @@ def test_malformed_configuration_is_refused(change):
 def test_positions_outside_the_path_are_refused(rng):
     bridge = solve_bridge(clouds(rng, 3, 4), epsilon=0.1)
     for t in (-0.1, 1.1):
-        with pytest.raises(ArgumentError, match="0 to 1, the last snapshot, is wanted"):
+        with pytest.raises(ArgumentError, match="0 to 1, the path, is wanted"):
             bridge.interpolate(t)
     with pytest.raises(ArgumentError, match="pair is 1"):
         bridge.coupling(1)

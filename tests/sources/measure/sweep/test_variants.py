@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msbgen.answers.compare.matching import match_profiles
 from msbgen.answers.compare.pairs import pair_profiles
 from msbgen.core.errors import ProfileError
+from msbgen.data.profiles import Profiles
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.sources.measure.sweep.dry_run import describe_dry_run
@@ -152,7 +153,8 @@ def test_what_was_interleaved_is_compared_without_a_note_about_drift():
         for delay in (0, 0.4)
     )
     pairs = ((one, old, True), (one, one, True), (timed, later, False), (one, other, True))
-    for first, second, noted in pairs:
+    for *both, noted in pairs:
+        first, second = map(Profiles.of, both)
         notes = pair_profiles(first, second, match_profiles(first, second)).notes
         assert any("drift" in note for note in notes) == noted
 

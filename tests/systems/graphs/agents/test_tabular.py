@@ -52,7 +52,7 @@ def test_bins_define_states_and_untried_states_have_mean_values():
     one = np.array([[0.0, -1.0]])
     agent.learn(Transitions(one, np.array([[1]]), np.array([-1.0]), one, np.ones(1)))
     assert agent.best(np.array([9.0, 2.0])) == [1]
-    with pytest.raises(ArgumentError, match="discount 1"):
+    with pytest.raises(ArgumentError, match="discount is 1"):
         TabularQ(2, discount=1.0)
 
 
