@@ -39,7 +39,7 @@ _TIMES = (
 )  # fmt: skip
 _REPEATS = (
     "run", "rep", "repeat", "repetition", "replicate", "trial", "iteration", "iter", "sample",
-    "seed", "index", "id", "no", "nr", "measurement", "attempt", "round", "",
+    "seed", "index", "id", "no", "nr", "measurement", "attempt", "round", "", "unnamed: 0",
 )  # fmt: skip
 _DERIVED = (
     "std", "stdev", "stddev", "std dev", "sd", "sem", "ci", "error", "err", "stderr", "variance",
@@ -160,7 +160,8 @@ def _timings(
     for header in rest:
         title = titles[header]
         chosen = header in settings
-        if not chosen and title.name in _REPEATS:
+        another_time = not roles.time and title.name in _TIMES
+        if not chosen and (title.name in _REPEATS or another_time):
             left.append(header)
         elif not chosen and (kind := _total_of(title)):
             values = numbers_of(cells_of(table, header))
@@ -183,7 +184,8 @@ def _timings(
             if not chosen and _looks_measured(column, len(table)):
                 left.append(header)
                 continue
-            name = resource_name(title.name or header, list(columns))
+            plain = title.name.removeprefix("parameter ") or header  # of hyperfine's CSV
+            name = resource_name(plain, list(columns))
             columns[name], names[name] = column, header
     if columns:
         shown = [_shown(name, columns[name]) for name in columns]
@@ -262,7 +264,8 @@ def title_of(header: str) -> Title:
         name = " ".join(found[1].replace("_", " ").lower().split())
         return Title(name, time_unit(found[2]), header)
     if time_unit(plain) in UNITS:
-        return Title("time", time_unit(plain), header)
+        name = "min" if plain.lower() == "min" else "time"  # a least time, or minutes
+        return Title(name, time_unit(plain), header)
     found = _LAST_PART.fullmatch(plain)
     if found:
         name, word = found[1].lower().strip(), found[2]

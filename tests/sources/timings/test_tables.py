@@ -193,3 +193,13 @@ def test_the_times_of_samples_of_one_run_are_not_taken_for_runs(tmp_path):
     with pytest.raises(ProfileError, match=r"t\.csv: 'time' grows by equal steps"):
         read_times(path)
     assert len(read_times(path, Roles(time="time")).seconds) == 29
+
+
+def test_the_csv_of_hyperfine_is_a_table_of_means(tmp_path):
+    head = "command,mean,stddev,median,user,system,min,max,parameter_level\n"
+    rows = "".join(f"gzip -{n},{n}.5,.1,{n}.4,1,1,1,9,{n}\n" for n in (1, 5, 9))
+    found = read_times(written(tmp_path, head + rows))
+    assert found.seconds.tolist() == [1.5, 5.5, 9.5]
+    assert list(found.settings) == ["level"]
+    minutes = written(tmp_path, "threads,min\n1,2\n2,1\n")
+    assert read_times(minutes).seconds.tolist() == [120, 60]
