@@ -6,7 +6,6 @@
 """
 
 import json
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,17 @@ from typing import Any
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from tables import RESULTS, markdown, mean_rows, parser, publish, store, stored, subplots
+from tables import (
+    RESULTS,
+    errors_only,
+    markdown,
+    mean_rows,
+    parser,
+    publish,
+    store,
+    stored,
+    subplots,
+)
 
 import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
@@ -346,9 +355,9 @@ def boosted(known: Costs, batch: np.ndarray) -> Offers:
     return Offers.of_runs(seconds, seconds * watts, work=batch)
 
 
+@errors_only()
 def odroid(folder: Path) -> dict[str, Any]:
     """The middle clock from the two others: energy, and power per interval."""
-    logging.getLogger("msbgen").setLevel(logging.ERROR)
     programs = {
         path.stem: add_energy(msbgen.read_profiles(path), "power")
         for path in sorted(folder.glob("*.nc"))

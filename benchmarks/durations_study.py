@@ -4,7 +4,6 @@
 the public sets of ``durations_data.SETS``.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -15,7 +14,7 @@ import numpy as np
 import xarray as xr
 from durations_data import Floats, Indices, Table, missing_sets, read_tables
 from durations_peers import PEERS
-from tables import RESULTS, find, markdown, parser, publish, renew, stored
+from tables import RESULTS, errors_only, find, markdown, parser, publish, renew, stored
 from targets import Figure
 
 import msbgen
@@ -404,9 +403,9 @@ def main() -> None:
     options = reader.parse_args()
     if missing := missing_sets(options.data):
         reader.error(f"{options.data} lacks {'; '.join(missing)}: put each into a folder there")
-    logging.getLogger("msbgen").setLevel(logging.ERROR)  # faults are counted here
     every = read_tables(options.data)
     parts = {"errors": errors, "noise": noise, "faults": faults, "bounds": bounds}
     chosen = {name: partial(parts[name], every) for name in options.only}
-    renew(RESULTS / "durations.json", chosen)
+    with errors_only():  # faults are counted here
+        renew(RESULTS / "durations.json", chosen)
     publish(tables())

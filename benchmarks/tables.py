@@ -6,8 +6,10 @@ function ``tables()`` that makes its tables from the stored JSON;
 """
 
 import json
+import logging
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,18 @@ def parser(
     for name, folder_help in folders.items():
         found.add_argument(f"--{name}", type=Path, required=name in required, help=folder_help)
     return found
+
+
+@contextmanager
+def errors_only() -> Iterator[None]:
+    """Warnings of the package are not printed meanwhile."""
+    logger = logging.getLogger("msbgen")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def mean_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -102,7 +102,9 @@ def make_profiles(
     header: dict[str, Any] = {"schema": SCHEMA}
     if interval is not None:
         time_attrs = {"units": "s", "long_name": "end of the sampling interval"}
-        times = pd.Index(interval * np.arange(1, events.shape[-2] + 1))  # see array_variable
+        times = pd.Index(
+            interval * np.arange(1, np.size(events, axis=-2) + 1)
+        )  # see array_variable
         coords["time"] = ("time", times, time_attrs)
         header["interval"] = float(interval)
     variables: dict[str, Any] = {}

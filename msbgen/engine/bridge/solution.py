@@ -211,7 +211,7 @@ class Bridge:
             )
         paths = self.sample_paths(size, rng)
         out = np.empty((size, wanted.size, self.points[0].shape[1]))
-        last_pair = -1
+        here, at, last_pair = self.points[0][paths[:, 0]], 1.0, 0
         for i in np.argsort(wanted, kind="stable"):
             # invariant: `here`, at share `at` of the first snapshot, is the last point drawn
             pair, lam = places[i]

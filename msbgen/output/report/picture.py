@@ -68,7 +68,7 @@ def profile_figure(
                 one = profiles.samples[row][context, 0]
                 axis.plot(_times(profiles), one, color=f"C{i}", linewidth=1.4, label=label)
                 last = max(last, _end(profiles, np.isfinite(one)))
-            last = max(last, _end(measured, np.isfinite(runs).any(axis=0)))
+            last = max(last, _end(measured, np.atleast_1d(np.isfinite(runs).any(axis=0))))
             axis.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 label = str(measured.counters[name].get("long_name", name))
@@ -91,7 +91,7 @@ def profile_figure(
 
 def _times(profiles: Profiles) -> NDArray[np.float64]:
     """Ends of the sampling intervals [s]."""
-    return profiles.interval * np.arange(1, profiles.n_times + 1)
+    return profiles.interval * np.arange(1.0, profiles.n_times + 1)
 
 
 def _end(profiles: Profiles, running: NDArray[np.bool_]) -> float:
