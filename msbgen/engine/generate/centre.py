@@ -205,13 +205,14 @@ class Centre:
         """Amounts from which residuals of the known contexts are taken, (n_known, bins, k).
 
         The mean of the runs of a context; the centre where `n_measured` (n_known, k) runs of a
-        context that hold a quantity are a single one.
+        context that hold a quantity are a single one.  Where counters explain time, that is the
+        local mean: the durations follow a run's own noise, which its residuals must keep.
         """
         states, single = self.known_states(), n_measured <= 1
         rows = np.asarray(single.any(axis=1))
         weight = _weights_of_known(self.scaled_contexts, rows)
         centre = self._with_context_residuals(self._fitted[rows], weight)
-        if self.durations:
+        if self.durations and self.durations.has_line:
             departure = self.durations.predict(self.trend.contexts[rows])
             self._set_time(self.durations, centre, self._fitted[rows], departure)
         states[rows] = np.where(single[rows, None], centre, states[rows])

@@ -54,7 +54,8 @@ def test_centre_and_residual_of_a_single_run_give_the_run(runs):
     counts, duration = without(*(part[:, :2] for part in runs), 0, 1)
     distribution = fit_distribution(counts, duration)
     assert distribution.centre.shrinkage[0].max() < 1
-    centre = distribution.centre.amounts(GRID[:1], distribution.centre.log_weights(GRID[:1]))
+    single = np.ones(distribution.centre.context_residual.shape[::2])
+    centre = distribution.centre.of_known(single)[:1]
     back = (centre * distribution.residuals.factor[:1]).sum(axis=1)
     np.testing.assert_allclose(back[0, 0], duration[0, 0], rtol=1e-9)
     np.testing.assert_allclose(back[0, 1], np.nansum(counts[0, 0, :, 1]), rtol=1e-9)
