@@ -42,6 +42,7 @@ def test_a_table_of_tasks_becomes_a_set(msbgen, decisions, refused):
     for rows, sentence in (
         ("other,a,1\n", "line 2 has the profile 'other'; one of synthetic is wanted"),
         ("synthetic,a,1\nsynthetic,a,2\n", "line 3 has the name 'a'; one name for each task"),
+        ("synthetic,,1\n", "line 2 has the name ''; one name for each task"),
         ("synthetic,a,0\n", "line 2 has the period '0'; a positive number"),
     ):
         (decisions / "t.csv").write_text(head + rows)

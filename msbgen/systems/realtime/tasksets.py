@@ -185,7 +185,7 @@ def read_tasks(path: str | os.PathLike[str], wcet: Mapping[str, float]) -> tuple
     drawn = [f"{profile}-{row}" for row, profile in enumerate(profiles)]
     names = table.texts("name") if "name" in table.names else drawn
     for row, title in enumerate(names):
-        if title in names[:row]:
+        if not title or title in names[:row]:
             table.refuse("name", row, "one name for each task is wanted")
     rows = zip(names, profiles, periods)
     return tuple(Task(title, profile, period, wcet[profile]) for title, profile, period in rows)
