@@ -1,1 +1,1 @@
-"""What is asked of a fit: plans, scores, comparisons and choices."""
+"""Plans, scores, comparisons and choices, from a fitted model."""

@@ -49,7 +49,13 @@ def run(options: argparse.Namespace) -> None:
         "budget": str(options.budget), "fix": options.fix, "miscoverage": options.miscoverage,
     }  # fmt: skip
     shared.check_folder([source_file], out, [], force=True)
-    _check_question(out / _QUESTION, asked)
+
+    from msbgen.data.files import check_private_folder
+
+    there = out.is_dir()
+    if there:  # runs and question of an earlier call are read from it
+        check_private_folder(out)
+        _check_question(out / _QUESTION, asked)
 
     from msbgen.answers.plan.plan import parse_budget
     from msbgen.core.choice import InfeasibleError
@@ -66,9 +72,10 @@ def run(options: argparse.Namespace) -> None:
 
         spec = specs.read_spec(options.spec)
         shared.print_message(requirements.describe_progress(spec))
-        out.mkdir(parents=True, exist_ok=True)
         source = Machine(spec, out, options.fix)
-    out.mkdir(parents=True, exist_ok=True)
+    if not there:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.mkdir(0o700)
     if not (out / _QUESTION).exists():
         shared.write_json(asked, out / _QUESTION, force=False)
     budget = parse_budget(options.budget)

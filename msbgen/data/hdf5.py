@@ -1,6 +1,6 @@
 """What an HDF5 file claims, checked before the netCDF library opens it.
 
-The library follows every link, and takes memory for every chunk and text, whatever they claim: a
+The library follows every link, and takes memory for every chunk and text of any stated size: a
 file of some kilobytes can keep it busy for ever, or fill the memory.  Section numbers are those of
 the HDF5 File Format Specification 3.0.
 """

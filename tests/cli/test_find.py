@@ -16,6 +16,7 @@ def test_a_question_leaves_data_model_bounds_and_answer(msbgen, tmp_path):
     done = msbgen("find", "--on", SHIPPED, *ASK, "-o", "found")
     assert done.returncode == 0, done.stderr
     assert "keeps 0.5 s in 90% of runs" in done.stdout
+    assert (tmp_path / "found").stat().st_mode & 0o777 == 0o700
     answer = json.loads((tmp_path / "found" / "answer.json").read_text())
     assert answer["choice"]["bound"] <= 0.5
     assert answer["runs"] <= 24
@@ -32,6 +33,15 @@ def test_another_question_does_not_overwrite_the_folder(msbgen, tmp_path):
     done = msbgen("find", "--on", SHIPPED, *ASK, "-o", "found")
     assert done.returncode == 2
     assert "the folder is of another question" in done.stderr
+
+
+def test_a_folder_that_others_can_change_is_refused(msbgen, tmp_path):
+    (tmp_path / "found").mkdir()
+    (tmp_path / "found").chmod(0o777)
+    done = msbgen("find", "--on", SHIPPED, *ASK, "-o", "found")
+    assert done.returncode == 3
+    assert "other users may write it" in done.stderr
+    assert not any((tmp_path / "found").iterdir())
 
 
 def test_a_deadline_that_nothing_keeps_is_told_by_the_exit_code(msbgen, tmp_path):
