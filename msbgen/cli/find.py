@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # Files of the folder.
 _DATA, _MODEL, _ANSWER, _BOUNDS, _QUESTION = (
@@ -59,9 +62,9 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.answers.plan.plan import parse_budget
     from msbgen.core.choice import InfeasibleError
-    from msbgen.data import tables
+    from msbgen.data import store, tables
     from msbgen.output.find.search import Question, find_context
-    from msbgen.output.find.sources import Machine, Source, Table, write_data
+    from msbgen.output.find.sources import Machine, Source, Table
 
     source: Source
     if options.on is not None:
@@ -79,11 +82,13 @@ def run(options: argparse.Namespace) -> None:
     if not (out / _QUESTION).exists():
         shared.write_json(asked, out / _QUESTION, force=False)
     budget = parse_budget(options.budget)
+
+    def save(data: xr.Dataset) -> None:
+        store.write_profiles(data, out / _DATA, overwrite=True)
+
     question = Question(options.deadline, options.cost, budget, options.miscoverage)
     with Progress("finding") as step, shared.errors_from(source_file.name):
-        found = find_context(
-            source, question, save=lambda data: write_data(data, out / _DATA), progress=step
-        )
+        found = find_context(source, question, save=save, progress=step)
     found.model.for_choices().save(out / _MODEL, overwrite=True)
     shared.write_json(found.as_dict(), out / _ANSWER, force=True)
     tables.write_table(tables.bound_rows(found.bounds), out / _BOUNDS, overwrite=True)

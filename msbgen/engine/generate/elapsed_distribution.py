@@ -59,7 +59,7 @@ class ElapsedSettings:
     bandwidth : float
         Kernel bandwidth in the context, as a multiple of Scott's rule over the known contexts.
     method : {"pairwise", "multimarginal"}
-        Form of the solver (see :func:`msbgen.bridge.solve.solve_bridge`).
+        Form of the solver (see :func:`msbgen.bridge.solve_bridge`).
     tol : float
         Largest L1 error of the marginals.
     hilbert_tol : float

@@ -75,7 +75,7 @@ def fit_profiles(
         The dataset breaks the contract.
     MeasurementError
         Its runs are too short, or its progress counter counted nothing.
-    msbgen.bridge.solve.NotConvergedError
+    msbgen.bridge.NotConvergedError
         The solver of the paper's preset did not reach its tolerance; the default preset solves
         later, see :meth:`ProfileModel.prepare`.
     """

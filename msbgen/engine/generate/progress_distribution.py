@@ -3,7 +3,7 @@
 Three parts: the centre, which gives the expected amounts of any context
 (:mod:`msbgen.engine.generate.centre`); the residuals of the measured runs from it
 (:mod:`msbgen.engine.generate.residuals`); and the bridge that couples the residuals from segment to
-segment of progress (:mod:`msbgen.bridge.paths`).  The bridge is a Markov chain: whole paths are
+segment of progress (:mod:`.bridge.paths`).  The bridge is a Markov chain: whole paths are
 drawn from it, and the most likely one is computed.  Means need no path, so the bridge is solved at
 the first use of paths.
 Arrays only; :mod:`msbgen.engine.generate.model` adds the labels.

@@ -16,7 +16,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.data.profiles import Profiles
 from msbgen.data.schema import same_level
-from msbgen.data.store import read_profiles, write_profiles
+from msbgen.data.store import read_profiles
 from msbgen.data.tables import write_table
 from msbgen.sources.measure.sweep.measure import measure
 from msbgen.sources.measure.sweep.spec import Spec
@@ -139,8 +139,3 @@ class Machine:
             progress=progress,
         )  # fmt: skip
         return next(iter(found.datasets.values()))
-
-
-def write_data(dataset: xr.Dataset, path: Path) -> None:
-    """Write the runs measured so far."""
-    write_profiles(dataset, path, overwrite=True)

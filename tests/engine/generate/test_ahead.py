@@ -21,7 +21,7 @@ from msbgen.engine.generate.compile_paths import compile_paths
 from msbgen.engine.generate.fit import PRESETS, fit_profiles
 
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
-MODULES = (msbgen.bridge._kernels, msbgen.engine.generate._kernels)
+MODULES = (msbgen.engine.bridge._kernels, msbgen.engine.generate._kernels)
 
 
 def compiled():
